@@ -1,0 +1,53 @@
+// A validated matrix in compressed sparse row form, seen but not owned.
+//
+// Invariants, checked once by `validate` at the boundary and trusted everywhere inside:
+//   indptr[0] == 0, indptr never decreases, indptr[num_rows] == nnz,
+//   0 <= indices[j] < num_cols for every j < nnz.
+// Column indices may be unsorted and may repeat; stored zeros are ordinary nonzeros.
+//
+// Column indices are int32 everywhere (num_cols < 2^31). Row offsets are int64 on the host, so that no host
+// algorithm needs a second instantiation; on the device they are int32 whenever nnz allows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace warploom {
+
+enum class value_type { float32, float64 };
+
+inline std::size_t size_of(value_type type) { return type == value_type::float32 ? 4 : 8; }
+
+// Where the nonzeros are. Permutations and features need nothing else.
+struct csr_pattern {
+  std::int64_t num_rows = 0;
+  std::int64_t num_cols = 0;
+  const std::int64_t* indptr = nullptr;   // [num_rows + 1]
+  const std::int32_t* indices = nullptr;  // [nnz]
+
+  std::int64_t nnz() const { return indptr[num_rows]; }
+  std::int64_t row_length(std::int64_t row) const { return indptr[row + 1] - indptr[row]; }
+};
+
+struct csr_view : csr_pattern {
+  const void* data = nullptr;  // [nnz] of `dtype`
+  value_type dtype = value_type::float32;
+
+  template <class Value>
+  const Value* values() const {
+    return static_cast<const Value*>(data);
+  }
+};
+
+// Calls `function(Value{})` with the C++ type that `type` stands for.
+template <class Function>
+decltype(auto) dispatch_value_type(value_type type, Function&& function) {
+  if (type == value_type::float32) return function(float{});
+  return function(double{});
+}
+
+// Throws invalid_matrix with the first offending position if the invariants do not hold. Sizes of the arrays are
+// the caller's to check (they are not known here).
+void validate(const csr_pattern& matrix);
+
+}  // namespace warploom

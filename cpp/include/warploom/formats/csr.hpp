@@ -1,0 +1,28 @@
+// A CSR matrix that owns its arrays.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "warploom/csr_view.hpp"
+
+namespace warploom {
+
+struct csr_matrix {
+  std::int64_t num_rows = 0;
+  std::int64_t num_cols = 0;
+  value_type dtype = value_type::float32;
+  std::vector<std::int64_t> indptr;
+  std::vector<std::int32_t> indices;
+  std::vector<std::byte> data;
+
+  csr_view view() const;
+  std::size_t bytes() const;
+};
+
+// A[perm]: row p of the result is row perm[p] of `matrix`, its nonzeros in their stored order.
+csr_matrix permute_rows(const csr_view& matrix, std::span<const std::int32_t> perm);
+
+}  // namespace warploom

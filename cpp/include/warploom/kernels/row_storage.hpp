@@ -1,0 +1,36 @@
+// The rows of a matrix in the order and form in which an SpMM kernel reads them: what CSR and DCSR, permuted or not,
+// have in common once they are about to be multiplied.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "warploom/csr_view.hpp"
+#include "warploom/formats/csr.hpp"
+
+namespace warploom {
+
+// Stored row p has the nonzeros indptr[p] .. indptr[p+1] and produces row row_ids[p] of C (row p if `row_ids` is empty).
+// Rows of C that no stored row produces are zero.
+struct row_storage {
+  std::int64_t num_rows = 0;  // of A and C
+  std::int64_t num_cols = 0;
+  value_type dtype = value_type::float32;
+  std::vector<std::int64_t> indptr;    // [number of stored rows + 1]
+  std::vector<std::int32_t> row_ids;   // [number of stored rows] or empty
+  const std::int32_t* indices = nullptr;
+  const void* data = nullptr;
+  std::shared_ptr<const csr_matrix> permuted;  // owns indices and data when the rows were moved
+
+  std::int64_t num_stored_rows() const { return static_cast<std::int64_t>(indptr.size()) - 1; }
+  std::int64_t nnz() const { return indptr.back(); }
+  bool stores_every_row() const { return num_stored_rows() == num_rows; }
+};
+
+// `perm` may be empty (the original order). `indices` and `data` refer to `matrix` unless rows were moved.
+row_storage store_all_rows(const csr_view& matrix, std::span<const std::int32_t> perm);       // CSR
+row_storage store_nonempty_rows(const csr_view& matrix, std::span<const std::int32_t> perm);  // DCSR
+
+}  // namespace warploom

@@ -1,0 +1,97 @@
+// SpMM: C = A B with a sparse A (m x n) and dense B (n x k), C (m x k). C is overwritten, never accumulated into.
+//
+// A kernel is registered once (cpp/src/kernels/spmm_registry.cpp) with the format it reads, the layouts of B and C it
+// works on and its parameters. Preparing a kernel for a matrix gives a plan, which can run any number of times.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "warploom/csr_view.hpp"
+
+struct CUstream_st;  // cudaStream_t is a pointer to it
+
+namespace warploom {
+
+enum class layout { row_major, column_major };
+
+// A dense matrix, seen but not owned. Element (i, j) is at i * leading_dimension + j in row-major order and at
+// i + j * leading_dimension in column-major order.
+struct dense_view {
+  void* data = nullptr;
+  std::int64_t num_rows = 0;
+  std::int64_t num_cols = 0;
+  std::int64_t leading_dimension = 0;
+};
+
+using parameter_values = std::map<std::string, int>;
+
+struct parameter {
+  std::string name;
+  int default_value;
+  std::vector<int> values;  // accepted values; the first slice of a sweep tries each of them
+  std::string meaning;
+};
+
+// Everything but the matrix that preparation may depend on.
+struct spmm_request {
+  std::int64_t k = 1;  // columns of B the plan is tuned for and sized for
+  layout order = layout::row_major;
+  parameter_values parameters;          // complete: every parameter of the kernel
+  std::span<const std::int32_t> perm;   // row permutation, or empty
+};
+
+// A kernel prepared for one matrix. Not thread safe: one run at a time.
+class spmm_plan {
+ public:
+  virtual ~spmm_plan() = default;
+  // Enqueues C = A B on `stream` (ignored on the CPU, where the product is complete on return). B and C have the
+  // layout and value type of the plan and any number of columns.
+  virtual void run(const dense_view& B, const dense_view& C, CUstream_st* stream) = 0;
+  // Memory the plan holds on its device, in bytes.
+  virtual std::size_t bytes() const = 0;
+};
+
+// Memory on the current device that lives as long as the pointer. Frameworks plug in here.
+using device_allocator = std::function<std::shared_ptr<void>(std::size_t)>;
+
+struct spmm_kernel {
+  std::string name;    // "c_stationary"
+  std::string format;  // "csr", "dcsr", ...
+  std::string summary;
+  std::vector<layout> layouts;
+  std::vector<parameter> parameters;
+  bool permutes = true;      // whether a row permutation makes sense
+  bool reproducible = true;  // bitwise the same result in every run
+
+  // Why the kernel cannot run this request, or "" if it can. `matrix` is validated.
+  std::string (*unsupported_reason)(const csr_view& matrix, const spmm_request& request);
+  std::unique_ptr<spmm_plan> (*prepare_cpu)(const csr_view& matrix, const spmm_request& request);
+  std::unique_ptr<spmm_plan> (*prepare_cuda)(const csr_view& matrix, const spmm_request& request,
+                                             const device_allocator& allocate);
+};
+
+// The registry: one entry per (format, kernel).
+std::span<const spmm_kernel> spmm_kernels();
+
+// Throws error_kind::parameter with the known names.
+const spmm_kernel& find_spmm_kernel(std::string_view format, std::string_view name);
+
+// Fills in defaults; throws error_kind::parameter for an unknown parameter or a value that is not accepted.
+parameter_values complete_parameters(const spmm_kernel& kernel, const parameter_values& given);
+
+// The slow, obvious product every kernel is compared with: row by row, nonzero by nonzero, sums in double.
+// C is double, row-major, m x k. `absolute` (m x k, may be null) receives |A| |B|, the scale of the rounding error.
+void reference_spmm(const csr_view& matrix, const dense_view& B, layout order, double* C, double* absolute);
+
+// Fewest bytes an SpMM can move: A once, B once, C once. Rows of B that no nonzero refers to are not counted.
+std::int64_t spmm_floor_bytes(const csr_pattern& matrix, std::int64_t k, value_type dtype);
+
+}  // namespace warploom

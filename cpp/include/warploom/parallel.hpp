@@ -1,0 +1,21 @@
+// Fork-join loops over host threads. Threads are started per call: no pool survives a fork() and nothing has to be
+// shut down at exit. Work below the grain runs on the calling thread alone.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace warploom {
+
+// Threads a loop may use: WARPLOOM_NUM_THREADS if set, else the processors this process may run on.
+int num_threads();
+
+// Sets the number of threads for the process; 0 returns to the default.
+void set_num_threads(int count);
+
+// Calls body(begin, end) on disjoint ranges that together cover [begin, end). A range holds at least `grain`
+// elements (but for the last), and ranges are handed out dynamically. The first exception thrown is rethrown here.
+void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain,
+                  const std::function<void(std::int64_t, std::int64_t)>& body);
+
+}  // namespace warploom

@@ -1,0 +1,41 @@
+// Row permutations.
+//
+//   perm[new] = old          the permuted matrix is A[perm]: its row `new` is row `old` of A
+//   inverse[old] = new
+//   y_permuted = y[perm]     results go back to the caller's order by y[perm[p]] = y_permuted[p]
+//
+// Row p of the permuted matrix is processed by warp p mod N_w (geometry::warps), as in Section II-B of Mehrabi et al.
+// 2021. Every tie that an algorithm leaves is broken by the original row index, so a permutation depends on the matrix
+// and the geometry alone, never on the number of threads.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "warploom/csr_view.hpp"
+#include "warploom/geometry.hpp"
+
+namespace warploom {
+
+using row_permutation = std::vector<std::int32_t>;
+
+struct permutation_algorithm {
+  const char* name;
+  const char* summary;  // one sentence for tables
+  row_permutation (*compute)(const csr_pattern&, const geometry&);
+};
+
+// The registry (cpp/src/permutations/registry.cpp): one row per algorithm.
+std::span<const permutation_algorithm> permutation_algorithms();
+
+// The algorithm of that name; throws error_kind::parameter with the known names.
+const permutation_algorithm& find_permutation(std::string_view name);
+
+// Throws error_kind::parameter, naming the first bad position, unless `perm` holds 0..num_rows-1 once each.
+void validate_permutation(std::span<const std::int32_t> perm, std::int64_t num_rows);
+
+row_permutation invert(std::span<const std::int32_t> perm);
+
+}  // namespace warploom

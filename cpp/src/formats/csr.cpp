@@ -1,0 +1,51 @@
+#include "warploom/formats/csr.hpp"
+
+#include <cstring>
+
+#include "warploom/parallel.hpp"
+
+namespace warploom {
+
+csr_view csr_matrix::view() const {
+  csr_view view;
+  view.num_rows = num_rows;
+  view.num_cols = num_cols;
+  view.indptr = indptr.data();
+  view.indices = indices.data();
+  view.data = data.data();
+  view.dtype = dtype;
+  return view;
+}
+
+std::size_t csr_matrix::bytes() const {
+  return indptr.size() * sizeof(indptr[0]) + indices.size() * sizeof(indices[0]) + data.size();
+}
+
+csr_matrix permute_rows(const csr_view& matrix, std::span<const std::int32_t> perm) {
+  csr_matrix result;
+  result.num_rows = matrix.num_rows;
+  result.num_cols = matrix.num_cols;
+  result.dtype = matrix.dtype;
+  result.indptr.resize(matrix.num_rows + 1);
+  result.indptr[0] = 0;
+  for (std::int64_t p = 0; p < matrix.num_rows; ++p) {
+    result.indptr[p + 1] = result.indptr[p] + matrix.row_length(perm[p]);
+  }
+  const std::size_t value_size = size_of(matrix.dtype);
+  result.indices.resize(matrix.nnz());
+  result.data.resize(matrix.nnz() * value_size);
+  const auto* values = static_cast<const std::byte*>(matrix.data);
+  parallel_for(0, matrix.num_rows, 4096, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t p = begin; p < end; ++p) {
+      const std::int64_t from = matrix.indptr[perm[p]];
+      const std::int64_t to = result.indptr[p];
+      const std::int64_t length = result.indptr[p + 1] - to;
+      if (length == 0) continue;  // memcpy wants valid pointers even for nothing
+      std::memcpy(result.indices.data() + to, matrix.indices + from, length * sizeof(std::int32_t));
+      std::memcpy(result.data.data() + to * value_size, values + from * value_size, length * value_size);
+    }
+  });
+  return result;
+}
+
+}  // namespace warploom

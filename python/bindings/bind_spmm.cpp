@@ -1,0 +1,7 @@
+#include "common.hpp"
+
+namespace warploom::python {
+
+void bind_spmm(py::module_&) {}
+
+}  // namespace warploom::python

@@ -1,0 +1,53 @@
+// What every bind_*.cpp shares: NumPy arrays in, NumPy arrays out.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "warploom/csr_view.hpp"
+#include "warploom/geometry.hpp"
+
+namespace warploom::python {
+
+namespace py = pybind11;
+
+// A validated CSR matrix that keeps the NumPy arrays it looks at alive. Python sees it as _core.CsrView.
+struct csr_holder {
+  py::array_t<std::int64_t> indptr;
+  py::array_t<std::int32_t> indices;
+  std::optional<py::array> data;
+  csr_view view;
+};
+
+// The vector's storage handed to NumPy without a copy.
+template <class Value>
+py::array_t<Value> to_numpy(std::vector<Value> values) {
+  auto owner = std::make_unique<std::vector<Value>>(std::move(values));
+  Value* first = owner->data();
+  const auto size = static_cast<py::ssize_t>(owner->size());
+  const py::capsule release(owner.release(), [](void* p) { delete static_cast<std::vector<Value>*>(p); });
+  return py::array_t<Value>(size, first, release);
+}
+
+inline geometry make_geometry(int warps, int threads, int elements_per_cache_line) {
+  const geometry shape{warps, threads, elements_per_cache_line};
+  validate(shape);
+  return shape;
+}
+
+void bind_errors(py::module_& module);
+void bind_csr_view(py::module_& module);
+void bind_permutations(py::module_& module);
+void bind_formats(py::module_& module);
+void bind_features(py::module_& module);
+void bind_device(py::module_& module);
+void bind_spmm(py::module_& module);
+
+}  // namespace warploom::python

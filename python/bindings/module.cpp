@@ -1,0 +1,18 @@
+// Table of contents of the extension module warploom._core.
+#include "common.hpp"
+#include "warploom/parallel.hpp"
+
+PYBIND11_MODULE(_core, module) {
+  using namespace warploom::python;
+  module.doc() = "C++/CUDA core of warploom. Use the classes and functions of the warploom package instead.";
+  module.attr("__version__") = WARPLOOM_VERSION;
+  module.def("num_threads", &warploom::num_threads);
+  module.def("set_num_threads", &warploom::set_num_threads, py::arg("count"));
+  bind_errors(module);
+  bind_csr_view(module);
+  bind_permutations(module);
+  bind_formats(module);
+  bind_features(module);
+  bind_device(module);
+  bind_spmm(module);
+}

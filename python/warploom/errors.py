@@ -1,0 +1,70 @@
+"""The errors warploom raises.
+
+Every class is a `WarploomError` and also the built-in exception a caller would expect, so both
+``except warploom.errors.WarploomError`` and ``except ValueError`` work.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "DeviceError",
+    "DtypeError",
+    "FileFormatError",
+    "IndexOverflowError",
+    "InvalidMatrixError",
+    "OutOfMemoryError",
+    "ParameterError",
+    "ShapeError",
+    "WarploomError",
+]
+
+
+class WarploomError(Exception):
+    """Base of all errors raised by warploom.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong.
+    argument : str, optional
+        The argument at fault, by its name in the call.
+    position : int, optional
+        The first offending position in that argument.
+    """
+
+    def __init__(self, message: str, *, argument: str | None = None, position: int | None = None) -> None:
+        super().__init__(message)
+        self.argument = argument
+        self.position = position
+
+
+class InvalidMatrixError(WarploomError, ValueError):
+    """The arrays do not form a CSR matrix."""
+
+
+class ShapeError(WarploomError, ValueError):
+    """The shapes of the operands do not fit."""
+
+
+class DtypeError(WarploomError, TypeError):
+    """The value type is not supported."""
+
+
+class IndexOverflowError(WarploomError, OverflowError):
+    """A size is beyond the index type."""
+
+
+class ParameterError(WarploomError, ValueError):
+    """An unknown name, or a value out of range."""
+
+
+class FileFormatError(WarploomError, ValueError):
+    """A file is truncated, damaged or not what its name says."""
+
+
+class DeviceError(WarploomError, RuntimeError):
+    """No GPU, no driver, or a failed CUDA call."""
+
+
+class OutOfMemoryError(WarploomError, MemoryError):
+    """Not enough memory on the host or the device."""
