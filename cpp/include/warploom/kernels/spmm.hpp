@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -15,8 +14,7 @@
 #include <vector>
 
 #include "warploom/csr_view.hpp"
-
-struct CUstream_st;  // cudaStream_t is a pointer to it
+#include "warploom/device.hpp"
 
 namespace warploom {
 
@@ -58,9 +56,6 @@ class spmm_plan {
   // Memory the plan holds on its device, in bytes.
   virtual std::size_t bytes() const = 0;
 };
-
-// Memory on the current device that lives as long as the pointer. Frameworks plug in here.
-using device_allocator = std::function<std::shared_ptr<void>(std::size_t)>;
 
 struct spmm_kernel {
   std::string name;    // "c_stationary"
