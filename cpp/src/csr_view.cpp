@@ -66,8 +66,8 @@ void validate(const csr_pattern& matrix) {
       [&](std::int64_t j) { return static_cast<std::uint32_t>(indices[j]) >= limit; });
   if (outside >= 0) {
     malformed("indices", outside,
-              "indices[" + std::to_string(outside) + "] = " + std::to_string(indices[outside]) +
-                  " is outside [0, " + std::to_string(matrix.num_cols) + ")");
+              "indices[" + std::to_string(outside) + "] = " + std::to_string(indices[outside]) + " is outside [0, " +
+                  std::to_string(matrix.num_cols) + ")");
   }
 }
 

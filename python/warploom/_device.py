@@ -17,7 +17,16 @@ import numpy as np
 from warploom import _core
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
 
-__all__ = ["Device", "Operand", "cusparse_version", "load_cusparse", "operand"]
+__all__ = [
+    "Device",
+    "Operand",
+    "allocator_for",
+    "cusparse_version",
+    "finish",
+    "host_array",
+    "load_cusparse",
+    "operand",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,12 +110,21 @@ class Operand:
     rows: int
     columns: int
     leading_dimension: int
-    on_gpu: bool
+    device: int | None
+    """Number of the GPU it is on; None for the host."""
     stream: int
+    """The caller's current stream."""
     owner: Any
     """Keeps the memory alive."""
+    copied: bool
+    """Whether the strides did not fit and a copy was made."""
     new: Callable[[int, int, str], tuple[Any, int, int]]
     """Makes an uninitialised result (rows, columns, layout) -> (array, pointer, leading dimension)."""
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it is in GPU memory."""
+        return self.device is not None
 
 
 def operand(B: Any, dtype: np.dtype[Any], layout: str, name: str = "B") -> Operand:
@@ -158,7 +176,8 @@ def _numpy_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Oper
     size = array.dtype.itemsize
     aligned = array.flags.aligned and all(s % size == 0 for s in array.strides)
     leading = _fits(array.shape, tuple(s // size for s in array.strides), layout) if aligned else 0
-    if not leading:
+    copied = not leading
+    if copied:
         array = np.array(array, order="C" if layout == "row" else "F")
         leading = max(array.shape[1] if layout == "row" else array.shape[0], 1)
 
@@ -166,16 +185,17 @@ def _numpy_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Oper
         result = np.empty((rows, columns), dtype, order="C" if order == "row" else "F")
         return result, result.ctypes.data, max(columns if order == "row" else rows, 1)
 
-    return Operand(array.ctypes.data, array.shape[0], array.shape[1], leading, False, 0, array, new)
+    return Operand(array.ctypes.data, array.shape[0], array.shape[1], leading, None, 0, array, copied, new)
 
 
 def _torch_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Operand:
     torch = sys.modules["torch"]
     B = B.detach()
-    _check(tuple(B.shape), np.dtype(str(B.dtype).removeprefix("torch.")) if B.dtype in (torch.float32, torch.float64)
-           else B.dtype, dtype, name)
+    kinds = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
+    _check(tuple(B.shape), kinds.get(B.dtype, B.dtype), dtype, name)
     leading = _fits(tuple(B.shape), B.stride(), layout)
-    if not leading:
+    copied = not leading
+    if copied:
         B = B.contiguous() if layout == "row" else B.t().contiguous().t()
         leading = max(B.shape[1] if layout == "row" else B.shape[0], 1)
     device, kind = B.device, B.dtype
@@ -189,14 +209,16 @@ def _torch_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Oper
 
     on_gpu = device.type == "cuda"
     stream = torch.cuda.current_stream(device).cuda_stream if on_gpu else 0
-    return Operand(B.data_ptr(), B.shape[0], B.shape[1], leading, on_gpu, stream, B, new)
+    ordinal = device.index if on_gpu else None
+    return Operand(B.data_ptr(), B.shape[0], B.shape[1], leading, ordinal, stream, B, copied, new)
 
 
 def _cupy_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Operand:
     cupy = sys.modules["cupy"]
     _check(B.shape, B.dtype, dtype, name)
     leading = _fits(B.shape, tuple(s // B.dtype.itemsize for s in B.strides), layout)
-    if not leading:
+    copied = not leading
+    if copied:
         B = cupy.array(B, order="C" if layout == "row" else "F")
         leading = max(B.shape[1] if layout == "row" else B.shape[0], 1)
 
@@ -205,7 +227,7 @@ def _cupy_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Opera
         return result, result.data.ptr, max(columns if order == "row" else rows, 1)
 
     stream = cupy.cuda.get_current_stream().ptr
-    return Operand(B.data.ptr, B.shape[0], B.shape[1], leading, True, stream, B, new)
+    return Operand(B.data.ptr, B.shape[0], B.shape[1], leading, B.device.id, stream, B, copied, new)
 
 
 def _is_dlpack_cuda(B: Any) -> bool:
@@ -248,6 +270,39 @@ class _Foreign:
         library = __import__(package)
         from_dlpack = getattr(library, "from_dlpack", None) or library.dlpack.from_dlpack
         return from_dlpack(self.array)
+
+
+def host_array(array: Any) -> Any:
+    """View a host array or CPU tensor as NumPy, without a copy."""
+    return array if isinstance(array, np.ndarray) else array.numpy()
+
+
+def allocator_for(A: Any, device: Device) -> Callable[[int], tuple[int, Any]] | None:
+    """Return the memory pool of the framework that brought `A`, as ``allocate(bytes) -> (pointer, owner)``.
+
+    None stands for warploom's own use of the device's stream-ordered pool.
+    """
+    if device.kind != "cuda":
+        return None
+    module = type(A).__module__.partition(".")[0]
+    if module == "torch":
+        torch = sys.modules["torch"]
+
+        def from_torch(size: int) -> tuple[int, Any]:
+            memory = torch.empty(size, dtype=torch.uint8, device=f"cuda:{device.ordinal}")
+            return memory.data_ptr(), memory
+
+        return from_torch
+    if module in ("cupy", "cupyx"):
+        cupy = sys.modules["cupy"]
+
+        def from_cupy(size: int) -> tuple[int, Any]:
+            with cupy.cuda.Device(device.ordinal):
+                memory = cupy.cuda.alloc(size)
+            return memory.ptr, memory
+
+        return from_cupy
+    return None
 
 
 def finish(result: Any) -> Any:

@@ -1,5 +1,5 @@
-// cuSPARSE, the vendor's library: a measured baseline and a candidate like any other, never a dependency. It is opened at
-// run time from the path that Python's cuda-pathfinder found.
+// cuSPARSE, the vendor's library: a measured baseline and a candidate like any other, never a dependency. It is opened
+// at run time from the path that Python's cuda-pathfinder found.
 #pragma once
 
 #include <string>

@@ -9,6 +9,8 @@
 namespace warploom {
 namespace {
 
+constexpr std::int64_t most_segments_per_row = 1024;
+
 void check_offsets_fit(std::int64_t nnz) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   if (nnz <= most) return;
@@ -17,7 +19,9 @@ void check_offsets_fit(std::int64_t nnz) {
 }
 
 void append_row(segmented_csr& result, std::int32_t row, std::int64_t begin, std::int64_t end) {
-  const std::int64_t most = result.segment_length;
+  // The partial sums of one row are added by one group of threads: a giant row gets longer segments instead of more.
+  const std::int64_t most =
+      std::max<std::int64_t>(result.segment_length, (end - begin + most_segments_per_row - 1) / most_segments_per_row);
   if (end - begin <= most) {
     result.segments.push_back({row, static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end - begin), -1});
     return;
@@ -76,7 +80,11 @@ segmented_csr to_segmented(const row_storage& rows, int segment_length, bool lon
     append_row(result, row, rows.indptr[p], rows.indptr[p + 1]);
   }
   append_unstored_rows(result, rows);
-  if (longest_first) result.segments = by_decreasing_length(result.segments, segment_length);
+  if (longest_first) {
+    std::int32_t longest = 0;
+    for (const segment& s : result.segments) longest = std::max(longest, s.length);
+    result.segments = by_decreasing_length(result.segments, longest);
+  }
   return result;
 }
 

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/spmm/prepare.hpp"
 #include "kernels/cuda/spmm/prepare.hpp"
+#include "warploom/cusparse.hpp"
 #include "warploom/error.hpp"
 #include "warploom/kernels/spmm.hpp"
 
@@ -12,39 +13,80 @@ namespace warploom {
 namespace {
 
 const std::vector<parameter> c_stationary_parameters{
-    {"threads_per_row", 32, {1, 2, 4, 8, 16, 32}, "GPU threads that share the nonzeros of a row"},
-    {"tile_width", 4, {1, 2, 4, 8, 16}, "columns of C whose sums are held in registers at a time"},
-    {"rows_per_block", 0, {0, 32, 64, 128, 256}, "rows per thread block of the GPU; 0: the rows are dealt to one wave"},
+    {"threads_per_row", 32, {1, 2, 4, 8, 16, 32}, {1, 4, 8, 32}, false, "threads that share the nonzeros of a row"},
+    {"tile_width", 4, {1, 2, 4, 8, 16}, {1, 4, 8, 16}, true, "columns of C whose sums a thread holds at a time"},
+    {"rows_per_block",
+     0,
+     {0, 32, 64, 128, 256, 512},
+     {0, 32, 256},
+     false,
+     "rows of C per thread block; 0: all of them"},
 };
 
-const std::vector<parameter> row_split_parameters{
-    {"threads_per_row", 0, {0, 4, 8, 16, 32}, "GPU threads side by side on the columns of a row; 0: chosen from k"},
-    {"columns_per_thread", 0, {0, 1, 2, 4, 8}, "columns of C per GPU thread; 0: chosen from k"},
-};
+const parameter threads_per_row{
+    "threads_per_row",
+    32,
+    {1, 2, 4, 8, 16, 32},
+    {8, 16, 32},
+    false,
+    "threads that work on a row: side by side on its columns, and on its nonzeros where k is too small for all"};
+const parameter columns_per_thread{"columns_per_thread", 4,     {1, 2, 4, 8},
+                                   {1, 2, 4, 8},         false, "columns of C whose sums a thread holds"};
+const parameter threads_per_block{"threads_per_block", 128, {64, 128, 256}, {128}, false, "threads per thread block"};
+
+const std::vector<parameter> row_split_parameters{threads_per_row, columns_per_thread, threads_per_block};
 
 const std::vector<parameter> segmented_parameters{
-    row_split_parameters[0],
-    row_split_parameters[1],
-    {"segment_length", 128, {32, 64, 128, 256, 512}, "most nonzeros of a row that are summed in one piece"},
+    threads_per_row,
+    columns_per_thread,
+    threads_per_block,
+    {"segment_length",
+     128,
+     {16, 32, 64, 128, 256, 512},
+     {32, 128, 512},
+     true,
+     "most nonzeros of a row that are summed in one piece"},
+    {"longest_first", 1, {0, 1}, {1}, false, "1: segments in decreasing order of length; 0: in the order of the rows"},
 };
 
-std::string needs_layout(const spmm_request& request, layout needed) {
-  if (request.order == needed) return "";
-  return needed == layout::row_major ? "needs row-major B and C" : "needs column-major B and C";
+const std::vector<parameter> cusparse_csr_parameters{
+    {"algorithm", 0, {0, 1, 2, 3}, {0, 1, 2, 3}, false, "0: the library's default; n: CUSPARSE_SPMM_CSR_ALGn"},
+};
+
+const std::vector<parameter> cusparse_coo_parameters{
+    {"algorithm", 0, {0, 1, 2, 3, 4}, {1, 2, 3, 4}, false, "0: the library's default; n: CUSPARSE_SPMM_COO_ALGn"},
+};
+
+constexpr std::int64_t most_blocks_y = 65535;  // of a CUDA grid
+
+std::string c_stationary_reason(const csr_view& matrix, const spmm_request& request) {
+  if (request.order != layout::column_major) return "needs column-major B and C";
+  const std::int64_t rows = request.parameters.at("rows_per_block");
+  if (rows > 0 && matrix.num_rows > rows * most_blocks_y)
+    return "has too many rows for rows_per_block=" + std::to_string(rows);
+  return "";
 }
 
-std::string needs_column_major(const csr_view&, const spmm_request& request) {
-  return needs_layout(request, layout::column_major);
+std::string row_split_reason(const csr_view&, const spmm_request& request) {
+  const int columns = request.parameters.at("columns_per_thread");
+  const int threads = request.parameters.at("threads_per_row");
+  if (request.k > most_blocks_y * columns * threads) return "has too many columns of B for its tile of C";
+  return "";
 }
 
-std::string needs_row_major(const csr_view&, const spmm_request& request) {
-  return needs_layout(request, layout::row_major);
-}
-
-std::string needs_row_major_and_32_bit_offsets(const csr_view& matrix, const spmm_request& request) {
+std::string segmented_reason(const csr_view& matrix, const spmm_request& request) {
   if (matrix.nnz() > std::numeric_limits<std::int32_t>::max()) return "needs fewer than 2^31 nonzeros";
-  return needs_layout(request, layout::row_major);
+  return row_split_reason(matrix, request);
 }
+
+std::string cusparse_reason(const csr_view& matrix, const spmm_request& request) {
+  if (cusparse_version().empty()) return "needs cuSPARSE, which was not found";
+  if (!request.perm.empty()) return "does not take a row permutation";
+  if (matrix.nnz() > std::numeric_limits<std::int32_t>::max()) return "needs fewer than 2^31 nonzeros";
+  return "";
+}
+
+const std::vector<layout> both_layouts{layout::row_major, layout::column_major};
 
 const std::vector<spmm_kernel> kernels{
     {
@@ -53,7 +95,7 @@ const std::vector<spmm_kernel> kernels{
         .summary = "Algorithm 1 of Mehrabi et al. 2021: a tile of columns of C at a time, all rows over the warps.",
         .layouts = {layout::column_major},
         .parameters = c_stationary_parameters,
-        .unsupported_reason = needs_column_major,
+        .unsupported_reason = c_stationary_reason,
         .prepare_cpu = prepare_cpu_c_stationary_csr,
         .prepare_cuda = prepare_cuda_c_stationary_csr,
     },
@@ -63,17 +105,17 @@ const std::vector<spmm_kernel> kernels{
         .summary = "c_stationary over the nonempty rows only; the empty rows of C are cleared.",
         .layouts = {layout::column_major},
         .parameters = c_stationary_parameters,
-        .unsupported_reason = needs_column_major,
+        .unsupported_reason = c_stationary_reason,
         .prepare_cpu = prepare_cpu_c_stationary_dcsr,
         .prepare_cuda = prepare_cuda_c_stationary_dcsr,
     },
     {
         .name = "row_split",
         .format = "csr",
-        .summary = "Threads side by side on the columns of a row of C; every nonzero reads a run of a row of B.",
-        .layouts = {layout::row_major},
+        .summary = "Threads side by side on the columns of a row of C; column-major B and C are turned round.",
+        .layouts = both_layouts,
         .parameters = row_split_parameters,
-        .unsupported_reason = needs_row_major,
+        .unsupported_reason = row_split_reason,
         .prepare_cpu = prepare_cpu_row_split_csr,
         .prepare_cuda = prepare_cuda_row_split_csr,
     },
@@ -81,9 +123,9 @@ const std::vector<spmm_kernel> kernels{
         .name = "row_split",
         .format = "dcsr",
         .summary = "row_split over the nonempty rows only; the empty rows of C are cleared.",
-        .layouts = {layout::row_major},
+        .layouts = both_layouts,
         .parameters = row_split_parameters,
-        .unsupported_reason = needs_row_major,
+        .unsupported_reason = row_split_reason,
         .prepare_cpu = prepare_cpu_row_split_dcsr,
         .prepare_cuda = prepare_cuda_row_split_dcsr,
     },
@@ -91,11 +133,37 @@ const std::vector<spmm_kernel> kernels{
         .name = "row_split",
         .format = "segmented-csr",
         .summary = "row_split with long rows cut into segments, whose partial sums are added in a fixed order.",
-        .layouts = {layout::row_major},
+        .layouts = both_layouts,
         .parameters = segmented_parameters,
-        .unsupported_reason = needs_row_major_and_32_bit_offsets,
+        .unsupported_reason = segmented_reason,
         .prepare_cpu = prepare_cpu_row_split_segmented_csr,
         .prepare_cuda = prepare_cuda_row_split_segmented_csr,
+    },
+    {
+        .name = "cusparse",
+        .format = "csr",
+        .summary = "The vendor's library on CSR, preprocessed.",
+        .layouts = both_layouts,
+        .parameters = cusparse_csr_parameters,
+        .permutes = false,
+        .reproducible = false,
+        .on_cpu = false,
+        .unsupported_reason = cusparse_reason,
+        .prepare_cpu = nullptr,
+        .prepare_cuda = prepare_cuda_cusparse_csr,
+    },
+    {
+        .name = "cusparse",
+        .format = "coo",
+        .summary = "The vendor's library on COO, preprocessed.",
+        .layouts = both_layouts,
+        .parameters = cusparse_coo_parameters,
+        .permutes = false,
+        .reproducible = false,
+        .on_cpu = false,
+        .unsupported_reason = cusparse_reason,
+        .prepare_cpu = nullptr,
+        .prepare_cuda = prepare_cuda_cusparse_coo,
     },
 };
 

@@ -1,5 +1,5 @@
-// CSR whose long rows are cut into segments, so that no unit of work is longer than `segment_length` nonzeros and one
-// giant row keeps the whole machine busy.
+// CSR whose long rows are cut into segments of `segment_length` nonzeros (more where a row would have over 1,024
+// segments), so that work is even and one giant row keeps the whole machine busy.
 //
 // A row that fits into one segment writes its row of C directly. The segments of a longer row write partial sums,
 // which are then added in segment order: the result never depends on which segment finished first.

@@ -13,12 +13,13 @@ namespace warploom {
 namespace {
 
 std::mutex loading;
-std::optional<cuda::cusparse_api> loaded;
+std::optional<cuda::cusparse::functions> loaded;
 
 template <class Function>
 void find(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr) throw error(error_kind::device, "cusparse", -1, std::string("cuSPARSE has no function ") + name);
+  if (function == nullptr)
+    throw error(error_kind::device, "cusparse", -1, std::string("cuSPARSE has no function ") + name);
 }
 
 }  // namespace
@@ -27,8 +28,9 @@ void load_cusparse(const std::string& path) {
   const std::lock_guard<std::mutex> lock(loading);
   if (loaded) return;
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw error(error_kind::device, "cusparse", -1, std::string("cannot open cuSPARSE: ") + dlerror());
-  cuda::cusparse_api api;
+  if (library == nullptr)
+    throw error(error_kind::device, "cusparse", -1, std::string("cannot open cuSPARSE: ") + dlerror());
+  cuda::cusparse::functions api{};
   find(library, "cusparseCreate", api.Create);
   find(library, "cusparseSetStream", api.SetStream);
   find(library, "cusparseGetProperty", api.GetProperty);
@@ -56,20 +58,20 @@ std::string cusparse_version() {
   return version;
 }
 
-namespace cuda {
+namespace cuda::cusparse {
 
-const cusparse_api& cusparse() {
+const functions& api() {
   if (!loaded) throw error(error_kind::device, "cusparse", -1, "cuSPARSE was not found on this machine");
   return *loaded;
 }
 
-cusparseHandle_t cusparse_handle() {
+handle current_handle() {
   // Handles live as long as the process: destroying them after the driver has shut down would crash.
-  static thread_local std::map<int, cusparseHandle_t> handles;
-  cusparseHandle_t& handle = handles[current_device()];
-  if (handle == nullptr) WARPLOOM_CUSPARSE_CHECK(Create, &handle);
-  return handle;
+  static thread_local std::map<int, handle> handles;
+  handle& mine = handles[current_device()];
+  if (mine == nullptr) WARPLOOM_CUSPARSE_CHECK(Create, &mine);
+  return mine;
 }
 
-}  // namespace cuda
+}  // namespace cuda::cusparse
 }  // namespace warploom

@@ -20,7 +20,8 @@ __global__ void wait_for_host(const volatile int* released) {
 }
 
 __global__ void write_all(uint4* memory, std::size_t size, unsigned value) {
-  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < size; i += gridDim.x * std::size_t{blockDim.x}) {
+  for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < size;
+       i += gridDim.x * std::size_t{blockDim.x}) {
     memory[i] = make_uint4(value, value, value, value);
   }
 }

@@ -3,8 +3,8 @@
 
 namespace warploom::cuda {
 
-// The sums over a group of `Threads` lanes that one lane holds after reduce_scatter: `Owned` of `Width` columns, starting
-// at `first`. With more lanes than columns several lanes hold the same column and one of them `owns` it.
+// The sums over a group of `Threads` lanes that one lane holds after reduce_scatter: `Owned` of `Width` columns,
+// starting at `first`. With more lanes than columns several lanes hold the same column and one of them `owns` it.
 template <class Value, int Owned>
 struct owned_sums {
   Value sums[Owned];

@@ -5,8 +5,8 @@
 
 namespace warploom::cuda {
 
-// Row offsets, 32-bit whenever the number of nonzeros allows. The branch is uniform over the grid, which costs less than
-// compiling every kernel twice.
+// Row offsets, 32-bit whenever the number of nonzeros allows. The branch is uniform over the grid, which costs less
+// than compiling every kernel twice.
 struct offsets_view {
   const void* offsets;
   bool wide;

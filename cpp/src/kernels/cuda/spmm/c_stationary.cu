@@ -2,8 +2,8 @@
 //
 // A thread block keeps one tile of C: `tile_width` columns by `rows_per_block` rows (0: all rows, as in the paper). Its
 // rows are striped over groups of `threads_per_row` threads (32, a warp, in the paper): group g takes the rows g,
-// g + groups, ... The threads of a group take the nonzeros of a row in turn, keep one partial sum for each column of the
-// tile in registers and add them up at the end of the row. No atomics: results are bitwise reproducible.
+// g + groups, ... The threads of a group take the nonzeros of a row in turn, keep one partial sum for each column of
+// the tile in registers and add them up at the end of the row. No atomics: results are bitwise reproducible.
 #include <algorithm>
 
 #include "kernels/cuda/device/group.cuh"
@@ -95,11 +95,16 @@ class c_stationary_plan final : public spmm_plan {
     const column_major_operands<Value> operands{static_cast<const Value*>(B.data), static_cast<Value*>(C.data),
                                                 B.leading_dimension, C.leading_dimension, static_cast<int>(C.num_cols)};
     switch (tile_width_) {
-      case 1: return launch<1>(operands, stream);
-      case 2: return launch<2>(operands, stream);
-      case 4: return launch<4>(operands, stream);
-      case 8: return launch<8>(operands, stream);
-      default: return launch<16>(operands, stream);
+      case 1:
+        return launch<1>(operands, stream);
+      case 2:
+        return launch<2>(operands, stream);
+      case 4:
+        return launch<4>(operands, stream);
+      case 8:
+        return launch<8>(operands, stream);
+      default:
+        return launch<16>(operands, stream);
     }
   }
 
@@ -109,12 +114,18 @@ class c_stationary_plan final : public spmm_plan {
   template <int TileWidth>
   void launch(const column_major_operands<Value>& operands, cudaStream_t stream) {
     switch (threads_per_row_) {
-      case 1: return launch<TileWidth, 1>(operands, stream);
-      case 2: return launch<TileWidth, 2>(operands, stream);
-      case 4: return launch<TileWidth, 4>(operands, stream);
-      case 8: return launch<TileWidth, 8>(operands, stream);
-      case 16: return launch<TileWidth, 16>(operands, stream);
-      default: return launch<TileWidth, 32>(operands, stream);
+      case 1:
+        return launch<TileWidth, 1>(operands, stream);
+      case 2:
+        return launch<TileWidth, 2>(operands, stream);
+      case 4:
+        return launch<TileWidth, 4>(operands, stream);
+      case 8:
+        return launch<TileWidth, 8>(operands, stream);
+      case 16:
+        return launch<TileWidth, 16>(operands, stream);
+      default:
+        return launch<TileWidth, 32>(operands, stream);
     }
   }
 
@@ -123,10 +134,12 @@ class c_stationary_plan final : public spmm_plan {
     const std::int64_t rows_per_block = rows_per_block_ > 0 ? rows_per_block_ : num_rows_;
     // All rows in one block: the paper's 32 warps. Otherwise no more threads than the rows can use.
     const std::int64_t wanted = rows_per_block * ThreadsPerRow;
-    const int threads = static_cast<int>(std::clamp<std::int64_t>((wanted + 31) / 32 * 32, 32, rows_per_block_ > 0 ? 256 : 1024));
+    const int threads =
+        static_cast<int>(std::clamp<std::int64_t>((wanted + 31) / 32 * 32, 32, rows_per_block_ > 0 ? 256 : 1024));
     const dim3 grid((operands.k + TileWidth - 1) / TileWidth,
                     static_cast<unsigned>((num_rows_ + rows_per_block - 1) / rows_per_block));
-    c_stationary_kernel<Value, TileWidth, ThreadsPerRow><<<grid, threads, 0, stream>>>(rows_.view(), operands, rows_per_block);
+    c_stationary_kernel<Value, TileWidth, ThreadsPerRow>
+        <<<grid, threads, 0, stream>>>(rows_.view(), operands, rows_per_block);
     cuda::check_launch("c_stationary");
   }
 
@@ -137,7 +150,8 @@ class c_stationary_plan final : public spmm_plan {
   int rows_per_block_;
 };
 
-std::unique_ptr<spmm_plan> prepare(const row_storage& rows, const spmm_request& request, const device_allocator& allocate) {
+std::unique_ptr<spmm_plan> prepare(const row_storage& rows, const spmm_request& request,
+                                   const device_allocator& allocate) {
   return dispatch_value_type(rows.dtype, [&](auto value) -> std::unique_ptr<spmm_plan> {
     return std::make_unique<c_stationary_plan<decltype(value)>>(rows, request, allocate);
   });

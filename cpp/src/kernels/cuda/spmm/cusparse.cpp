@@ -1,7 +1,5 @@
-// The vendor's SpMM behind the same interface: CSR and COO, every algorithm, both layouts, preprocessed where the library
-// offers it.
-#include <cusparse.h>
-
+// The vendor's SpMM behind the same interface: CSR and COO, every algorithm, both layouts, preprocessed where the
+// library offers it.
 #include <limits>
 #include <vector>
 
@@ -12,39 +10,42 @@
 namespace warploom {
 namespace {
 
+namespace api = cuda::cusparse;
+
 // The values of the parameter "algorithm"; 0 is the library's default.
-cusparseSpMMAlg_t csr_algorithm(int number) {
-  constexpr cusparseSpMMAlg_t algorithms[] = {CUSPARSE_SPMM_ALG_DEFAULT, CUSPARSE_SPMM_CSR_ALG1, CUSPARSE_SPMM_CSR_ALG2,
-                                              CUSPARSE_SPMM_CSR_ALG3};
+api::spmm_algorithm csr_algorithm(int number) {
+  constexpr api::spmm_algorithm algorithms[] = {api::spmm_default, api::spmm_csr_algorithm1, api::spmm_csr_algorithm2,
+                                                api::spmm_csr_algorithm3};
   return algorithms[number];
 }
 
-cusparseSpMMAlg_t coo_algorithm(int number) {
-  constexpr cusparseSpMMAlg_t algorithms[] = {CUSPARSE_SPMM_ALG_DEFAULT, CUSPARSE_SPMM_COO_ALG1, CUSPARSE_SPMM_COO_ALG2,
-                                              CUSPARSE_SPMM_COO_ALG3, CUSPARSE_SPMM_COO_ALG4};
+api::spmm_algorithm coo_algorithm(int number) {
+  constexpr api::spmm_algorithm algorithms[] = {api::spmm_default, api::spmm_coo_algorithm1, api::spmm_coo_algorithm2,
+                                                api::spmm_coo_algorithm3, api::spmm_coo_algorithm4};
   return algorithms[number];
 }
 
-class dense_descriptor {
+class dense_operand {
  public:
-  dense_descriptor(const dense_view& matrix, layout order, cudaDataType type) {
-    WARPLOOM_CUSPARSE_CHECK(CreateDnMat, &handle_, matrix.num_rows, matrix.num_cols, matrix.leading_dimension, matrix.data, type,
-                            order == layout::row_major ? CUSPARSE_ORDER_ROW : CUSPARSE_ORDER_COL);
+  dense_operand(const dense_view& matrix, layout order, cudaDataType type) {
+    WARPLOOM_CUSPARSE_CHECK(CreateDnMat, &handle_, matrix.num_rows, matrix.num_cols, matrix.leading_dimension,
+                            matrix.data, type, order == layout::row_major ? api::row_major : api::column_major);
   }
-  ~dense_descriptor() { cuda::cusparse().DestroyDnMat(handle_); }
-  dense_descriptor(const dense_descriptor&) = delete;
-  dense_descriptor& operator=(const dense_descriptor&) = delete;
-  operator cusparseDnMatDescr_t() const { return handle_; }
+  ~dense_operand() { api::api().DestroyDnMat(handle_); }
+  dense_operand(const dense_operand&) = delete;
+  dense_operand& operator=(const dense_operand&) = delete;
+  operator api::dense_descriptor() const { return handle_; }
 
  private:
-  cusparseDnMatDescr_t handle_ = nullptr;
+  api::dense_descriptor handle_ = nullptr;
 };
 
 class cusparse_plan final : public spmm_plan {
  public:
   enum class sparse_format { csr, coo };
 
-  cusparse_plan(const csr_view& matrix, const spmm_request& request, const device_allocator& allocate, sparse_format format)
+  cusparse_plan(const csr_view& matrix, const spmm_request& request, const device_allocator& allocate,
+                sparse_format format)
       : num_rows_(matrix.num_rows),
         num_cols_(matrix.num_cols),
         order_(request.order),
@@ -53,12 +54,13 @@ class cusparse_plan final : public spmm_plan {
                                                 : coo_algorithm(request.parameters.at("algorithm"))),
         allocate_(allocate),
         indices_(cuda::upload(matrix.indices, matrix.nnz(), allocate)),
-        data_(cuda::upload(static_cast<const std::byte*>(matrix.data), matrix.nnz() * size_of(matrix.dtype), allocate)) {
+        data_(
+            cuda::upload(static_cast<const std::byte*>(matrix.data), matrix.nnz() * size_of(matrix.dtype), allocate)) {
     const std::vector<std::int32_t> offsets(matrix.indptr, matrix.indptr + num_rows_ + 1);
     if (format == sparse_format::csr) {
       rows_ = cuda::upload(offsets.data(), offsets.size(), allocate);
       WARPLOOM_CUSPARSE_CHECK(CreateCsr, &matrix_, num_rows_, num_cols_, matrix.nnz(), rows_.data(), indices_.data(),
-                              data_.data(), CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, type_);
+                              data_.data(), api::index_int32, api::index_int32, api::base_zero, type_);
     } else {
       std::vector<std::int32_t> row_of(matrix.nnz());
       for (std::int64_t row = 0; row < num_rows_; ++row) {
@@ -66,26 +68,27 @@ class cusparse_plan final : public spmm_plan {
       }
       rows_ = cuda::upload(row_of.data(), row_of.size(), allocate);
       WARPLOOM_CUSPARSE_CHECK(CreateCoo, &matrix_, num_rows_, num_cols_, matrix.nnz(), rows_.data(), indices_.data(),
-                              data_.data(), CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, type_);
+                              data_.data(), api::index_int32, api::base_zero, type_);
     }
   }
 
-  ~cusparse_plan() override { cuda::cusparse().DestroySpMat(matrix_); }
+  ~cusparse_plan() override { api::api().DestroySpMat(matrix_); }
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
-    const cusparseHandle_t handle = cuda::cusparse_handle();
+    const api::handle handle = api::current_handle();
     WARPLOOM_CUSPARSE_CHECK(SetStream, handle, stream);
-    const dense_descriptor b(B, order_, type_);
-    const dense_descriptor c(C, order_, type_);
+    const dense_operand b(B, order_, type_);
+    const dense_operand c(C, order_, type_);
     const double one[1] = {1.0}, zero[1] = {0.0};
     const float onef[1] = {1.0f}, zerof[1] = {0.0f};
     const void* alpha = type_ == CUDA_R_32F ? static_cast<const void*>(onef) : one;
     const void* beta = type_ == CUDA_R_32F ? static_cast<const void*>(zerof) : zero;
-    constexpr auto plain = CUSPARSE_OPERATION_NON_TRANSPOSE;
+    constexpr auto plain = api::non_transpose;
     if (prepared_columns_ != C.num_cols) {
       std::size_t size = 0;
-      WARPLOOM_CUSPARSE_CHECK(SpMM_bufferSize, handle, plain, plain, alpha, matrix_, b, beta, c, type_, algorithm_, &size);
+      WARPLOOM_CUSPARSE_CHECK(SpMM_bufferSize, handle, plain, plain, alpha, matrix_, b, beta, c, type_, algorithm_,
+                              &size);
       if (size > buffer_.size()) buffer_ = {size, allocate_};
       WARPLOOM_CUSPARSE_CHECK(SpMM_preprocess, handle, plain, plain, alpha, matrix_, b, beta, c, type_, algorithm_,
                               buffer_.data());
@@ -101,14 +104,14 @@ class cusparse_plan final : public spmm_plan {
   std::int64_t num_cols_;
   layout order_;
   cudaDataType type_;
-  cusparseSpMMAlg_t algorithm_;
+  api::spmm_algorithm algorithm_;
   device_allocator allocate_;
   cuda::device_array<std::int32_t> rows_;  // row offsets (CSR) or row indices (COO)
   cuda::device_array<std::int32_t> indices_;
   cuda::device_array<std::byte> data_;
   cuda::device_array<std::byte> buffer_;
   std::int64_t prepared_columns_ = -1;  // the buffer and the preprocessing are for this many columns
-  cusparseSpMatDescr_t matrix_ = nullptr;
+  api::sparse_descriptor matrix_ = nullptr;
 };
 
 }  // namespace

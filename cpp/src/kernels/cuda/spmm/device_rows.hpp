@@ -50,7 +50,8 @@ class device_rows {
   }
 
   std::size_t bytes() const {
-    return indptr32_.bytes() + indptr64_.bytes() + indices_.bytes() + data_.bytes() + row_ids_.bytes() + empty_rows_.bytes();
+    return indptr32_.bytes() + indptr64_.bytes() + indices_.bytes() + data_.bytes() + row_ids_.bytes() +
+           empty_rows_.bytes();
   }
 
  private:

@@ -4,9 +4,9 @@
 // `threads_per_row` threads work on a row: as many as the columns need (T, a power of two), and where k is too small to
 // keep them all busy the rest (S = threads_per_row / T) share the nonzeros of the row and add up at the end.
 //
-// With row segments (format segmented-csr) a long row is cut into pieces that different warps work on. Each piece of a cut
-// row leaves its partial sums in a workspace; the piece that finishes last adds them up in their order, so that the result
-// does not depend on which one that was.
+// With row segments (format segmented-csr) a long row is cut into pieces that different warps work on. Each piece of a
+// cut row leaves its partial sums in a workspace; the piece that finishes last adds them up in their order, so that the
+// result does not depend on which one that was.
 #include <algorithm>
 #include <bit>
 #include <type_traits>
@@ -34,7 +34,8 @@ struct row_major_operands {
   int k;
 };
 
-// The nonzeros one group of threads works on, and where their sums go: row `row` of C, or slot `partial` of the workspace.
+// The nonzeros one group of threads works on, and where their sums go: row `row` of C, or slot `partial` of the
+// workspace.
 struct work_item {
   std::int64_t begin;
   std::int64_t end;
@@ -56,7 +57,8 @@ struct row_items {
   __device__ const Value* data() const { return A.data; }
 };
 
-// One item per segment. A cut row r has the slots splits[r].first .. splits[r].first + splits[r].count of the workspace.
+// One item per segment. A cut row r has the slots splits[r].first .. splits[r].first + splits[r].count of the
+// workspace.
 struct split_row_slots {
   std::int32_t first;
   std::int32_t count;
@@ -70,8 +72,8 @@ struct segment_items {
   const Value* values;
   const std::int32_t* split_of_partial;
   const split_row_slots* splits;
-  Value* workspace;        // [number of partials][workspace_columns]
-  unsigned* arrived;       // [number of splits][column tiles], zero between runs
+  Value* workspace;   // [number of partials][workspace_columns]
+  unsigned* arrived;  // [number of splits][column tiles], zero between runs
   int workspace_columns;
 
   __device__ std::int64_t size() const { return num_segments; }
@@ -101,12 +103,13 @@ struct thread_columns {
   __device__ bool valid(int i) const { return column(i) < k; }
 };
 
-// Adds the nonzeros item.begin + offset, + S, ... of A times their rows of B to `sums`. U loads of B are in flight at once,
-// and the next U nonzeros are fetched while they are under way.
+// Adds the nonzeros item.begin + offset, + S, ... of A times their rows of B to `sums`. U loads of B are in flight at
+// once, and the next U nonzeros are fetched while they are under way.
 template <class Value, int V, int N, class Columns>
-__device__ __forceinline__ void accumulate(cuda::vector<Value, V> (&sums)[N], const work_item& item, int offset, int stride,
-                                           const std::int32_t* __restrict__ indices, const Value* __restrict__ data,
-                                           const Value* __restrict__ B, std::int64_t ldb, const Columns& columns) {
+__device__ __forceinline__ void accumulate(cuda::vector<Value, V> (&sums)[N], const work_item& item, int offset,
+                                           int stride, const std::int32_t* __restrict__ indices,
+                                           const Value* __restrict__ data, const Value* __restrict__ B,
+                                           std::int64_t ldb, const Columns& columns) {
   constexpr int bytes = sizeof(Value) * V * N;
   constexpr int U = bytes <= 16 ? 8 : bytes <= 32 ? 4 : 2;
   std::int32_t next_column[U];
@@ -160,8 +163,8 @@ __device__ __forceinline__ void store(Value* row, const cuda::vector<Value, V> (
   }
 }
 
-// Leaves the partial sums of one piece of a cut row and, if all the others are there, adds them up. Called by whole warps;
-// `cut` says whether this group has such a piece.
+// Leaves the partial sums of one piece of a cut row and, if all the others are there, adds them up. Called by whole
+// warps; `cut` says whether this group has such a piece.
 template <class Value, int V, int N, class Columns>
 __device__ void finish_cut_row(const segment_items<Value>& items, const work_item& item, bool cut, bool stores,
                                int group_size, cuda::vector<Value, V> (&sums)[N], Value* C, std::int64_t ldc,
@@ -203,7 +206,8 @@ __device__ void finish_cut_row(const segment_items<Value>& items, const work_ite
 }
 
 template <class Value, int V, int N, class Items>
-__global__ void __launch_bounds__(256) row_split_kernel(Items items, row_major_operands<Value> operands, thread_shape shape) {
+__global__ void __launch_bounds__(256)
+    row_split_kernel(Items items, row_major_operands<Value> operands, thread_shape shape) {
   const int group_size = shape.column_threads * shape.nonzero_threads;
   const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / group_size;
   const int lane_in_group = threadIdx.x % group_size;
@@ -238,7 +242,8 @@ __global__ void __launch_bounds__(256) row_split_kernel(Items items, row_major_o
 template <class Value>
 int vector_width(const row_major_operands<Value>& operands) {
   for (int width = 16 / static_cast<int>(sizeof(Value)); width > 1; width /= 2) {
-    const std::uintptr_t addresses = reinterpret_cast<std::uintptr_t>(operands.B) | reinterpret_cast<std::uintptr_t>(operands.C);
+    const std::uintptr_t addresses =
+        reinterpret_cast<std::uintptr_t>(operands.B) | reinterpret_cast<std::uintptr_t>(operands.C);
     const std::int64_t sizes = operands.ldb | operands.ldc | operands.k;
     if (addresses % (width * sizeof(Value)) == 0 && sizes % width == 0) return width;
   }
@@ -255,8 +260,8 @@ struct row_split_shape {
       : columns_per_thread(request.parameters.at("columns_per_thread")),
         threads_per_block(request.parameters.at("threads_per_block")) {
     const int per_row = request.parameters.at("threads_per_row");
-    const auto needed = static_cast<unsigned>(
-        std::min<std::int64_t>(32, (request.k + columns_per_thread - 1) / columns_per_thread));
+    const auto needed =
+        static_cast<unsigned>(std::min<std::int64_t>(32, (request.k + columns_per_thread - 1) / columns_per_thread));
     threads.column_threads = std::min<int>(per_row, std::bit_ceil(std::max(1u, needed)));
     threads.nonzero_threads = per_row / threads.column_threads;
   }
@@ -281,10 +286,16 @@ class launcher {
   void by_vectors(const Items& items, const row_major_operands<Value>& operands, cudaStream_t stream) const {
     if constexpr (V * sizeof(Value) <= 16) {
       switch (shape_.columns_per_thread / V) {
-        case 1: return launch<V, 1>(items, operands, stream);
-        case 2: return launch<V, 2>(items, operands, stream);
-        case 4: if constexpr (V <= 2) return launch<V, 4>(items, operands, stream); break;
-        case 8: if constexpr (V <= 1) return launch<V, 8>(items, operands, stream); break;
+        case 1:
+          return launch<V, 1>(items, operands, stream);
+        case 2:
+          return launch<V, 2>(items, operands, stream);
+        case 4:
+          if constexpr (V <= 2) return launch<V, 4>(items, operands, stream);
+          break;
+        case 8:
+          if constexpr (V <= 1) return launch<V, 8>(items, operands, stream);
+          break;
       }
     }
   }
@@ -354,8 +365,15 @@ class segment_plan final : public spmm_plan {
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
-    const segment_items<Value> items{static_cast<std::int64_t>(num_segments_), segments_.data(), indices_.data(), data_.data(),
-                                     split_of_partial_.data(), splits_.data(), workspace_.data(), arrived_.data(), columns_};
+    const segment_items<Value> items{static_cast<std::int64_t>(num_segments_),
+                                     segments_.data(),
+                                     indices_.data(),
+                                     data_.data(),
+                                     split_of_partial_.data(),
+                                     splits_.data(),
+                                     workspace_.data(),
+                                     arrived_.data(),
+                                     columns_};
     // The workspace is as wide as the plan: a wider product is computed panel by panel.
     row_major_operands<Value> operands = make_operands<Value>(B, C);
     for (int first = 0; first < C.num_cols; first += columns_) {
