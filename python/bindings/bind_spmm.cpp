@@ -103,6 +103,10 @@ void check_shape(const dense_view& view, std::int64_t rows, std::int64_t columns
                   shape_of(view.num_rows, view.num_cols));
 }
 
+void check_columns(std::int64_t k) {
+  if (k < 1) throw error(error_kind::parameter, "k", -1, "k must be at least 1, got " + std::to_string(k));
+}
+
 void check_has_values(const csr_holder& matrix) {
   if (matrix.data) return;
   throw error(error_kind::invalid_matrix, "data", -1, "the matrix is a pattern without values; SpMM needs them");
@@ -156,9 +160,8 @@ class bound_plan {
  private:
   static void check_output(const py::array& B, const py::array& C) {
     if (!C.writeable()) throw error(error_kind::parameter, "C", -1, "C is read-only");
-    static const char* message = "C shares memory with B, which is still read while C is written";
     if (py::cast<bool>(py::module_::import("numpy").attr("shares_memory")(B, C))) {
-      throw error(error_kind::parameter, "C", -1, message);
+      throw error(error_kind::parameter, "C", -1, "C shares memory with B, which is still read while C is written");
     }
   }
 
@@ -206,7 +209,7 @@ spmm_request make_request(const csr_holder& matrix, const spmm_kernel& kernel, s
                           const std::string& layout_name, const parameter_values& parameters,
                           const std::optional<permutation_array>& perm) {
   check_has_values(matrix);
-  if (k < 1) throw error(error_kind::parameter, "k", -1, "k must be at least 1, got " + std::to_string(k));
+  check_columns(k);
   spmm_request request;
   request.k = k;
   request.order = parse_layout(layout_name);
@@ -271,6 +274,7 @@ py::tuple reference(const csr_holder& matrix, const py::array& B) {
 }
 
 std::int64_t floor_bytes(const csr_holder& matrix, std::int64_t k) {
+  check_columns(k);
   const py::gil_scoped_release release;
   return spmm_floor_bytes(matrix.view, k, matrix.view.dtype);
 }

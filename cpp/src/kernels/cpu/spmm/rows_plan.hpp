@@ -33,6 +33,17 @@ using rows_kernel = void (*)(const shared_out_rows& rows, const parameter_values
 
 std::unique_ptr<spmm_plan> make_rows_plan(row_storage rows, const parameter_values& parameters, rows_kernel kernel);
 
+template <class Value, layout order>
+void clear_rows(const std::vector<std::int32_t>& rows, std::int64_t k, const dense_tile_view<Value, order>& C) {
+  // Along the rows or along the columns, whichever lies together in memory.
+  const std::int64_t panel_width = order == layout::row_major ? k : 1;
+  for (std::int64_t first = 0; first < k; first += panel_width) {
+    for (const std::int32_t row : rows) {
+      for (std::int64_t j = first; j < first + panel_width; ++j) *C.at(row, j) = 0;
+    }
+  }
+}
+
 // C = A B, panels of `panel_width` columns outermost, tiles of `width` columns innermost.
 template <int width, class Value, layout order>
 void multiply_rows(const shared_out_rows& rows, std::int64_t panel_width, const dense_view& B_view,
@@ -42,12 +53,10 @@ void multiply_rows(const shared_out_rows& rows, std::int64_t panel_width, const 
   for_each_panel(rows.ranges, C_view.num_cols, panel_width,
                  [&](std::int64_t begin, std::int64_t end, std::int64_t first_column, std::int64_t columns) {
                    for (std::int64_t p = begin; p < end; ++p) {
-                     multiply_columns<width>(rows.stored_row<Value>(p), B, C, rows.row_of_C(p), first_column, columns);
+                     multiply_row<width>(rows.stored_row<Value>(p), B, C, rows.row_of_C(p), first_column, columns);
                    }
                  });
-  for (const std::int32_t row : rows.unstored_rows) {
-    for (std::int64_t j = 0; j < C_view.num_cols; ++j) *C.at(row, j) = 0;
-  }
+  clear_rows(rows.unstored_rows, C_view.num_cols, C);
 }
 
 }  // namespace warploom

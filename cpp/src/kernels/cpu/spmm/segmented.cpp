@@ -1,5 +1,6 @@
 #include "kernels/cpu/spmm/segmented.hpp"
 
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -48,9 +49,9 @@ class segmented_plan final : public spmm_plan {
                        const segment& part = matrix_.segments[s];
                        const sparse_row<Value> row{matrix_.indices + part.begin, values + part.begin, part.length};
                        const bool whole_row = part.partial < 0;
-                       multiply_columns<row_split_tile_width<Value>>(row, B, whole_row ? C : partials,
-                                                                     whole_row ? part.row : part.partial, first_column,
-                                                                     columns);
+                       multiply_row<row_split_tile_width<Value>>(row, B, whole_row ? C : partials,
+                                                                 whole_row ? part.row : part.partial, first_column,
+                                                                 columns);
                      }
                    });
   }
