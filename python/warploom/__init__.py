@@ -5,6 +5,8 @@ Hand a `scipy.sparse` CSR matrix to `plan` and get the fastest sparse x dense pr
 
 from __future__ import annotations
 
-from warploom import errors
+from warploom import errors, permutations
+from warploom.candidates import candidates
+from warploom.plan import Plan, plan, spmm
 
-__all__ = ["errors"]
+__all__ = ["Plan", "candidates", "errors", "permutations", "plan", "spmm"]
