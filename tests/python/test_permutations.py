@@ -190,9 +190,9 @@ def warp_totals(A, perm, warps, threads):
 
 
 def test_balance_of_the_papers_example():
-    # Figure 7: the loads of 4 warps are 12, 13, 10, 10 in the original order and 12, 11, 11, 11 after LPT. The
-    # figure's pattern is not given, so the single loads are ours; the sums are the figure's.
-    loads = [4, 5, 3, 2, 4, 5, 3, 3, 4, 3, 4, 5]
+    # Figure 7: the loads of 4 warps are 12, 13, 10, 10 in the original order and 12, 11, 11, 11 after LPT.
+    # The figure's pattern is not given, so the single loads are ours; the sums are the figure's.
+    loads = [5, 6, 4, 3, 5, 3, 3, 5, 2, 4, 3, 2]
     A = from_rows([[0] * load for load in loads], 1)
     assert warp_totals(A, permutations.compute("none", A), 4, 1) == [12, 13, 10, 10]
     for name in ("lpt", "hybrid-1"):
