@@ -8,7 +8,9 @@ they are narrowed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ import scipy.sparse
 from warploom import _core
 from warploom.errors import DtypeError, IndexOverflowError, InvalidMatrixError, ShapeError
 
-__all__ = ["as_csr", "compressed"]
+__all__ = ["as_csr", "compressed", "from_arrays"]
 
 _MOST = np.iinfo(np.int32).max
 _MOST_OFFSET = np.iinfo(np.int64).max
@@ -119,6 +121,30 @@ def compressed(
         num_rows,
         num_cols,
     )
+
+
+def from_arrays(format: str, arrays: Mapping[str, Any], shape: tuple[int, ...]) -> _core.CsrView:
+    """Validate the arrays of a matrix in one of SciPy's array formats and view it as CSR.
+
+    Parameters
+    ----------
+    format : {"csr", "csc", "coo", "bsr", "dia"}
+        As SciPy calls it.
+    arrays : mapping of str to array
+        The arrays by the names SciPy gives them, such as ``indptr``, ``indices`` and ``data``.
+    shape : tuple of int
+        (m, n).
+
+    Returns
+    -------
+    _core.CsrView
+
+    Raises
+    ------
+    InvalidMatrixError, ShapeError, DtypeError, IndexOverflowError
+        As in `as_csr`.
+    """
+    return compressed(*_SCIPY_FORMATS[format](SimpleNamespace(**arrays, shape=shape)))
 
 
 # ----- what the arrays of any format have to be -----
