@@ -5,6 +5,8 @@ Hand a `scipy.sparse` CSR matrix to `plan` and get the fastest sparse x dense pr
 
 from __future__ import annotations
 
-from warploom import errors
+from warploom import errors, examples, io
+from warploom._core import __version__
+from warploom.io import load
 
-__all__ = ["errors"]
+__all__ = ["__version__", "errors", "examples", "io", "load"]

@@ -68,8 +68,8 @@ def load(path: str | os.PathLike[str]) -> scipy.sparse.csr_array:
     -----
     The number of entries that a Matrix Market file announces is compared with its size before anything is
     allocated for them. The row offsets, 8 bytes a row, are allocated after the entries have been read: a
-    matrix of 10^9 empty rows is legal and gets what it asks for. Compressed files are read twice, once to check
-    them and to know their size.
+    matrix of 10^9 empty rows is legal and gets what it asks for. Compressed files are read twice, once to
+    check them and to know their size.
     """
     name = os.fspath(path)
     with open(name, "rb"):  # FileNotFoundError, PermissionError, IsADirectoryError
