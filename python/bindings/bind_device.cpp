@@ -1,7 +1,79 @@
 #include "common.hpp"
+#include "warploom/cusparse.hpp"
+#include "warploom/device.hpp"
 
 namespace warploom::python {
+namespace {
 
-void bind_device(py::module_&) {}
+// Device memory for callers without torch or CuPy.
+struct device_memory {
+  std::shared_ptr<void> memory;
+};
+
+py::dict describe(const gpu_info& gpu) {
+  using namespace py::literals;
+  return py::dict("name"_a = gpu.name, "compute_capability"_a = py::make_tuple(gpu.major, gpu.minor),
+                  "multiprocessors"_a = gpu.multiprocessors, "memory_bytes"_a = gpu.memory_bytes,
+                  "l2_bytes"_a = gpu.l2_bytes, "shared_bytes_per_block"_a = gpu.shared_bytes_per_block);
+}
+
+py::dict describe_cuda() {
+  using namespace py::literals;
+  const cuda_info info = query_cuda();
+  py::list devices;
+  for (const gpu_info& gpu : info.devices) devices.append(describe(gpu));
+  return py::dict("built"_a = info.built, "architectures"_a = info.architectures,
+                  "runtime_version"_a = info.runtime_version,
+                  "driver_version"_a = info.driver_version > 0 ? py::object(py::int_(info.driver_version)) : py::none(),
+                  "devices"_a = devices, "error"_a = info.error.empty() ? py::object(py::none()) : py::str(info.error));
+}
+
+}  // namespace
+
+void bind_device(py::module_& module) {
+  module.def("cuda_info", &describe_cuda, "What was built and which GPUs are there; never raises.");
+  module.def("load_cusparse", &load_cusparse, py::arg("path"));
+  module.def("cusparse_version", &cusparse_version);
+  module.def(
+      "measure_copy_bandwidth",
+      [](int device, std::size_t bytes) {
+        const py::gil_scoped_release release;
+        const device_guard guard(device);
+        return measure_copy_bandwidth(bytes);
+      },
+      py::arg("device"), py::arg("bytes"), "Bytes per second, read plus written, of a device-to-device copy.");
+  module.def(
+      "synchronize",
+      [](int device) {
+        const py::gil_scoped_release release;
+        const device_guard guard(device);
+        synchronize(nullptr);
+      },
+      py::arg("device"));
+
+  py::class_<device_memory>(module, "DeviceMemory")
+      .def(py::init([](int device, std::size_t bytes) {
+             const device_guard guard(device);
+             return device_memory{allocate_device_memory(bytes)};
+           }),
+           py::arg("device"), py::arg("bytes"))
+      .def_property_readonly("pointer",
+                             [](const device_memory& m) { return reinterpret_cast<std::uintptr_t>(m.memory.get()); });
+  module.def(
+      "copy_to_device",
+      [](int device, std::uintptr_t to, const py::array& from) {
+        const device_guard guard(device);
+        copy_to_device(reinterpret_cast<void*>(to), from.data(), from.nbytes(), nullptr);
+        synchronize(nullptr);
+      },
+      py::arg("device"), py::arg("to"), py::arg("from_"));
+  module.def(
+      "copy_to_host",
+      [](int device, py::array& to, std::uintptr_t from) {
+        const device_guard guard(device);
+        copy_to_host(to.mutable_data(), reinterpret_cast<const void*>(from), to.nbytes(), nullptr);
+      },
+      py::arg("device"), py::arg("to"), py::arg("from_"));
+}
 
 }  // namespace warploom::python

@@ -7,13 +7,20 @@ namespace {
 
 const char* class_name(error_kind kind) {
   switch (kind) {
-    case error_kind::invalid_matrix: return "InvalidMatrixError";
-    case error_kind::shape: return "ShapeError";
-    case error_kind::dtype: return "DtypeError";
-    case error_kind::index_overflow: return "IndexOverflowError";
-    case error_kind::parameter: return "ParameterError";
-    case error_kind::device: return "DeviceError";
-    case error_kind::out_of_memory: return "OutOfMemoryError";
+    case error_kind::invalid_matrix:
+      return "InvalidMatrixError";
+    case error_kind::shape:
+      return "ShapeError";
+    case error_kind::dtype:
+      return "DtypeError";
+    case error_kind::index_overflow:
+      return "IndexOverflowError";
+    case error_kind::parameter:
+      return "ParameterError";
+    case error_kind::device:
+      return "DeviceError";
+    case error_kind::out_of_memory:
+      return "OutOfMemoryError";
   }
   return "WarploomError";
 }

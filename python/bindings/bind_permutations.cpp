@@ -1,7 +1,74 @@
+#include <string>
+
 #include "common.hpp"
+#include "warploom/permutation.hpp"
 
 namespace warploom::python {
+namespace {
 
-void bind_permutations(py::module_&) {}
+using int32_array = py::array_t<std::int32_t, py::array::c_style>;
+
+std::span<const std::int32_t> as_span(const int32_array& array) {
+  if (array.ndim() != 1) {
+    throw error(error_kind::parameter, "perm", -1,
+                "perm must be one-dimensional, got " + std::to_string(array.ndim()) + " dimensions");
+  }
+  return {array.data(), static_cast<std::size_t>(array.size())};
+}
+
+std::vector<std::string> permutation_names() {
+  std::vector<std::string> names;
+  for (const auto& algorithm : permutation_algorithms()) names.emplace_back(algorithm.name);
+  return names;
+}
+
+template <class Compute>
+py::array_t<std::int32_t> without_gil(Compute&& compute) {
+  row_permutation perm;
+  {
+    const py::gil_scoped_release release;
+    perm = compute();
+  }
+  return to_numpy(std::move(perm));
+}
+
+py::array_t<std::int32_t> compute_permutation(const std::string& name, const csr_holder& matrix, int warps, int threads,
+                                              int elements_per_cache_line) {
+  const auto& algorithm = find_permutation(name);
+  const geometry shape = make_geometry(warps, threads, elements_per_cache_line);
+  return without_gil([&] { return algorithm.compute(matrix.view, shape); });
+}
+
+py::array_t<std::int32_t> brute_force(const csr_holder& matrix, int warps, int threads, int elements_per_cache_line) {
+  const geometry shape = make_geometry(warps, threads, elements_per_cache_line);
+  return without_gil([&] { return cta_aware_by_brute_force(matrix.view, shape); });
+}
+
+py::array_t<std::int32_t> invert_permutation(const int32_array& perm) {
+  const auto span = as_span(perm);
+  return without_gil([&] {
+    validate_permutation(span, static_cast<std::int64_t>(span.size()));
+    return invert(span);
+  });
+}
+
+}  // namespace
+
+void bind_permutations(py::module_& module) {
+  module.def("permutation_names", &permutation_names);
+  module.def(
+      "permutation_summary", [](const std::string& name) { return std::string(find_permutation(name).summary); },
+      py::arg("name"));
+  module.def("compute_permutation", &compute_permutation, py::arg("name"), py::arg("matrix"), py::arg("warps"),
+             py::arg("threads"), py::arg("elements_per_cache_line"));
+  module.def(
+      "validate_permutation",
+      [](const int32_array& perm, std::int64_t num_rows) { validate_permutation(as_span(perm), num_rows); },
+      py::arg("perm"), py::arg("num_rows"));
+  module.def("invert_permutation", &invert_permutation, py::arg("perm"));
+  module.def("_cta_aware_by_brute_force", &brute_force, py::arg("matrix"), py::arg("warps") = 32,
+             py::arg("threads") = 32, py::arg("elements_per_cache_line") = 32,
+             "\"cta-aware\" by comparing every two masks; for benchmarks and tests.");
+}
 
 }  // namespace warploom::python

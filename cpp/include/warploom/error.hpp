@@ -10,13 +10,13 @@
 namespace warploom {
 
 enum class error_kind {
-  invalid_matrix,   // arrays that do not form a CSR matrix
-  shape,            // operands whose shapes do not fit
-  dtype,            // a value type that is not supported
-  index_overflow,   // a size beyond the index type
-  parameter,        // an unknown name or a value out of range
-  device,           // no GPU, no driver, no kernel for this GPU, a failed CUDA call
-  out_of_memory,    // host or device memory
+  invalid_matrix,  // arrays that do not form a CSR matrix
+  shape,           // operands whose shapes do not fit
+  dtype,           // a value type that is not supported
+  index_overflow,  // a size beyond the index type
+  parameter,       // an unknown name or a value out of range
+  device,          // no GPU, no driver, no kernel for this GPU, a failed CUDA call
+  out_of_memory,   // host or device memory
 };
 
 class error : public std::runtime_error {

@@ -12,8 +12,8 @@
 namespace warploom {
 
 struct feature_set {
-  const char* name;                   // "spmm", "spmv"
-  std::span<const char* const> names; // in the order of the values
+  const char* name;                    // "spmm", "spmv"
+  std::span<const char* const> names;  // in the order of the values
   void (*compute)(const csr_pattern&, const geometry&, double* values);
 };
 

@@ -13,7 +13,9 @@ struct geometry {
 
 inline void validate(const geometry& shape) {
   const auto positive = [](int value, const char* name) {
-    if (value < 1) throw error(error_kind::parameter, name, -1, std::string(name) + " must be at least 1, got " + std::to_string(value));
+    if (value < 1)
+      throw error(error_kind::parameter, name, -1,
+                  std::string(name) + " must be at least 1, got " + std::to_string(value));
   };
   positive(shape.warps, "warps");
   positive(shape.threads, "threads");

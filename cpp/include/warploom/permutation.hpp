@@ -38,4 +38,7 @@ void validate_permutation(std::span<const std::int32_t> perm, std::int64_t num_r
 
 row_permutation invert(std::span<const std::int32_t> perm);
 
+// "cta-aware" by comparing every two masks. Slow: for benchmarks and tests.
+row_permutation cta_aware_by_brute_force(const csr_pattern& matrix, const geometry& shape);
+
 }  // namespace warploom

@@ -1,20 +1,213 @@
+// The visible list of SpMM kernels: a new one is a file, its entry points and an entry here.
+#include <algorithm>
+#include <limits>
 #include <string>
 
+#include "kernels/cpu/spmm/prepare.hpp"
+#include "kernels/cuda/spmm/prepare.hpp"
+#include "warploom/cusparse.hpp"
 #include "warploom/error.hpp"
 #include "warploom/kernels/spmm.hpp"
 
 namespace warploom {
+namespace {
 
-std::span<const spmm_kernel> spmm_kernels() { return {}; }
+const std::vector<parameter> c_stationary_parameters{
+    {"threads_per_row", 32, {1, 2, 4, 8, 16, 32}, {1, 4, 8, 32}, false, "threads that share the nonzeros of a row"},
+    {"tile_width", 4, {1, 2, 4, 8, 16}, {1, 4, 8, 16}, true, "columns of C whose sums a thread holds at a time"},
+    {"rows_per_block",
+     0,
+     {0, 32, 64, 128, 256, 512},
+     {0, 32, 256},
+     false,
+     "rows of C per thread block; 0: all of them"},
+};
+
+const parameter threads_per_row{
+    "threads_per_row",
+    32,
+    {1, 2, 4, 8, 16, 32},
+    {8, 16, 32},
+    false,
+    "threads that work on a row: side by side on its columns, and on its nonzeros where k is too small for all"};
+const parameter columns_per_thread{"columns_per_thread", 4,     {1, 2, 4, 8},
+                                   {1, 2, 4, 8},         false, "columns of C whose sums a thread holds"};
+const parameter threads_per_block{"threads_per_block", 128, {64, 128, 256}, {128}, false, "threads per thread block"};
+
+const std::vector<parameter> row_split_parameters{threads_per_row, columns_per_thread, threads_per_block};
+
+const std::vector<parameter> segmented_parameters{
+    threads_per_row,
+    columns_per_thread,
+    threads_per_block,
+    {"segment_length",
+     128,
+     {16, 32, 64, 128, 256, 512},
+     {32, 128, 512},
+     true,
+     "most nonzeros of a row that are summed in one piece"},
+    {"longest_first", 1, {0, 1}, {1}, false, "1: segments in decreasing order of length; 0: in the order of the rows"},
+};
+
+const std::vector<parameter> cusparse_csr_parameters{
+    {"algorithm", 0, {0, 1, 2, 3}, {0, 1, 2, 3}, false, "0: the library's default; n: CUSPARSE_SPMM_CSR_ALGn"},
+};
+
+const std::vector<parameter> cusparse_coo_parameters{
+    {"algorithm", 0, {0, 1, 2, 3, 4}, {1, 2, 3, 4}, false, "0: the library's default; n: CUSPARSE_SPMM_COO_ALGn"},
+};
+
+constexpr std::int64_t most_blocks_y = 65535;  // of a CUDA grid
+
+std::string c_stationary_reason(const csr_view& matrix, const spmm_request& request) {
+  if (request.order != layout::column_major) return "needs column-major B and C";
+  const std::int64_t rows = request.parameters.at("rows_per_block");
+  if (rows > 0 && matrix.num_rows > rows * most_blocks_y)
+    return "has too many rows for rows_per_block=" + std::to_string(rows);
+  return "";
+}
+
+std::string row_split_reason(const csr_view&, const spmm_request& request) {
+  const int columns = request.parameters.at("columns_per_thread");
+  const int threads = request.parameters.at("threads_per_row");
+  if (request.k > most_blocks_y * columns * threads) return "has too many columns of B for its tile of C";
+  return "";
+}
+
+std::string segmented_reason(const csr_view& matrix, const spmm_request& request) {
+  if (matrix.nnz() > std::numeric_limits<std::int32_t>::max()) return "needs fewer than 2^31 nonzeros";
+  return row_split_reason(matrix, request);
+}
+
+std::string cusparse_reason(const csr_view& matrix, const spmm_request& request) {
+  if (cusparse_version().empty()) return "needs cuSPARSE, which was not found";
+  if (!request.perm.empty()) return "does not take a row permutation";
+  if (matrix.nnz() > std::numeric_limits<std::int32_t>::max()) return "needs fewer than 2^31 nonzeros";
+  return "";
+}
+
+const std::vector<layout> both_layouts{layout::row_major, layout::column_major};
+
+const std::vector<spmm_kernel> kernels{
+    {
+        .name = "c_stationary",
+        .format = "csr",
+        .summary = "Algorithm 1 of Mehrabi et al. 2021: a tile of columns of C at a time, all rows over the warps.",
+        .layouts = {layout::column_major},
+        .parameters = c_stationary_parameters,
+        .unsupported_reason = c_stationary_reason,
+        .prepare_cpu = prepare_cpu_c_stationary_csr,
+        .prepare_cuda = prepare_cuda_c_stationary_csr,
+    },
+    {
+        .name = "c_stationary",
+        .format = "dcsr",
+        .summary = "c_stationary over the nonempty rows only; the empty rows of C are cleared.",
+        .layouts = {layout::column_major},
+        .parameters = c_stationary_parameters,
+        .unsupported_reason = c_stationary_reason,
+        .prepare_cpu = prepare_cpu_c_stationary_dcsr,
+        .prepare_cuda = prepare_cuda_c_stationary_dcsr,
+    },
+    {
+        .name = "row_split",
+        .format = "csr",
+        .summary = "Threads side by side on the columns of a row of C; column-major B and C are turned round.",
+        .layouts = both_layouts,
+        .parameters = row_split_parameters,
+        .unsupported_reason = row_split_reason,
+        .prepare_cpu = prepare_cpu_row_split_csr,
+        .prepare_cuda = prepare_cuda_row_split_csr,
+    },
+    {
+        .name = "row_split",
+        .format = "dcsr",
+        .summary = "row_split over the nonempty rows only; the empty rows of C are cleared.",
+        .layouts = both_layouts,
+        .parameters = row_split_parameters,
+        .unsupported_reason = row_split_reason,
+        .prepare_cpu = prepare_cpu_row_split_dcsr,
+        .prepare_cuda = prepare_cuda_row_split_dcsr,
+    },
+    {
+        .name = "row_split",
+        .format = "segmented-csr",
+        .summary = "row_split with long rows cut into segments, whose partial sums are added in a fixed order.",
+        .layouts = both_layouts,
+        .parameters = segmented_parameters,
+        .unsupported_reason = segmented_reason,
+        .prepare_cpu = prepare_cpu_row_split_segmented_csr,
+        .prepare_cuda = prepare_cuda_row_split_segmented_csr,
+    },
+    {
+        .name = "cusparse",
+        .format = "csr",
+        .summary = "The vendor's library on CSR, preprocessed.",
+        .layouts = both_layouts,
+        .parameters = cusparse_csr_parameters,
+        .permutes = false,
+        .reproducible = false,
+        .on_cpu = false,
+        .unsupported_reason = cusparse_reason,
+        .prepare_cpu = nullptr,
+        .prepare_cuda = prepare_cuda_cusparse_csr,
+    },
+    {
+        .name = "cusparse",
+        .format = "coo",
+        .summary = "The vendor's library on COO, preprocessed.",
+        .layouts = both_layouts,
+        .parameters = cusparse_coo_parameters,
+        .permutes = false,
+        .reproducible = false,
+        .on_cpu = false,
+        .unsupported_reason = cusparse_reason,
+        .prepare_cpu = nullptr,
+        .prepare_cuda = prepare_cuda_cusparse_coo,
+    },
+};
+
+template <class Items, class Name>
+std::string join(const Items& items, Name name) {
+  std::string text;
+  for (const auto& item : items) text += (text.empty() ? "" : ", ") + name(item);
+  return text;
+}
+
+void check_parameter(const spmm_kernel& kernel, const std::string& name, int value) {
+  const auto known = std::find_if(kernel.parameters.begin(), kernel.parameters.end(),
+                                  [&](const parameter& p) { return p.name == name; });
+  if (known == kernel.parameters.end()) {
+    throw error(error_kind::parameter, name, -1,
+                kernel.format + "/" + kernel.name + " has no parameter '" + name +
+                    "'; known: " + join(kernel.parameters, [](const parameter& p) { return p.name; }));
+  }
+  const std::vector<int>& accepted = known->values;
+  if (std::find(accepted.begin(), accepted.end(), value) == accepted.end()) {
+    throw error(error_kind::parameter, name, -1,
+                name + " of " + kernel.format + "/" + kernel.name + " must be one of " +
+                    join(accepted, [](int v) { return std::to_string(v); }) + ", got " + std::to_string(value));
+  }
+}
+
+}  // namespace
+
+std::span<const spmm_kernel> spmm_kernels() { return kernels; }
 
 const spmm_kernel& find_spmm_kernel(std::string_view format, std::string_view name) {
-  std::string known;
-  for (const auto& kernel : spmm_kernels()) {
+  for (const auto& kernel : kernels) {
     if (kernel.format == format && kernel.name == name) return kernel;
-    known += (known.empty() ? "" : ", ") + kernel.format + "/" + kernel.name;
   }
   throw error(error_kind::parameter, "candidate", -1,
-              "unknown SpMM kernel '" + std::string(format) + "/" + std::string(name) + "'; known: " + known);
+              "unknown SpMM kernel '" + std::string(format) + "/" + std::string(name) + "'; known: " +
+                  join(kernels, [](const spmm_kernel& kernel) { return kernel.format + "/" + kernel.name; }));
+}
+
+parameter_values complete_parameters(const spmm_kernel& kernel, const parameter_values& given) {
+  for (const auto& [name, value] : given) check_parameter(kernel, name, value);
+  parameter_values complete = given;
+  for (const parameter& p : kernel.parameters) complete.emplace(p.name, p.default_value);
+  return complete;
 }
 
 }  // namespace warploom

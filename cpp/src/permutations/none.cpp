@@ -1,6 +1,6 @@
-#include "permutations/algorithms.hpp"
-
 #include <numeric>
+
+#include "permutations/algorithms.hpp"
 
 namespace warploom {
 

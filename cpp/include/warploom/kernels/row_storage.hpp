@@ -12,14 +12,14 @@
 
 namespace warploom {
 
-// Stored row p has the nonzeros indptr[p] .. indptr[p+1] and produces row row_ids[p] of C (row p if `row_ids` is empty).
-// Rows of C that no stored row produces are zero.
+// Stored row p has the nonzeros indptr[p] .. indptr[p+1] and produces row row_ids[p] of C (row p if `row_ids` is
+// empty). Rows of C that no stored row produces are zero.
 struct row_storage {
   std::int64_t num_rows = 0;  // of A and C
   std::int64_t num_cols = 0;
   value_type dtype = value_type::float32;
-  std::vector<std::int64_t> indptr;    // [number of stored rows + 1]
-  std::vector<std::int32_t> row_ids;   // [number of stored rows] or empty
+  std::vector<std::int64_t> indptr;   // [number of stored rows + 1]
+  std::vector<std::int32_t> row_ids;  // [number of stored rows] or empty
   const std::int32_t* indices = nullptr;
   const void* data = nullptr;
   std::shared_ptr<const csr_matrix> permuted;  // owns indices and data when the rows were moved

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -15,8 +14,7 @@
 #include <vector>
 
 #include "warploom/csr_view.hpp"
-
-struct CUstream_st;  // cudaStream_t is a pointer to it
+#include "warploom/device.hpp"
 
 namespace warploom {
 
@@ -36,7 +34,9 @@ using parameter_values = std::map<std::string, int>;
 struct parameter {
   std::string name;
   int default_value;
-  std::vector<int> values;  // accepted values; the first slice of a sweep tries each of them
+  std::vector<int> values;  // accepted values
+  std::vector<int> tried;   // those that selection by measurement tries on a GPU
+  bool on_cpu;              // whether the CPU executor depends on it
   std::string meaning;
 };
 
@@ -44,8 +44,8 @@ struct parameter {
 struct spmm_request {
   std::int64_t k = 1;  // columns of B the plan is tuned for and sized for
   layout order = layout::row_major;
-  parameter_values parameters;          // complete: every parameter of the kernel
-  std::span<const std::int32_t> perm;   // row permutation, or empty
+  parameter_values parameters;         // complete: every parameter of the kernel
+  std::span<const std::int32_t> perm;  // row permutation, or empty
 };
 
 // A kernel prepared for one matrix. Not thread safe: one run at a time.
@@ -59,9 +59,6 @@ class spmm_plan {
   virtual std::size_t bytes() const = 0;
 };
 
-// Memory on the current device that lives as long as the pointer. Frameworks plug in here.
-using device_allocator = std::function<std::shared_ptr<void>(std::size_t)>;
-
 struct spmm_kernel {
   std::string name;    // "c_stationary"
   std::string format;  // "csr", "dcsr", ...
@@ -70,6 +67,8 @@ struct spmm_kernel {
   std::vector<parameter> parameters;
   bool permutes = true;      // whether a row permutation makes sense
   bool reproducible = true;  // bitwise the same result in every run
+
+  bool on_cpu = true;  // whether there is a CPU executor; prepare_cpu is null otherwise
 
   // Why the kernel cannot run this request, or "" if it can. `matrix` is validated.
   std::string (*unsupported_reason)(const csr_view& matrix, const spmm_request& request);

@@ -1,0 +1,76 @@
+// The GPU as the host sees it: what is there, memory, copies and timing. Builds without CUDA define the same functions;
+// all but `query_cuda` then throw error_kind::device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+struct CUstream_st;  // cudaStream_t is a pointer to it
+
+namespace warploom {
+
+struct gpu_info {
+  std::string name;
+  int major = 0;  // compute capability
+  int minor = 0;
+  int multiprocessors = 0;
+  std::size_t memory_bytes = 0;
+  std::size_t l2_bytes = 0;
+  std::size_t shared_bytes_per_block = 0;
+};
+
+struct cuda_info {
+  bool built = false;         // this build has CUDA kernels
+  std::string architectures;  // they were compiled for, as CMake writes them
+  int runtime_version = 0;    // 13000 for CUDA 13.0
+  int driver_version = 0;     // newest CUDA the driver supports; 0 without a driver
+  std::vector<gpu_info> devices;
+  std::string error;  // why there is no device, or empty
+};
+
+// Never throws: no driver, no GPU and no CUDA build are answers.
+cuda_info query_cuda();
+
+// Makes `ordinal` the current device of this thread for as long as the guard lives.
+class device_guard {
+ public:
+  explicit device_guard(int ordinal);
+  ~device_guard();
+  device_guard(const device_guard&) = delete;
+  device_guard& operator=(const device_guard&) = delete;
+
+ private:
+  int previous_ = 0;
+};
+
+// Memory on the current device that lives as long as the pointer. Frameworks plug their own pools in here.
+using device_allocator = std::function<std::shared_ptr<void>(std::size_t)>;
+
+// The stream-ordered pool of the current device.
+std::shared_ptr<void> allocate_device_memory(std::size_t bytes);
+
+void copy_to_device(void* to, const void* from, std::size_t bytes, CUstream_st* stream);
+void copy_to_host(void* to, const void* from, std::size_t bytes, CUstream_st* stream);  // complete on return
+void synchronize(CUstream_st* stream);
+
+struct timing_options {
+  bool cold = false;        // evict the L2 before every repeat
+  int warmup = 3;           // runs that are not counted
+  int repeats = 30;         // counted runs
+  double budget_ms = 50.0;  // fewer repeats (but at least `min_repeats`) when they would take longer than this
+  int min_repeats = 5;
+};
+
+// Microseconds of each repeat of `enqueue`, between events on the device. The repeats are enqueued behind a kernel that
+// waits for the host, so that the host's launch cost stays out of the figures.
+std::vector<double> time_on_device(const std::function<void(CUstream_st*)>& enqueue, const timing_options& options,
+                                   CUstream_st* stream);
+
+// Bytes per second (read plus written) of a device-to-device copy of `bytes`.
+double measure_copy_bandwidth(std::size_t bytes);
+
+}  // namespace warploom

@@ -1,0 +1,19 @@
+// Rows over threads: row-major B and C, each nonzero adds a scaled piece of a row of B to a piece of a row of C.
+#pragma once
+
+#include "kernels/cpu/spmm/rows_plan.hpp"
+
+namespace warploom {
+
+void row_split(const shared_out_rows& rows, const parameter_values& parameters, const dense_view& B,
+               const dense_view& C);
+
+// Columns whose sums stay in registers: half of the 16 vector registers that every x86-64 and AArch64 processor has.
+template <class Value>
+constexpr int row_split_tile_width = 8 * 16 / sizeof(Value);
+
+// Columns handed out together: wide enough to read whole cache lines of B, and a giant row is still shared by the
+// threads when k is large.
+constexpr std::int64_t row_split_panel_width = 128;
+
+}  // namespace warploom

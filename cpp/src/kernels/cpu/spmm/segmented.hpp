@@ -1,0 +1,13 @@
+// row_split on rows cut into segments: also one giant row keeps every thread busy, whatever k.
+#pragma once
+
+#include <memory>
+
+#include "warploom/formats/segmented_csr.hpp"
+#include "warploom/kernels/spmm.hpp"
+
+namespace warploom {
+
+std::unique_ptr<spmm_plan> make_segmented_plan(segmented_csr matrix);
+
+}  // namespace warploom

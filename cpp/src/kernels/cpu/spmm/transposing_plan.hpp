@@ -1,0 +1,13 @@
+// A row-major SpMM plan made to work on column-major B and C.
+#pragma once
+
+#include <memory>
+
+#include "warploom/kernels/spmm.hpp"
+
+namespace warploom {
+
+// Copies B to row-major order, runs `inner`, and copies the result back to column-major order.
+std::unique_ptr<spmm_plan> make_cpu_transposing_plan(std::unique_ptr<spmm_plan> inner, value_type dtype);
+
+}  // namespace warploom

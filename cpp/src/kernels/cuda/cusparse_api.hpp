@@ -1,0 +1,80 @@
+// The functions of cuSPARSE that warploom calls, found at run time.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <library_types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "warploom/error.hpp"
+
+namespace warploom::cuda {
+
+// The part of cuSPARSE's binary interface that is used, so that neither its header nor the library is needed to build.
+// Numbers as documented for CUDA 12 and 13.
+namespace cusparse {
+
+struct context;
+struct sparse_matrix;
+struct dense_matrix;
+using handle = context*;
+using sparse_descriptor = sparse_matrix*;
+using dense_descriptor = dense_matrix*;
+
+enum status : int { success = 0, allocation_failed = 2, insufficient_resources = 11 };
+enum operation : int { non_transpose = 0 };
+enum index_type : int { index_int32 = 2 };
+enum index_base : int { base_zero = 0 };
+enum order : int { column_major = 1, row_major = 2 };
+enum spmm_algorithm : int {
+  spmm_default = 0,
+  spmm_coo_algorithm1 = 1,
+  spmm_coo_algorithm2 = 2,
+  spmm_coo_algorithm3 = 3,
+  spmm_coo_algorithm4 = 5,
+  spmm_csr_algorithm1 = 4,
+  spmm_csr_algorithm2 = 6,
+  spmm_csr_algorithm3 = 12,
+};
+
+struct functions {
+  status (*Create)(handle*);
+  status (*SetStream)(handle, cudaStream_t);
+  status (*GetProperty)(libraryPropertyType, int*);
+  const char* (*GetErrorString)(status);
+  status (*CreateCsr)(sparse_descriptor*, std::int64_t rows, std::int64_t cols, std::int64_t nnz, void* offsets,
+                      void* indices, void* values, index_type, index_type, index_base, cudaDataType);
+  status (*CreateCoo)(sparse_descriptor*, std::int64_t rows, std::int64_t cols, std::int64_t nnz, void* row_indices,
+                      void* indices, void* values, index_type, index_base, cudaDataType);
+  status (*CreateDnMat)(dense_descriptor*, std::int64_t rows, std::int64_t cols, std::int64_t leading_dimension,
+                        void* values, cudaDataType, order);
+  status (*DestroySpMat)(sparse_descriptor);
+  status (*DestroyDnMat)(dense_descriptor);
+  status (*SpMM_bufferSize)(handle, operation, operation, const void* alpha, sparse_descriptor, dense_descriptor,
+                            const void* beta, dense_descriptor, cudaDataType, spmm_algorithm, std::size_t* size);
+  status (*SpMM_preprocess)(handle, operation, operation, const void* alpha, sparse_descriptor, dense_descriptor,
+                            const void* beta, dense_descriptor, cudaDataType, spmm_algorithm, void* buffer);
+  status (*SpMM)(handle, operation, operation, const void* alpha, sparse_descriptor, dense_descriptor, const void* beta,
+                 dense_descriptor, cudaDataType, spmm_algorithm, void* buffer);
+};
+
+// The open library; throws error_kind::device if there is none.
+const functions& api();
+
+// This thread's handle for the current device.
+handle current_handle();
+
+inline void check(status result, const char* what) {
+  if (result == success) return;
+  const auto kind =
+      result == allocation_failed || result == insufficient_resources ? error_kind::out_of_memory : error_kind::device;
+  throw error(kind, "", -1, std::string(what) + ": " + api().GetErrorString(result));
+}
+
+#define WARPLOOM_CUSPARSE_CHECK(function, ...) \
+  ::warploom::cuda::cusparse::check(::warploom::cuda::cusparse::api().function(__VA_ARGS__), "cusparse" #function)
+
+}  // namespace cusparse
+}  // namespace warploom::cuda

@@ -1,0 +1,64 @@
+// Host-side helpers around the CUDA runtime.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "warploom/device.hpp"
+#include "warploom/error.hpp"
+
+namespace warploom::cuda {
+
+inline void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // clear what is not sticky
+  const auto kind = status == cudaErrorMemoryAllocation ? error_kind::out_of_memory : error_kind::device;
+  throw error(kind, "", -1, std::string(what) + ": " + cudaGetErrorString(status));
+}
+
+#define WARPLOOM_CUDA_CHECK(call) ::warploom::cuda::check((call), #call)
+
+// Reports a launch that failed; execution errors surface at the caller's next synchronisation.
+inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
+
+// An array on the device.
+template <class T>
+class device_array {
+ public:
+  device_array() = default;
+  device_array(std::size_t size, const device_allocator& allocate)
+      : memory_(size == 0 ? nullptr : allocate(size * sizeof(T))), size_(size) {}
+
+  T* data() const { return static_cast<T*>(memory_.get()); }
+  std::size_t size() const { return size_; }
+  std::size_t bytes() const { return size_ * sizeof(T); }
+
+ private:
+  std::shared_ptr<void> memory_;
+  std::size_t size_ = 0;
+};
+
+// A copy of `size` host elements on the device, complete on return.
+template <class T>
+device_array<T> upload(const T* host, std::size_t size, const device_allocator& allocate) {
+  device_array<T> array(size, allocate);
+  if (size > 0) WARPLOOM_CUDA_CHECK(cudaMemcpy(array.data(), host, array.bytes(), cudaMemcpyHostToDevice));
+  return array;
+}
+
+inline int current_device() {
+  int ordinal = 0;
+  WARPLOOM_CUDA_CHECK(cudaGetDevice(&ordinal));
+  return ordinal;
+}
+
+inline int device_attribute(cudaDeviceAttr attribute) {
+  int value = 0;
+  WARPLOOM_CUDA_CHECK(cudaDeviceGetAttribute(&value, attribute, current_device()));
+  return value;
+}
+
+}  // namespace warploom::cuda

@@ -1,0 +1,67 @@
+// row_storage on the device.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "kernels/cuda/device/rows.cuh"
+#include "kernels/cuda/runtime.hpp"
+#include "warploom/kernels/row_storage.hpp"
+
+namespace warploom::cuda {
+
+template <class Value>
+class device_rows {
+ public:
+  device_rows(const row_storage& rows, const device_allocator& allocate)
+      : num_stored_rows_(rows.num_stored_rows()),
+        indices_(upload(rows.indices, rows.nnz(), allocate)),
+        data_(upload(static_cast<const Value*>(rows.data), rows.nnz(), allocate)),
+        row_ids_(upload(rows.row_ids.data(), rows.row_ids.size(), allocate)) {
+    if (rows.nnz() <= std::numeric_limits<std::int32_t>::max()) {
+      const std::vector<std::int32_t> narrow(rows.indptr.begin(), rows.indptr.end());
+      indptr32_ = upload(narrow.data(), narrow.size(), allocate);
+    } else {
+      indptr64_ = upload(rows.indptr.data(), rows.indptr.size(), allocate);
+    }
+    if (!rows.stores_every_row()) {
+      std::vector<bool> stored(rows.num_rows, false);
+      for (const std::int32_t row : rows.row_ids) stored[row] = true;
+      std::vector<std::int32_t> empty;
+      empty.reserve(rows.num_rows - num_stored_rows_);
+      for (std::int64_t row = 0; row < rows.num_rows; ++row) {
+        if (!stored[row]) empty.push_back(static_cast<std::int32_t>(row));
+      }
+      empty_rows_ = upload(empty.data(), empty.size(), allocate);
+    }
+  }
+
+  rows_view<Value> view() const {
+    const bool wide = indptr64_.size() > 0;
+    return {num_stored_rows_,
+            static_cast<std::int64_t>(empty_rows_.size()),
+            {wide ? static_cast<const void*>(indptr64_.data()) : indptr32_.data(), wide},
+            row_ids_.data(),
+            empty_rows_.data(),
+            indices_.data(),
+            data_.data()};
+  }
+
+  std::size_t bytes() const {
+    return indptr32_.bytes() + indptr64_.bytes() + indices_.bytes() + data_.bytes() + row_ids_.bytes() +
+           empty_rows_.bytes();
+  }
+
+ private:
+  std::int64_t num_stored_rows_;
+  device_array<std::int32_t> indices_;
+  device_array<Value> data_;
+  device_array<std::int32_t> row_ids_;
+  device_array<std::int32_t> indptr32_;
+  device_array<std::int64_t> indptr64_;
+  device_array<std::int32_t> empty_rows_;
+};
+
+}  // namespace warploom::cuda

@@ -1,0 +1,450 @@
+// Row-split SpMM, row-major B and C: threads side by side take neighbouring columns, so that a row of B is read in full
+// cache lines, and every thread keeps `columns_per_thread` sums of its row in registers.
+//
+// `threads_per_row` threads work on a row: as many as the columns need (T, a power of two), and where k is too small to
+// keep them all busy the rest (S = threads_per_row / T) share the nonzeros of the row and add up at the end.
+//
+// With row segments (format segmented-csr) a long row is cut into pieces that different warps work on. Each piece of a
+// cut row leaves its partial sums in a workspace; the piece that finishes last adds them up in their order, so that the
+// result does not depend on which one that was.
+#include <algorithm>
+#include <bit>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/cuda/device/vector.cuh"
+#include "kernels/cuda/spmm/device_rows.hpp"
+#include "kernels/cuda/spmm/prepare.hpp"
+#include "kernels/cuda/spmm/transposing_plan.hpp"
+#include "warploom/formats/segmented_csr.hpp"
+
+namespace warploom {
+namespace {
+
+using cuda::rows_view;
+
+constexpr unsigned all_lanes = 0xffffffffu;
+
+template <class Value>
+struct row_major_operands {
+  const Value* B;
+  Value* C;
+  std::int64_t ldb;
+  std::int64_t ldc;
+  int k;
+};
+
+// The nonzeros one group of threads works on, and where their sums go: row `row` of C, or slot `partial` of the
+// workspace.
+struct work_item {
+  std::int64_t begin;
+  std::int64_t end;
+  std::int64_t row;
+  int partial;
+};
+
+// One item per stored row, then one per empty row.
+template <class Value>
+struct row_items {
+  rows_view<Value> A;
+
+  __device__ std::int64_t size() const { return A.num_stored_rows + A.num_empty_rows; }
+  __device__ work_item operator[](std::int64_t p) const {
+    if (p >= A.num_stored_rows) return {0, 0, A.empty_rows[p - A.num_stored_rows], -1};
+    return {A.indptr[p], A.indptr[p + 1], A.row_of(p), -1};
+  }
+  __device__ const std::int32_t* indices() const { return A.indices; }
+  __device__ const Value* data() const { return A.data; }
+};
+
+// One item per segment. A cut row r has the slots splits[r].first .. splits[r].first + splits[r].count of the
+// workspace.
+struct split_row_slots {
+  std::int32_t first;
+  std::int32_t count;
+};
+
+template <class Value>
+struct segment_items {
+  std::int64_t num_segments;
+  const int4* segments;  // row, begin, length, partial
+  const std::int32_t* column_indices;
+  const Value* values;
+  const std::int32_t* split_of_partial;
+  const split_row_slots* splits;
+  Value* workspace;   // [number of partials][workspace_columns]
+  unsigned* arrived;  // [number of splits][column tiles], zero between runs
+  int workspace_columns;
+
+  __device__ std::int64_t size() const { return num_segments; }
+  __device__ work_item operator[](std::int64_t i) const {
+    const int4 s = __ldg(segments + i);
+    return {s.y, std::int64_t{s.y} + s.z, s.x, s.w};
+  }
+  __device__ const std::int32_t* indices() const { return column_indices; }
+  __device__ const Value* data() const { return values; }
+};
+
+struct thread_shape {
+  int column_threads;   // T
+  int nonzero_threads;  // S
+};
+
+// The columns of one thread: N vectors of V consecutive columns, T vectors apart.
+template <class Value, int V, int N>
+struct thread_columns {
+  int first;
+  int stride;
+  int k;
+
+  __device__ thread_columns(const thread_shape& shape, int lane, int num_columns)
+      : first((blockIdx.y * shape.column_threads * N + lane) * V), stride(shape.column_threads * V), k(num_columns) {}
+  __device__ int column(int i) const { return first + i * stride; }
+  __device__ bool valid(int i) const { return column(i) < k; }
+};
+
+// Adds the nonzeros item.begin + offset, + S, ... of A times their rows of B to `sums`. U loads of B are in flight at
+// once, and the next U nonzeros are fetched while they are under way.
+template <class Value, int V, int N, class Columns>
+__device__ __forceinline__ void accumulate(cuda::vector<Value, V> (&sums)[N], const work_item& item, int offset,
+                                           int stride, const std::int32_t* __restrict__ indices,
+                                           const Value* __restrict__ data, const Value* __restrict__ B,
+                                           std::int64_t ldb, const Columns& columns) {
+  constexpr int bytes = sizeof(Value) * V * N;
+  constexpr int U = bytes <= 16 ? 8 : bytes <= 32 ? 4 : 2;
+  std::int32_t next_column[U];
+  Value next_value[U];
+  const auto fetch = [&](std::int64_t j) {
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+      const std::int64_t at = j + u * stride;
+      const bool inside = at < item.end;
+      next_column[u] = inside ? __ldg(indices + at) : -1;
+      next_value[u] = inside ? __ldg(data + at) : Value{0};
+    }
+  };
+  std::int64_t j = item.begin + offset;
+  fetch(j);
+  while (j < item.end) {
+    cuda::vector<Value, V> b[U][N];
+    Value a[U];
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+      const bool inside = next_column[u] >= 0;
+      const Value* row = B + next_column[u] * ldb;
+      a[u] = next_value[u];
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        if (inside && columns.valid(i)) {
+          b[u][i] = cuda::load<Value, V>(row + columns.column(i));
+        } else {
+          b[u][i] = {};
+        }
+      }
+    }
+    j += U * stride;
+    fetch(j);
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+#pragma unroll
+        for (int v = 0; v < V; ++v) sums[i].lane[v] += a[u] * b[u][i].lane[v];
+      }
+    }
+  }
+}
+
+template <class Value, int V, int N, class Columns>
+__device__ __forceinline__ void store(Value* row, const cuda::vector<Value, V> (&sums)[N], const Columns& columns) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (columns.valid(i)) cuda::store_streaming<Value, V>(row + columns.column(i), sums[i]);
+  }
+}
+
+// Leaves the partial sums of one piece of a cut row and, if all the others are there, adds them up. Called by whole
+// warps; `cut` says whether this group has such a piece.
+template <class Value, int V, int N, class Columns>
+__device__ void finish_cut_row(const segment_items<Value>& items, const work_item& item, bool cut, bool stores,
+                               int group_size, cuda::vector<Value, V> (&sums)[N], Value* C, std::int64_t ldc,
+                               const Columns& columns) {
+  const int split = cut ? items.split_of_partial[item.partial] : 0;
+  const split_row_slots slots = cut ? items.splits[split] : split_row_slots{0, 0};
+  if (cut && stores) {
+    Value* slot = items.workspace + std::int64_t{item.partial} * items.workspace_columns;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (!columns.valid(i)) continue;
+#pragma unroll
+      for (int v = 0; v < V; ++v) __stcg(slot + columns.column(i) + v, sums[i].lane[v]);
+    }
+  }
+  __threadfence();
+  __syncwarp();
+  unsigned* arrived = items.arrived + std::int64_t{split} * gridDim.y + blockIdx.y;
+  unsigned before = 0;
+  if (cut && threadIdx.x % group_size == 0) before = atomicAdd(arrived, 1u);
+  before = __shfl_sync(all_lanes, before, 0, group_size);
+  __threadfence();
+  if (!cut || !stores || before + 1 != static_cast<unsigned>(slots.count)) return;
+
+#pragma unroll
+  for (int i = 0; i < N; ++i) sums[i] = {};
+  const Value* slot = items.workspace + std::int64_t{slots.first} * items.workspace_columns;
+#pragma unroll 4
+  for (int piece = 0; piece < slots.count; ++piece, slot += items.workspace_columns) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (!columns.valid(i)) continue;
+#pragma unroll
+      for (int v = 0; v < V; ++v) sums[i].lane[v] += __ldcg(slot + columns.column(i) + v);
+    }
+  }
+  store<Value, V, N>(C + item.row * ldc, sums, columns);
+  if (threadIdx.x % group_size == 0) *arrived = 0;  // ready for the next run
+}
+
+template <class Value, int V, int N, class Items>
+__global__ void __launch_bounds__(256)
+    row_split_kernel(Items items, row_major_operands<Value> operands, thread_shape shape) {
+  const int group_size = shape.column_threads * shape.nonzero_threads;
+  const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / group_size;
+  const int lane_in_group = threadIdx.x % group_size;
+  const int nonzero_lane = lane_in_group / shape.column_threads;
+  const thread_columns<Value, V, N> columns(shape, lane_in_group % shape.column_threads, operands.k);
+
+  // Groups past the end stay with their warp for the shuffles, with nothing to add and nothing to store.
+  const bool active = i < items.size();
+  const work_item item = active ? items[i] : work_item{0, 0, 0, -1};
+  cuda::vector<Value, V> sums[N] = {};
+  accumulate<Value, V, N>(sums, item, nonzero_lane, shape.nonzero_threads, items.indices(), items.data(), operands.B,
+                          operands.ldb, columns);
+  for (int offset = shape.column_threads; offset < group_size; offset *= 2) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int v = 0; v < V; ++v) sums[n].lane[v] += __shfl_xor_sync(all_lanes, sums[n].lane[v], offset);
+    }
+  }
+
+  const bool stores = active && nonzero_lane == 0;
+  const bool cut = active && item.partial >= 0;
+  if (stores && !cut) store<Value, V, N>(operands.C + item.row * operands.ldc, sums, columns);
+  if constexpr (std::is_same_v<Items, segment_items<Value>>) {
+    if (__any_sync(all_lanes, cut)) {
+      finish_cut_row<Value, V, N>(items, item, cut, stores, group_size, sums, operands.C, operands.ldc, columns);
+    }
+  }
+}
+
+// How many columns (4, 2 or 1) every row of B and C lets a thread move at once.
+template <class Value>
+int vector_width(const row_major_operands<Value>& operands) {
+  for (int width = 16 / static_cast<int>(sizeof(Value)); width > 1; width /= 2) {
+    const std::uintptr_t addresses =
+        reinterpret_cast<std::uintptr_t>(operands.B) | reinterpret_cast<std::uintptr_t>(operands.C);
+    const std::int64_t sizes = operands.ldb | operands.ldc | operands.k;
+    if (addresses % (width * sizeof(Value)) == 0 && sizes % width == 0) return width;
+  }
+  return 1;
+}
+
+// Launch parameters that do not depend on the operands.
+struct row_split_shape {
+  int columns_per_thread;
+  int threads_per_block;
+  thread_shape threads;
+
+  explicit row_split_shape(const spmm_request& request)
+      : columns_per_thread(request.parameters.at("columns_per_thread")),
+        threads_per_block(request.parameters.at("threads_per_block")) {
+    const int per_row = request.parameters.at("threads_per_row");
+    const auto needed =
+        static_cast<unsigned>(std::min<std::int64_t>(32, (request.k + columns_per_thread - 1) / columns_per_thread));
+    threads.column_threads = std::min<int>(per_row, std::bit_ceil(std::max(1u, needed)));
+    threads.nonzero_threads = per_row / threads.column_threads;
+  }
+  int tile_columns() const { return threads.column_threads * columns_per_thread; }
+};
+
+template <class Value, class Items>
+class launcher {
+ public:
+  launcher(const row_split_shape& shape, std::int64_t num_items) : shape_(shape), num_items_(num_items) {}
+
+  void operator()(const Items& items, const row_major_operands<Value>& operands, cudaStream_t stream) const {
+    constexpr int widest = 16 / sizeof(Value);
+    const int width = std::min(vector_width(operands), shape_.columns_per_thread);
+    if (width == widest && widest == 4) return by_vectors<4>(items, operands, stream);
+    if (width >= 2) return by_vectors<2>(items, operands, stream);
+    return by_vectors<1>(items, operands, stream);
+  }
+
+ private:
+  template <int V>
+  void by_vectors(const Items& items, const row_major_operands<Value>& operands, cudaStream_t stream) const {
+    if constexpr (V * sizeof(Value) <= 16) {
+      switch (shape_.columns_per_thread / V) {
+        case 1:
+          return launch<V, 1>(items, operands, stream);
+        case 2:
+          return launch<V, 2>(items, operands, stream);
+        case 4:
+          if constexpr (V <= 2) return launch<V, 4>(items, operands, stream);
+          break;
+        case 8:
+          if constexpr (V <= 1) return launch<V, 8>(items, operands, stream);
+          break;
+      }
+    }
+  }
+
+  template <int V, int N>
+  void launch(const Items& items, const row_major_operands<Value>& operands, cudaStream_t stream) const {
+    const std::int64_t group_size = shape_.threads.column_threads * shape_.threads.nonzero_threads;
+    const std::int64_t blocks = (num_items_ * group_size + shape_.threads_per_block - 1) / shape_.threads_per_block;
+    const int tiles = (operands.k + shape_.tile_columns() - 1) / shape_.tile_columns();
+    const dim3 grid(static_cast<unsigned>(blocks), tiles);
+    row_split_kernel<Value, V, N><<<grid, shape_.threads_per_block, 0, stream>>>(items, operands, shape_.threads);
+    cuda::check_launch("row_split");
+  }
+
+  row_split_shape shape_;
+  std::int64_t num_items_;
+};
+
+template <class Value>
+row_major_operands<Value> make_operands(const dense_view& B, const dense_view& C) {
+  return {static_cast<const Value*>(B.data), static_cast<Value*>(C.data), B.leading_dimension, C.leading_dimension,
+          static_cast<int>(C.num_cols)};
+}
+
+template <class Value>
+class row_plan final : public spmm_plan {
+ public:
+  row_plan(const row_storage& rows, const spmm_request& request, const device_allocator& allocate)
+      : rows_(rows, allocate), launch_(row_split_shape(request), rows.num_rows) {}
+
+  void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
+    if (C.num_rows == 0 || C.num_cols == 0) return;
+    launch_(row_items<Value>{rows_.view()}, make_operands<Value>(B, C), stream);
+  }
+  std::size_t bytes() const override { return rows_.bytes(); }
+
+ private:
+  cuda::device_rows<Value> rows_;
+  launcher<Value, row_items<Value>> launch_;
+};
+
+template <class Value>
+class segment_plan final : public spmm_plan {
+ public:
+  segment_plan(const segmented_csr& matrix, const row_storage& rows, const spmm_request& request,
+               const device_allocator& allocate)
+      : columns_(static_cast<int>(request.k)), launch_(row_split_shape(request), matrix.segments.size()) {
+    static_assert(sizeof(segment) == sizeof(int4));
+    num_segments_ = matrix.segments.size();
+    segments_ = cuda::upload(reinterpret_cast<const int4*>(matrix.segments.data()), num_segments_, allocate);
+    indices_ = cuda::upload(rows.indices, rows.nnz(), allocate);
+    data_ = cuda::upload(static_cast<const Value*>(rows.data), rows.nnz(), allocate);
+    std::vector<std::int32_t> split_of_partial;
+    std::vector<split_row_slots> splits;
+    for (const split_row& row : matrix.split_rows) {
+      split_of_partial.insert(split_of_partial.end(), row.count, static_cast<std::int32_t>(splits.size()));
+      splits.push_back({row.first_partial, row.count});
+    }
+    split_of_partial_ = cuda::upload(split_of_partial.data(), split_of_partial.size(), allocate);
+    splits_ = cuda::upload(splits.data(), splits.size(), allocate);
+    const row_split_shape shape(request);
+    const std::size_t tiles = (request.k + shape.tile_columns() - 1) / shape.tile_columns();
+    workspace_ = {split_of_partial.size() * columns_, allocate};
+    arrived_ = {splits.size() * tiles, allocate};
+    if (arrived_.size() > 0) WARPLOOM_CUDA_CHECK(cudaMemset(arrived_.data(), 0, arrived_.bytes()));
+  }
+
+  void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
+    if (C.num_rows == 0 || C.num_cols == 0) return;
+    const segment_items<Value> items{static_cast<std::int64_t>(num_segments_),
+                                     segments_.data(),
+                                     indices_.data(),
+                                     data_.data(),
+                                     split_of_partial_.data(),
+                                     splits_.data(),
+                                     workspace_.data(),
+                                     arrived_.data(),
+                                     columns_};
+    // The workspace is as wide as the plan: a wider product is computed panel by panel.
+    row_major_operands<Value> operands = make_operands<Value>(B, C);
+    for (int first = 0; first < C.num_cols; first += columns_) {
+      row_major_operands<Value> panel = operands;
+      panel.B += first;
+      panel.C += first;
+      panel.k = static_cast<int>(std::min<std::int64_t>(columns_, C.num_cols - first));
+      launch_(items, panel, stream);
+    }
+  }
+
+  std::size_t bytes() const override {
+    return segments_.bytes() + indices_.bytes() + data_.bytes() + split_of_partial_.bytes() + splits_.bytes() +
+           workspace_.bytes() + arrived_.bytes();
+  }
+
+ private:
+  int columns_;
+  std::size_t num_segments_ = 0;
+  cuda::device_array<int4> segments_;
+  cuda::device_array<std::int32_t> indices_;
+  cuda::device_array<Value> data_;
+  cuda::device_array<std::int32_t> split_of_partial_;
+  cuda::device_array<split_row_slots> splits_;
+  cuda::device_array<Value> workspace_;
+  cuda::device_array<unsigned> arrived_;
+  launcher<Value, segment_items<Value>> launch_;
+};
+
+// `prepare` gets a request in row-major order. In column-major order B and C are turned round about its plan.
+template <class Prepare>
+std::unique_ptr<spmm_plan> in_requested_order(const csr_view& matrix, spmm_request request,
+                                              const device_allocator& allocate, Prepare prepare) {
+  if (request.order == layout::row_major) return prepare(request);
+  const std::int64_t k = request.k;
+  request.order = layout::row_major;
+  request.k = cuda::padded_columns(k);
+  return cuda::make_transposing_plan(prepare(request), matrix, k, allocate);
+}
+
+std::unique_ptr<spmm_plan> prepare_rows(const csr_view& matrix, const row_storage& rows, const spmm_request& request,
+                                        const device_allocator& allocate) {
+  return in_requested_order(matrix, request, allocate, [&](const spmm_request& row_major) {
+    return dispatch_value_type(rows.dtype, [&](auto value) -> std::unique_ptr<spmm_plan> {
+      return std::make_unique<row_plan<decltype(value)>>(rows, row_major, allocate);
+    });
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<spmm_plan> prepare_cuda_row_split_csr(const csr_view& matrix, const spmm_request& request,
+                                                      const device_allocator& allocate) {
+  return prepare_rows(matrix, store_all_rows(matrix, request.perm), request, allocate);
+}
+
+std::unique_ptr<spmm_plan> prepare_cuda_row_split_dcsr(const csr_view& matrix, const spmm_request& request,
+                                                       const device_allocator& allocate) {
+  return prepare_rows(matrix, store_nonempty_rows(matrix, request.perm), request, allocate);
+}
+
+std::unique_ptr<spmm_plan> prepare_cuda_row_split_segmented_csr(const csr_view& matrix, const spmm_request& request,
+                                                                const device_allocator& allocate) {
+  const row_storage rows = store_all_rows(matrix, request.perm);
+  const segmented_csr segments =
+      to_segmented(rows, request.parameters.at("segment_length"), request.parameters.at("longest_first") != 0);
+  return in_requested_order(matrix, request, allocate, [&](const spmm_request& row_major) {
+    return dispatch_value_type(rows.dtype, [&](auto value) -> std::unique_ptr<spmm_plan> {
+      return std::make_unique<segment_plan<decltype(value)>>(segments, rows, row_major, allocate);
+    });
+  });
+}
+
+}  // namespace warploom

@@ -1,0 +1,18 @@
+// A row-major SpMM plan made to work on column-major B and C.
+#pragma once
+
+#include <memory>
+
+#include "warploom/kernels/spmm.hpp"
+
+namespace warploom::cuda {
+
+// Row-major copies have this many columns for k of B: rows that start on 16 bytes let kernels move vectors.
+inline std::int64_t padded_columns(std::int64_t k) { return (k + 3) / 4 * 4; }
+
+// Copies B to row-major order, runs `inner`, and copies the result back to column-major order. Holds room for k columns
+// of B and C; wider products are computed panel by panel. `inner` is prepared for padded_columns(k) columns.
+std::unique_ptr<spmm_plan> make_transposing_plan(std::unique_ptr<spmm_plan> inner, const csr_view& matrix,
+                                                 std::int64_t k, const device_allocator& allocate);
+
+}  // namespace warploom::cuda

@@ -1,0 +1,310 @@
+"""Devices, and the dense operands that live on them.
+
+A dense operand comes as a NumPy array, a torch tensor, a CuPy array, or anything else with ``__cuda_array_interface__``
+or DLPack; the result goes back as the same kind, without a copy when it already is where the plan runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from warploom import _core
+from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
+
+__all__ = [
+    "Device",
+    "Operand",
+    "allocator_for",
+    "cusparse_version",
+    "finish",
+    "host_array",
+    "load_cusparse",
+    "operand",
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """Where a plan runs."""
+
+    kind: str
+    """``"cuda"`` or ``"cpu"``."""
+    ordinal: int = 0
+    """Number of the GPU."""
+
+    @classmethod
+    def parse(cls, name: str | None) -> Device:
+        """Read ``"cuda"``, ``"cuda:1"`` or ``"cpu"``; None means a GPU if there is one, else the CPU.
+
+        Raises
+        ------
+        ParameterError
+            For any other name.
+        DeviceError
+            If there is no such GPU, with the reason.
+        """
+        info = _core.cuda_info()
+        if name is None:
+            return cls("cuda") if info["devices"] else cls("cpu")
+        kind, _, ordinal = str(name).partition(":")
+        if kind == "cpu" and not ordinal:
+            return cls("cpu")
+        if kind != "cuda" or (ordinal and not ordinal.isdecimal()):
+            raise ParameterError(f"unknown device '{name}'; expected 'cuda', 'cuda:N' or 'cpu'", argument="device")
+        number = int(ordinal or 0)
+        if number >= len(info["devices"]):
+            reason = info["error"] or f"{len(info['devices'])} GPU(s) found"
+            raise DeviceError(f"there is no GPU {number}: {reason}", argument="device")
+        return cls("cuda", number)
+
+    @property
+    def name(self) -> str:
+        """Product name of the GPU, or ``"CPU"`` with the number of threads."""
+        if self.kind == "cpu":
+            return f"CPU ({_core.num_threads()} threads)"
+        return str(_core.cuda_info()["devices"][self.ordinal]["name"])
+
+    def __str__(self) -> str:
+        return self.kind if self.kind == "cpu" else f"{self.kind}:{self.ordinal}"
+
+
+@functools.cache
+def load_cusparse() -> str | None:
+    """Open cuSPARSE if it can be found; return why not, or None."""
+    if not _core.cuda_info()["devices"]:
+        return "no GPU"
+    try:
+        from cuda.pathfinder import load_nvidia_dynamic_lib
+
+        path = load_nvidia_dynamic_lib("cusparse").abs_path
+    except Exception as error:  # not installed, or any of pathfinder's own errors: the system's loader may know better
+        path = None
+        reason = str(error)
+    for candidate in filter(None, (path, "libcusparse.so.13", "libcusparse.so.12", "libcusparse.so")):
+        try:
+            _core.load_cusparse(candidate)
+        except DeviceError as error:
+            reason = str(error)
+        else:
+            return None
+    return reason
+
+
+def cusparse_version() -> str | None:
+    """Version of the cuSPARSE in use, or None if there is none."""
+    load_cusparse()
+    return _core.cusparse_version() or None
+
+
+@dataclasses.dataclass
+class Operand:
+    """A dense matrix as a plan sees it, with what is needed to return a result of the same kind."""
+
+    pointer: int
+    rows: int
+    columns: int
+    leading_dimension: int
+    device: int | None
+    """Number of the GPU it is on; None for the host."""
+    stream: int
+    """The caller's current stream."""
+    owner: Any
+    """Keeps the memory alive."""
+    copied: bool
+    """Whether the strides did not fit and a copy was made."""
+    new: Callable[[int, int, str], tuple[Any, int, int]]
+    """Makes an uninitialised result (rows, columns, layout) -> (array, pointer, leading dimension)."""
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it is in GPU memory."""
+        return self.device is not None
+
+
+def operand(B: Any, dtype: np.dtype[Any], layout: str, name: str = "B") -> Operand:
+    """View a two-dimensional dense array in the wanted layout; copies only if its strides do not fit.
+
+    Raises
+    ------
+    DtypeError
+        If the values are not of type `dtype`.
+    ShapeError
+        If it is not two-dimensional.
+    """
+    module = type(B).__module__.partition(".")[0]
+    if module == "torch":
+        return _torch_operand(B, dtype, layout, name)
+    if module == "cupy":
+        return _cupy_operand(B, dtype, layout, name)
+    if not isinstance(B, np.ndarray) and (hasattr(B, "__cuda_array_interface__") or _is_dlpack_cuda(B)):
+        return _foreign_operand(B, dtype, layout, name)
+    return _numpy_operand(B, dtype, layout, name)
+
+
+def _check(shape: tuple[int, ...], actual: Any, dtype: np.dtype[Any], name: str) -> None:
+    if len(shape) != 2:
+        raise ShapeError(f"{name} must have two dimensions, got shape {tuple(shape)}", argument=name)
+    if actual != dtype:
+        raise DtypeError(
+            f"{name} is {actual} but the plan works on {dtype}; convert it, or make the plan with dtype={actual}",
+            argument=name,
+        )
+
+
+def _fits(shape: tuple[int, ...], strides: tuple[int, ...], layout: str) -> int:
+    """Return the leading dimension if the strides (in elements) are those of the layout, else 0."""
+    major, minor = (0, 1) if layout == "row" else (1, 0)
+    extent = max(shape[minor], 1)
+    if shape[0] * shape[1] == 0:
+        return extent
+    if shape[minor] > 1 and strides[minor] != 1:
+        return 0
+    if shape[major] == 1:
+        return extent
+    return strides[major] if strides[major] >= extent else 0
+
+
+def _numpy_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Operand:
+    array = np.asarray(B)
+    _check(array.shape, array.dtype, dtype, name)
+    size = array.dtype.itemsize
+    aligned = array.flags.aligned and all(s % size == 0 for s in array.strides)
+    leading = _fits(array.shape, tuple(s // size for s in array.strides), layout) if aligned else 0
+    copied = not leading
+    if copied:
+        array = np.array(array, order="C" if layout == "row" else "F")
+        leading = max(array.shape[1] if layout == "row" else array.shape[0], 1)
+
+    def new(rows: int, columns: int, order: str) -> tuple[Any, int, int]:
+        result = np.empty((rows, columns), dtype, order="C" if order == "row" else "F")
+        return result, result.ctypes.data, max(columns if order == "row" else rows, 1)
+
+    return Operand(array.ctypes.data, array.shape[0], array.shape[1], leading, None, 0, array, copied, new)
+
+
+def _torch_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Operand:
+    torch = sys.modules["torch"]
+    B = B.detach()
+    kinds = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
+    _check(tuple(B.shape), kinds.get(B.dtype, B.dtype), dtype, name)
+    leading = _fits(tuple(B.shape), B.stride(), layout)
+    copied = not leading
+    if copied:
+        B = B.contiguous() if layout == "row" else B.t().contiguous().t()
+        leading = max(B.shape[1] if layout == "row" else B.shape[0], 1)
+    device, kind = B.device, B.dtype
+
+    def new(rows: int, columns: int, order: str) -> tuple[Any, int, int]:
+        if order == "row":
+            result = torch.empty((rows, columns), dtype=kind, device=device)
+            return result, result.data_ptr(), max(columns, 1)
+        result = torch.empty((columns, rows), dtype=kind, device=device).t()
+        return result, result.data_ptr(), max(rows, 1)
+
+    on_gpu = device.type == "cuda"
+    stream = torch.cuda.current_stream(device).cuda_stream if on_gpu else 0
+    ordinal = device.index if on_gpu else None
+    return Operand(B.data_ptr(), B.shape[0], B.shape[1], leading, ordinal, stream, B, copied, new)
+
+
+def _cupy_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Operand:
+    cupy = sys.modules["cupy"]
+    _check(B.shape, B.dtype, dtype, name)
+    leading = _fits(B.shape, tuple(s // B.dtype.itemsize for s in B.strides), layout)
+    copied = not leading
+    if copied:
+        B = cupy.array(B, order="C" if layout == "row" else "F")
+        leading = max(B.shape[1] if layout == "row" else B.shape[0], 1)
+
+    def new(rows: int, columns: int, order: str) -> tuple[Any, int, int]:
+        result = cupy.empty((rows, columns), dtype, order="C" if order == "row" else "F")
+        return result, result.data.ptr, max(columns if order == "row" else rows, 1)
+
+    stream = cupy.cuda.get_current_stream().ptr
+    return Operand(B.data.ptr, B.shape[0], B.shape[1], leading, B.device.id, stream, B, copied, new)
+
+
+def _is_dlpack_cuda(B: Any) -> bool:
+    cuda = 2  # kDLCUDA
+    return hasattr(B, "__dlpack_device__") and int(B.__dlpack_device__()[0]) == cuda
+
+
+def _foreign_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Operand:
+    """Any other GPU array: seen through torch or CuPy, returned through the library's own ``from_dlpack``."""
+    bridge: Any
+    try:
+        import cupy as bridge
+    except ImportError:
+        try:
+            import torch as bridge
+        except ImportError:
+            raise DeviceError(
+                f"a GPU array of type {type(B).__module__}.{type(B).__name__} needs torch or CuPy to be exchanged",
+                argument=name,
+            ) from None
+    seen = operand(bridge.from_dlpack(B), dtype, layout, name)
+    inner = seen.new
+
+    def new(rows: int, columns: int, order: str) -> tuple[Any, int, int]:
+        result, pointer, leading = inner(rows, columns, order)
+        return _Foreign(result, type(B)), pointer, leading
+
+    return dataclasses.replace(seen, new=new, owner=(seen.owner, B))
+
+
+@dataclasses.dataclass
+class _Foreign:
+    """A result on its way back to the library that brought the operand."""
+
+    array: Any
+    kind: type
+
+    def finish(self) -> Any:
+        package = self.kind.__module__.partition(".")[0].removesuffix("lib")
+        library = __import__(package)
+        from_dlpack = getattr(library, "from_dlpack", None) or library.dlpack.from_dlpack
+        return from_dlpack(self.array)
+
+
+def host_array(array: Any) -> Any:
+    """View a host array or CPU tensor as NumPy, without a copy."""
+    return array if isinstance(array, np.ndarray) else array.numpy()
+
+
+def allocator_for(A: Any, device: Device) -> Callable[[int], tuple[int, Any]] | None:
+    """Return the memory pool of the framework that brought `A`, as ``allocate(bytes) -> (pointer, owner)``.
+
+    None stands for warploom's own use of the device's stream-ordered pool.
+    """
+    if device.kind != "cuda":
+        return None
+    module = type(A).__module__.partition(".")[0]
+    if module == "torch":
+        torch = sys.modules["torch"]
+
+        def from_torch(size: int) -> tuple[int, Any]:
+            memory = torch.empty(size, dtype=torch.uint8, device=f"cuda:{device.ordinal}")
+            return memory.data_ptr(), memory
+
+        return from_torch
+    if module in ("cupy", "cupyx"):
+        cupy = sys.modules["cupy"]
+
+        def from_cupy(size: int) -> tuple[int, Any]:
+            with cupy.cuda.Device(device.ordinal):
+                memory = cupy.cuda.alloc(size)
+            return memory.ptr, memory
+
+        return from_cupy
+    return None
+
+
+def finish(result: Any) -> Any:
+    """Return the result as the kind of array the operand was."""
+    return result.finish() if isinstance(result, _Foreign) else result

@@ -1,0 +1,154 @@
+"""Why a plan is what it is, as a table."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import math
+from typing import TYPE_CHECKING, Any
+
+from warploom import _core
+
+if TYPE_CHECKING:
+    from warploom.plan import Plan
+    from warploom.selection import Problem
+
+__all__ = ["Explanation", "Row"]
+
+
+@dataclasses.dataclass
+class Row:
+    """What is known of one candidate. Times that were not measured are NaN."""
+
+    candidate: str
+    preparation_ms: float = math.nan
+    """Permutation, conversion and upload, in milliseconds."""
+    median_us: float = math.nan
+    p10_us: float = math.nan
+    p90_us: float = math.nan
+    speedup: float = math.nan
+    """Over plain CSR in the caller's row order."""
+    floor_share: float = math.nan
+    """Bandwidth floor over median time."""
+    bytes: int = 0
+    """Memory of the plan on its device."""
+    note: str = ""
+    """Why it was not measured, or what was chosen."""
+
+
+@dataclasses.dataclass
+class Explanation:
+    """A table of candidates, fastest first.
+
+    ``print`` it for the fastest ones and the best of each technique and kernel; `full` for all of them; `rows` and
+    `to_dict` for the figures.
+    """
+
+    title: str
+    rows: list[Row]
+    chosen: str
+    baseline: str
+    footnotes: list[str]
+
+    @classmethod
+    def of_measurements(cls, problem: Problem, rows: list[Row], chosen: str, baseline: str) -> Explanation:
+        """Build the table of a measured selection."""
+        from warploom.selection import copy_bandwidth
+
+        matrix, dtype = problem.matrix, problem.matrix.data.dtype
+        floor_bytes = _core.spmm_floor_bytes(matrix, problem.k)
+        bandwidth = copy_bandwidth(problem.device)
+        floor_us = 1e6 * floor_bytes / bandwidth
+        plain = next((r.median_us for r in rows if r.candidate == baseline), math.nan)
+        for row in rows:
+            row.speedup = plain / row.median_us
+            row.floor_share = floor_us / row.median_us
+            if row.candidate == chosen:
+                row.note = "chosen"
+        rows = sorted(rows, key=lambda r: math.inf if math.isnan(r.median_us) else r.median_us)
+        m, n = matrix.shape
+        title = (
+            f"{problem.op}: A {m:,} x {n:,}, {matrix.nnz:,} nonzeros, {dtype}, k = {problem.k:,}, "
+            f"{problem.layout}-major, on {problem.device.name}"
+        )
+        measured = sum(not math.isnan(r.median_us) for r in rows)
+        footnotes = [
+            f"{measured} of {len(rows)} candidates measured, {problem.cache} cache; speedup over {baseline}",
+            f"bandwidth floor {floor_us:,.2f} us: {floor_bytes:,} bytes at the measured copy bandwidth of "
+            f"{bandwidth / 1e9:,.0f} GB/s",
+        ]
+        return cls(title, rows, chosen, baseline, footnotes)
+
+    @classmethod
+    def of_fixed_choice(cls, plan: Plan) -> Explanation:
+        """Build the table of a plan whose candidate the caller named: nothing was compared."""
+        row = Row(
+            plan.candidate,
+            preparation_ms=sum(plan.preparation_ms.values()),
+            bytes=plan.nbytes,
+            note="named by the caller",
+        )
+        title = f"spmm: A {plan.shape[0]:,} x {plan.shape[1]:,}, {plan.nnz:,} nonzeros, {plan.dtype}, on {plan.device}"
+        return cls(title, [row], plan.candidate, plan.candidate, [])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in the table as plain values, ready for JSON (NaN becomes None)."""
+        rows = [
+            {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in vars(row).items()}
+            for row in self.rows
+        ]
+        return {
+            "title": self.title,
+            "chosen": self.chosen,
+            "baseline": self.baseline,
+            "footnotes": self.footnotes,
+            "rows": rows,
+        }
+
+    def __str__(self) -> str:
+        return self._render(self._notable())
+
+    def full(self) -> str:
+        """Return the table with every candidate."""
+        return self._render(self.rows)
+
+    def _notable(self, fastest: int = 10) -> list[Row]:
+        """Return the fastest rows, plain CSR, and the best of every technique and kernel."""
+        seen: set[str] = set()
+        notable = []
+        for position, row in enumerate(self.rows):
+            kind = row.candidate.partition("[")[0]
+            if position < fastest or kind not in seen or row.candidate in (self.baseline, self.chosen):
+                notable.append(row)
+            seen.add(kind)
+        return notable
+
+    def _render(self, rows: list[Row]) -> str:
+        import rich.box
+        import rich.console
+        import rich.table
+
+        table = rich.table.Table(box=rich.box.SIMPLE_HEAD, title=self.title, title_justify="left", pad_edge=False)
+        table.add_column("candidate", no_wrap=True)
+        for heading in ("preparation ms", "median us", "p10-p90 us", "speedup", "of floor"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        table.add_column("note")
+        for row in rows:
+            measured = not math.isnan(row.median_us)
+            table.add_row(
+                row.candidate.replace("[", "\\["),
+                "" if math.isnan(row.preparation_ms) else f"{row.preparation_ms:,.2f}",
+                f"{row.median_us:,.2f}" if measured else "",
+                f"{row.p10_us:,.2f}-{row.p90_us:,.2f}" if measured else "",
+                "" if math.isnan(row.speedup) else f"{row.speedup:.2f}x",
+                "" if math.isnan(row.floor_share) else f"{100 * row.floor_share:.0f} %",
+                row.note,
+            )
+        left_out = len(self.rows) - len(rows)
+        notes = self.footnotes + ([f"{left_out} slower settings not shown"] if left_out else [])
+        text = io.StringIO()
+        console = rich.console.Console(file=text, width=200, color_system=None, legacy_windows=False)
+        console.print(table)
+        for note in notes:
+            console.print(note, highlight=False)
+        return text.getvalue().rstrip()

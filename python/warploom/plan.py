@@ -1,0 +1,335 @@
+"""`plan`: a matrix in, the fastest product for it out."""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from warploom import _core, _device, permutations
+from warploom._matrix import as_csr
+from warploom.candidates import Candidate, parse
+from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
+from warploom.explanation import Explanation
+from warploom.selection import MeasureSelector, Problem, Selector
+
+__all__ = ["Plan", "plan", "spmm"]
+
+Progress = Callable[[int, int, str], None]
+
+
+class Plan:
+    """A candidate prepared for one matrix on one device.
+
+    Made by `plan`. Call it, or use ``@``, with a dense matrix:
+
+    ``C = plan @ B`` with `B` of shape (n, k) gives C = A B of shape (m, k); a vector of shape (n,) gives one of shape
+    (m,). NumPy in, NumPy out; torch and CuPy tensors on the plan's GPU come back as the same kind, computed on the
+    caller's current stream without synchronisation. Results are always in the caller's row order.
+
+    A plan reuses its workspace: run it on one stream at a time.
+    """
+
+    def __init__(
+        self,
+        matrix: _core.CsrView,
+        candidate: Candidate,
+        k: int,
+        layout: str,
+        device: _device.Device,
+        allocate: Callable[[int], tuple[int, Any]] | None = None,
+        permutation: tuple[np.ndarray[Any, Any] | None, float] | None = None,
+    ) -> None:
+        perm, permutation_ms = permutation or permute(matrix, candidate.permutation)
+        start = time.perf_counter()
+        self._core = _core.prepare_spmm(
+            matrix,
+            candidate.kernel.format,
+            candidate.kernel.name,
+            k,
+            layout,
+            dict(candidate.parameters),
+            perm,
+            -1 if device.kind == "cpu" else device.ordinal,
+            allocate,
+        )
+        if device.kind == "cuda":
+            _core.synchronize(device.ordinal)
+        self.preparation_ms: dict[str, float] = {
+            "permutation": permutation_ms,
+            "conversion and upload": 1e3 * (time.perf_counter() - start),
+        }
+        """Milliseconds spent on each step of the preparation."""
+        self.shape: tuple[int, int] = matrix.shape
+        """Shape (m, n) of A."""
+        self.nnz: int = matrix.nnz
+        """Stored entries of A."""
+        self.dtype: np.dtype[Any] = matrix.data.dtype
+        """Value type of A, B and C."""
+        self.k = k
+        """Columns of B the plan was tuned for; it works for any number."""
+        self.layout = layout
+        """Layout of B and C the plan works on: ``"row"`` or ``"column"``. Others are copied."""
+        self.device = device
+        """Where it runs."""
+        self._candidate = candidate
+        self._explanation: Explanation | None = None
+
+    @property
+    def candidate(self) -> str:
+        """Name of the candidate that was chosen."""
+        return self._candidate.name
+
+    @property
+    def nbytes(self) -> int:
+        """Memory the plan holds on its device, in bytes."""
+        return self._core.nbytes
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether every run gives bitwise the same result."""
+        return self._candidate.kernel.reproducible
+
+    def explain(self) -> Explanation:
+        """Why this candidate: what was considered, and what each one costs.
+
+        Returns
+        -------
+        Explanation
+            Prints as a table; ``.rows`` holds the figures.
+        """
+        if self._explanation is None:
+            self._explanation = Explanation.of_fixed_choice(self)
+        return self._explanation
+
+    def __matmul__(self, B: Any) -> Any:
+        return self(B)
+
+    def __call__(self, B: Any, out: Any = None) -> Any:
+        """Multiply: C = A B.
+
+        Parameters
+        ----------
+        B : array of shape (n, k) or (n,)
+            NumPy array, torch or CuPy tensor, or any GPU array with DLPack, of the plan's dtype.
+        out : array of shape (m, k), optional
+            Overwritten with the result; of the same kind as `B`, in the plan's layout.
+
+        Returns
+        -------
+        array of shape (m, k) or (m,)
+            `out` if given, else a new array of the same kind as `B`.
+
+        Raises
+        ------
+        ShapeError, DtypeError
+            If `B` or `out` does not fit; `argument` names it.
+        DeviceError
+            If `B` is on another device than the plan.
+        """
+        if getattr(B, "ndim", 2) == 1:
+            if out is not None:
+                raise ShapeError("out is for two-dimensional B only", argument="out")
+            return self(B.reshape(-1, 1)).reshape(-1)
+        b = _device.operand(B, self.dtype, self.layout)
+        if b.rows != self.shape[1]:
+            raise ShapeError(
+                f"B must have {self.shape[1]} rows, as A has columns, but its shape is ({b.rows}, {b.columns})",
+                argument="B",
+            )
+        self._check_device(b, "B")
+        if out is None:
+            result, pointer, leading = b.new(self.shape[0], b.columns, self.layout)
+        else:
+            result = out
+            c = _device.operand(out, self.dtype, self.layout, "out")
+            self._check_out(b, c, out)
+            pointer, leading = c.pointer, c.leading_dimension
+        if b.on_gpu:
+            self._core.run_device(b.pointer, b.leading_dimension, pointer, leading, b.columns, b.stream)
+            return _device.finish(result)
+        self._core.run_host(_device.host_array(b.owner), _device.host_array(result))
+        return result
+
+    def _check_device(self, b: _device.Operand, name: str) -> None:
+        if not b.on_gpu:
+            return
+        if self.device.kind == "cpu":
+            raise DeviceError(f"the plan was made for the CPU but {name} is in GPU memory", argument=name)
+        if b.device != self.device.ordinal:
+            raise DeviceError(
+                f"the plan was made for GPU {self.device.ordinal} but {name} is on GPU {b.device}", argument=name
+            )
+
+    def _check_out(self, b: _device.Operand, c: _device.Operand, out: Any) -> None:
+        expected = (self.shape[0], b.columns)
+        if (c.rows, c.columns) != expected:
+            raise ShapeError(f"out must have shape {expected}, got {(c.rows, c.columns)}", argument="out")
+        if c.on_gpu != b.on_gpu:
+            raise DeviceError("out must be where B is", argument="out")
+        self._check_device(c, "out")
+        if c.copied:
+            raise ShapeError(f"out must be a {self.layout}-major array", argument="out")
+
+    def __repr__(self) -> str:
+        return (
+            f"<Plan {self.candidate} for {self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, {self.dtype}, "
+            f"k={self.k}, {self.layout}-major, on {self.device}>"
+        )
+
+
+def permute(matrix: _core.CsrView, name: str) -> tuple[np.ndarray[Any, Any] | None, float]:
+    """Return the row permutation (None for the original order) and the milliseconds it took."""
+    if name == "none":
+        return None, 0.0
+    start = time.perf_counter()
+    perm = permutations.compute(name, matrix)
+    return perm, 1e3 * (time.perf_counter() - start)
+
+
+def plan(
+    A: Any,
+    op: str = "spmm",
+    *,
+    k: int | None = None,
+    dtype: Any = None,
+    layout: str = "row",
+    device: str | None = None,
+    select: str | Selector = "measure",
+    candidates: str | Sequence[str] | None = None,
+    cache: str = "warm",
+    progress: Progress | None = None,
+) -> Plan:
+    """Find the fastest way to multiply by a sparse matrix, and prepare it.
+
+    Parameters
+    ----------
+    A : sparse matrix, shape (m, n)
+        `scipy.sparse` matrix or array (CSR, others are converted), torch sparse CSR tensor or CuPy CSR matrix.
+    op : {"spmm"}
+        The operation: ``"spmm"`` is C = A B with a dense B.
+    k : int
+        Columns of B to tune for.
+    dtype : {"float32", "float64"}, optional
+        Value type of A, B and C; by default that of `A`, where integers count as float64.
+    layout : {"row", "column"}
+        Layout of B and C: ``"row"`` is NumPy's and torch's default, ``"column"`` is Fortran order.
+    device : str, optional
+        ``"cuda"``, ``"cuda:N"`` or ``"cpu"``; by default the GPU if there is one.
+    select : {"measure"} or candidate name or Selector
+        ``"measure"`` prepares every candidate, times each on the device and keeps the fastest. The name of a candidate
+        takes that one. An object with a ``select`` method decides for itself (`warploom.selection.Selector`).
+    candidates : str or sequence of str, optional
+        Shell-style patterns; only candidates whose name matches one of them are considered.
+    cache : {"warm", "cold"}
+        Whether candidates are timed with their operands in the L2 cache, as in a tight loop, or evicted before each run.
+    progress : callable, optional
+        Called as ``progress(done, total, candidate)`` before each candidate.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    InvalidMatrixError, IndexOverflowError, DtypeError
+        If `A` is malformed or of an unsupported type.
+    ParameterError
+        For an unknown name or a value out of range.
+    DeviceError
+        If there is no such device.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse, warploom as wl
+    >>> A = scipy.sparse.random_array((1000, 1000), density=0.01, format="csr", dtype=np.float32)
+    >>> plan = wl.plan(A, k=32, device="cpu", candidates="spmm/none/*/row_split")
+    >>> C = plan @ np.ones((1000, 32), np.float32)
+    >>> C.shape
+    (1000, 32)
+    """
+    target = _device.Device.parse(device)
+    problem = Problem(
+        matrix=as_csr(A, dtype=_value_type(dtype)),
+        op=op,
+        k=_columns(k),
+        layout=_choice("layout", layout, ("row", "column")),
+        cache=_choice("cache", cache, ("warm", "cold")),
+        device=target,
+        allocate=_device.allocator_for(A, target),
+    )
+    if op != "spmm":
+        raise ParameterError(f"unknown operation '{op}'; known: spmm", argument="op")
+    if isinstance(select, str) and select != "measure":
+        return _prepare(problem, parse(select))
+    selector = MeasureSelector() if isinstance(select, str) else select
+    selection = selector.select(problem, candidates, progress)
+    chosen = selection.plan or _prepare(problem, parse(selection.candidate))
+    chosen._explanation = selection.explanation
+    return chosen
+
+
+def spmm(A: Any, B: Any, *, candidate: str, device: str | None = None, dtype: Any = None, layout: str = "row") -> Any:
+    """Multiply once with a candidate given by name.
+
+    Parameters
+    ----------
+    A : sparse matrix, shape (m, n)
+    B : array of shape (n, k) or (n,)
+    candidate : str
+        For example ``"spmm/lpt/csr/c_stationary"``; `warploom.candidates` lists them. A kernel that works on
+        column-major operands only gets copies in that layout.
+    device : str, optional
+        ``"cuda"``, ``"cuda:N"`` or ``"cpu"``.
+    dtype : {"float32", "float64"}, optional
+    layout : {"row", "column"}
+        Preferred layout of the operands, where the kernel works on both.
+
+    Returns
+    -------
+    array of shape (m, k) or (m,)
+        Of the same kind as `B`.
+    """
+    layouts = parse(candidate).kernel.layouts
+    k = B.shape[1] if getattr(B, "ndim", 2) == 2 else 1
+    chosen = plan(
+        A, k=max(k, 1), dtype=dtype, device=device, select=candidate, layout=layout if layout in layouts else layouts[0]
+    )
+    return chosen @ B
+
+
+def _prepare(problem: Problem, candidate: Candidate) -> Plan:
+    return Plan(problem.matrix, candidate, problem.k, problem.layout, problem.device, problem.allocate)
+
+
+def _value_type(dtype: Any) -> np.dtype[Any] | None:
+    if dtype is None:
+        return None
+    try:
+        resolved = np.dtype(dtype)
+    except TypeError:
+        raise DtypeError(f"'{dtype}' is not a NumPy dtype", argument="dtype") from None
+    if resolved not in (np.float32, np.float64):
+        raise DtypeError(f"dtype must be float32 or float64, got {resolved}", argument="dtype")
+    return resolved
+
+
+def _columns(k: Any) -> int:
+    if k is None:
+        raise ParameterError("k, the number of columns of B, must be given", argument="k")
+    try:
+        columns = operator.index(k)
+    except TypeError:
+        raise ParameterError(f"k must be an integer, got {k!r}", argument="k") from None
+    if not 1 <= columns < 2**31:
+        raise ParameterError(f"k must be at least 1 and below 2**31, got {columns}", argument="k")
+    return columns
+
+
+def _choice(name: str, value: str, accepted: Sequence[str] | Mapping[str, Any]) -> str:
+    if value not in accepted:
+        raise ParameterError(f"{name} must be one of {', '.join(accepted)}, got {value!r}", argument=name)
+    return value

@@ -1,0 +1,292 @@
+"""How a candidate is chosen.
+
+`Selector` is the seam: data goes in as a `Problem`, a `Selection` comes out. `MeasureSelector` times every candidate on
+the device at hand; a trained predictor is another class with the same method.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from warploom import _core, permutations
+from warploom._device import Device, load_cusparse
+from warploom.candidates import Candidate, enumerate_candidates, kernels, matches
+from warploom.errors import DeviceError, OutOfMemoryError, ParameterError
+from warploom.explanation import Explanation, Row
+
+if TYPE_CHECKING:
+    from warploom.plan import Plan
+
+__all__ = ["MeasureSelector", "Problem", "Selection", "Selector"]
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """What is to be multiplied, and where."""
+
+    matrix: _core.CsrView
+    op: str
+    k: int
+    layout: str
+    cache: str
+    device: Device
+    allocate: Callable[[int], tuple[int, Any]] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """What a selector chose."""
+
+    candidate: str
+    explanation: Explanation
+    plan: Plan | None = None
+    """The candidate prepared, if the selector had to prepare it anyway."""
+
+
+class Selector(Protocol):
+    """Anything that can choose a candidate."""
+
+    def select(
+        self, problem: Problem, patterns: str | Sequence[str] | None, progress: Progress | None
+    ) -> Selection:
+        """Choose among the candidates whose names match `patterns`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """Repeated times of one candidate, in microseconds."""
+
+    median: float
+    p10: float
+    p90: float
+    repeats: int
+
+    @classmethod
+    def of(cls, times: np.ndarray[Any, Any]) -> Timing:
+        """Summarise repeats by their median, 10th and 90th percentile."""
+        p10, median, p90 = np.percentile(times, [10, 50, 90])
+        return cls(float(median), float(p10), float(p90), len(times))
+
+
+class Bench:
+    """Operands of one problem on its device, and a stopwatch for plans on them."""
+
+    def __init__(self, problem: Problem, *, repeats: int = 30, budget_ms: float = 50.0, seed: int = 0) -> None:
+        self.problem = problem
+        self.repeats = repeats
+        self.budget_ms = budget_ms
+        m, n = problem.matrix.shape
+        dtype = problem.matrix.data.dtype
+        order = "C" if problem.layout == "row" else "F"
+        rng = np.random.default_rng(seed)
+        # A few random columns repeated: quick to make for large k, and no zeros or patterns that hardware could exploit.
+        block = rng.uniform(-1, 1, (n, min(problem.k, 64))).astype(dtype)
+        self.B = np.asarray(np.resize(block.T, (problem.k, n)).T, order=order)
+        self._lead_B, self._lead_C = (problem.k,) * 2 if problem.layout == "row" else (max(n, 1), max(m, 1))
+        if problem.device.kind == "cuda":
+            ordinal = problem.device.ordinal
+            self._device_B = _core.DeviceMemory(ordinal, max(self.B.nbytes, 1))
+            self._device_C = _core.DeviceMemory(ordinal, max(m * problem.k * dtype.itemsize, 1))
+            _core.copy_to_device(ordinal, self._device_B.pointer, self.B)
+            self.B = self.B[:0]
+        else:
+            self.C = np.empty((m, problem.k), dtype, order=order)
+
+    def time(self, plan: Plan) -> Timing:
+        """Time a plan."""
+        if self.problem.device.kind == "cpu":
+            return Timing.of(self._time_on_cpu(plan))
+        times = plan._core.time_device(
+            self._device_B.pointer,
+            self._lead_B,
+            self._device_C.pointer,
+            self._lead_C,
+            self.problem.k,
+            0,
+            cold=self.problem.cache == "cold",
+            warmup=2,
+            repeats=self.repeats,
+            budget_ms=self.budget_ms,
+            min_repeats=min(3, self.repeats),
+        )
+        return Timing.of(times)
+
+    def _time_on_cpu(self, plan: Plan) -> np.ndarray[Any, Any]:
+        times: list[float] = []
+        plan._core.run_host(self.B, self.C)
+        deadline = time.perf_counter() + 1e-3 * self.budget_ms
+        while len(times) < self.repeats and (len(times) < 3 or time.perf_counter() < deadline):
+            start = time.perf_counter()
+            plan._core.run_host(self.B, self.C)
+            times.append(1e6 * (time.perf_counter() - start))
+        return np.array(times)
+
+
+@functools.cache
+def copy_bandwidth(device: Device) -> float:
+    """Bytes per second, read plus written, of a large copy on the device: what bandwidth floors are measured with."""
+    if device.kind == "cuda":
+        return _core.measure_copy_bandwidth(device.ordinal, 1 << 29)
+    from_ = np.ones(1 << 24)
+    to = np.empty_like(from_)
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        np.copyto(to, from_)
+        times.append(time.perf_counter() - start)
+    return 2 * from_.nbytes / float(np.median(times))
+
+
+class MeasureSelector:
+    """Prepares every candidate, times each on the device at hand, and keeps the fastest.
+
+    Candidates in the caller's row order are measured first, with every setting of their parameters. Row permutations
+    follow, each with the kernel's default parameters and with the setting that was fastest without it.
+
+    Parameters
+    ----------
+    permutation_rows : int
+        Permutations that search for the nearest row are left out for matrices with more rows than this, unless the
+        patterns name them: the search takes far longer than it can win back.
+    repeats : int
+        Timed runs of each candidate.
+    budget_ms : float
+        Fewer runs if they would take longer than this in total.
+    """
+
+    def __init__(self, *, permutation_rows: int = 100_000, repeats: int = 30, budget_ms: float = 50.0) -> None:
+        self.permutation_rows = permutation_rows
+        self.repeats = repeats
+        self.budget_ms = budget_ms
+
+    def select(
+        self, problem: Problem, patterns: str | Sequence[str] | None, progress: Progress | None
+    ) -> Selection:
+        """Measure, and choose the fastest.
+
+        Raises
+        ------
+        ParameterError
+            If no candidate matches the patterns, or none of them can run this problem.
+        """
+        if problem.device.kind == "cuda":
+            load_cusparse()
+        listed = [
+            c
+            for c in dict.fromkeys(enumerate_candidates(problem.op, problem.layout, problem.device.kind))
+            if matches(c.name, patterns)
+        ]
+        if not listed:
+            raise ParameterError(
+                f"no candidate for {problem.layout}-major operands on {problem.device} matches {patterns!r}",
+                argument="candidates",
+            )
+        session = _Session(problem, self)
+        baseline = Candidate.make(default_kernel(problem.op, problem.layout)).name
+        plain = [c for c in listed if c.permutation == "none"]
+        permuted = [c for c in listed if c.permutation != "none"]
+        total = len(plain) + len(permuted)
+        for candidate in plain:
+            session.measure(candidate, progress, total)
+        for candidate in permuted:
+            session.measure_permuted(candidate, progress, total, named=patterns is not None)
+        if session.best is None:
+            reasons = "; ".join(f"{r.candidate}: {r.note}" for r in session.rows[:5])
+            raise ParameterError(f"no candidate can run this problem: {reasons}", argument="candidates")
+        plan, _ = session.best
+        explanation = Explanation.of_measurements(problem, session.rows, plan.candidate, baseline)
+        return Selection(plan.candidate, explanation, plan)
+
+
+def default_kernel(op: str, layout: str) -> Any:
+    """Return the kernel that "plain CSR" means: the first one on CSR that was written for the layout."""
+    native = {"column": "c_stationary", "row": "row_split"}[layout]
+    return next(k for k in kernels(op) if k.format == "csr" and k.name == native)
+
+
+class _Session:
+    """One run of the measurement: operands, permutations computed so far, rows of the table, best plan."""
+
+    def __init__(self, problem: Problem, settings: MeasureSelector) -> None:
+        self.problem = problem
+        self.settings = settings
+        self.bench = Bench(problem, repeats=settings.repeats, budget_ms=settings.budget_ms)
+        self.rows: list[Row] = []
+        self.best: tuple[Plan, float] | None = None
+        self.fastest_setting: dict[tuple[str, str], tuple[float, Candidate]] = {}
+        self.permutation: tuple[str, Any] = ("none", (None, 0.0))
+        self.done = 0
+
+    def measure(self, candidate: Candidate, progress: Progress | None, total: int) -> None:
+        """Prepare and time one candidate; a failure becomes a note in its row."""
+        if progress:
+            progress(self.done, total, candidate.name)
+        self.done += 1
+        self._measure(candidate)
+
+    def measure_permuted(self, candidate: Candidate, progress: Progress | None, total: int, *, named: bool) -> None:
+        """Measure a permutation with the default parameters and with the best ones of the original order."""
+        if progress:
+            progress(self.done, total, candidate.name)
+        self.done += 1
+        rows = self.problem.matrix.shape[0]
+        if rows > self.settings.permutation_rows and not named and permutations.is_search(candidate.permutation):
+            self.rows.append(
+                Row(candidate.name, note=f"not measured: {rows:,} rows; name it in `candidates` to insist")
+            )
+            return
+        for variant in self._variants(candidate):
+            self._measure(variant)
+
+    def _variants(self, candidate: Candidate) -> Iterator[Candidate]:
+        yield candidate
+        fastest = self.fastest_setting.get((candidate.kernel.format, candidate.kernel.name))
+        if fastest is not None and fastest[1].parameters != candidate.parameters:
+            yield Candidate(candidate.kernel, candidate.permutation, fastest[1].parameters)
+
+    def _measure(self, candidate: Candidate) -> None:
+        from warploom.plan import Plan, permute
+
+        problem = self.problem
+        reason = _core.spmm_unsupported_reason(
+            problem.matrix, candidate.kernel.format, candidate.kernel.name, problem.k, problem.layout,
+            dict(candidate.parameters), None,
+        )
+        if reason:
+            self.rows.append(Row(candidate.name, note=reason))
+            return
+        if self.permutation[0] != candidate.permutation:
+            self.permutation = (candidate.permutation, permute(problem.matrix, candidate.permutation))
+        try:
+            plan = Plan(
+                problem.matrix, candidate, problem.k, problem.layout, problem.device, problem.allocate,
+                self.permutation[1],
+            )
+            timing = self.bench.time(plan)
+        except (DeviceError, OutOfMemoryError) as error:
+            self.rows.append(Row(candidate.name, note=str(error)))
+            return
+        self.rows.append(
+            Row(
+                candidate.name,
+                preparation_ms=sum(plan.preparation_ms.values()),
+                median_us=timing.median,
+                p10_us=timing.p10,
+                p90_us=timing.p90,
+                bytes=plan.nbytes,
+            )
+        )
+        if candidate.permutation == "none":
+            key = (candidate.kernel.format, candidate.kernel.name)
+            if key not in self.fastest_setting or timing.median < self.fastest_setting[key][0]:
+                self.fastest_setting[key] = (timing.median, candidate)
+        if self.best is None or timing.median < self.best[1]:
+            self.best = (plan, timing.median)

@@ -1,0 +1,141 @@
+"""Every SpMM kernel on the GPU against float64 sums, over the battery of small matrices and larger ones."""
+
+import numpy as np
+import pytest
+from battery import battery
+from products import assert_product, operand, parameter_sets
+from scipy.sparse import csr_array, random_array
+
+import warploom as wl
+from warploom import _core, _device
+from warploom._matrix import as_csr
+from warploom.candidates import kernels
+
+DTYPES = [np.float32, np.float64]
+CASES = [pytest.param(k, order, id=f"{k.format}-{k.name}-{order}") for k in kernels("spmm") for order in k.layouts]
+
+
+def prepare(matrix, kernel, order, k, parameters=None, perm=None):
+    return _core.prepare_spmm(
+        as_csr(matrix), kernel.format, kernel.name, k, order, dict(kernel.complete(parameters or {})), perm, 0
+    )
+
+
+def multiply(matrix, kernel, order, B, k=None, parameters=None, perm=None):
+    """Run twice: the second run finds the workspace as the first one left it."""
+    if kernel.name == "cusparse" and (reason := _device.load_cusparse()):
+        pytest.skip(f"no cuSPARSE: {reason}")
+    plan = prepare(matrix, kernel, order, k or max(B.shape[1], 1), parameters, perm)
+    results = []
+    for _ in range(2):
+        C = np.full((matrix.shape[0], B.shape[1]), np.nan, B.dtype, order={"row": "C", "column": "F"}[order])
+        plan.run_host(B, C)
+        results.append(C)
+    if kernel.reproducible:
+        np.testing.assert_array_equal(results[0], results[1])
+    return results[1]
+
+
+def vendor_refuses(kernel, matrix):
+    """Skip what cuSPARSE is known to reject: it is a candidate only where it works."""
+    return kernel.name == "cusparse" and (0 in matrix.shape or matrix.nnz == 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", battery(np.float32))
+@pytest.mark.parametrize(("kernel", "order"), CASES)
+def test_battery(kernel, order, name, dtype):
+    matrix = battery(dtype)[name]
+    if vendor_refuses(kernel, matrix) or (kernel.name == "cusparse" and name in ("nan inf",)):
+        pytest.skip("not a case for cuSPARSE")
+    perms = [None]
+    if kernel.permutes:
+        perms.append(np.arange(matrix.shape[0], dtype=np.int32)[::-1].copy())
+        perms.append(np.random.default_rng(0).permutation(matrix.shape[0]).astype(np.int32))
+    for k in (1, 3, 8, 33, 64):
+        B = operand((matrix.shape[1], k), dtype, order)
+        for perm in perms:
+            assert_product(matrix, B, multiply(matrix, kernel, order, B, perm=perm))
+
+
+@pytest.mark.parametrize(("kernel", "order"), CASES)
+def test_every_parameter_value(kernel, order):
+    for dtype in DTYPES:
+        for name in ("random wide", "one giant row", "empty rows", "random"):
+            matrix = battery(dtype)[name]
+            for parameters in parameter_sets(kernel):
+                for k in (5, 32, 100):
+                    B = operand((matrix.shape[1], k), dtype, order)
+                    assert_product(matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
+
+
+@pytest.mark.parametrize(("kernel", "order"), CASES)
+def test_every_combination_of_parameters(kernel, order):
+    matrix = battery(np.float32)["random wide"]
+    for k in (4, 32, 130):
+        B = operand((matrix.shape[1], k), np.float32, order)
+        for parameters in kernel.settings("cuda"):
+            assert_product(matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("kernel", "order"), CASES)
+def test_larger_than_one_wave(kernel, order, dtype):
+    """Power-law rows, so that many segments, blocks and column tiles take part."""
+    rng = np.random.default_rng(5)
+    m, n, k = 20_000, 15_000, 72
+    lengths = np.minimum(n, (rng.pareto(1.2, m) * 4).astype(np.int64))
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    indices = rng.integers(0, n, indptr[-1], dtype=np.int32)
+    matrix = csr_array((rng.standard_normal(indptr[-1]).astype(dtype), indices, indptr), shape=(m, n))
+    B = operand((n, k), dtype, order)
+    settings = [{}]
+    if kernel.format == "segmented-csr":
+        settings += [{"segment_length": 16}, {"segment_length": 32, "longest_first": 0}]
+    for parameters in settings:
+        assert_product(matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
+    # Wider than the plan was made for: panels.
+    assert_product(matrix, B, multiply(matrix, kernel, order, B, k=20))
+
+
+@pytest.mark.parametrize(("kernel", "order"), CASES)
+def test_strided_operands_and_odd_alignment(kernel, order):
+    """Padding between rows or columns survives, and operands need not start on a vector boundary."""
+    matrix = battery(np.float32)["random"]
+    for k, pad in ((8, 8), (32, 1), (30, 2), (33, 3)):
+        minor = k if order == "row" else matrix.shape[1]
+        major = matrix.shape[1] if order == "row" else k
+        base = np.random.default_rng(1).standard_normal((major, minor + pad)).astype(np.float32)
+        B = base[:, pad:] if order == "row" else base[:, pad:].T
+        minor_c = k if order == "row" else matrix.shape[0]
+        major_c = matrix.shape[0] if order == "row" else k
+        held = np.full((major_c, minor_c + pad), 7.0, np.float32)
+        C = held[:, :minor_c] if order == "row" else held[:, :minor_c].T
+        if kernel.name == "cusparse" and _device.load_cusparse():
+            pytest.skip("no cuSPARSE")
+        prepare(matrix, kernel, order, k).run_host(B, C)
+        assert_product(matrix, B, C)
+        assert (held[:, minor_c:] == 7.0).all()
+
+
+@pytest.mark.parametrize("order", ["row", "column"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_permutations_of_the_registry_give_the_callers_row_order(dtype, order):
+    matrix = csr_array(random_array((500, 400), density=0.03, rng=np.random.default_rng(2), format="csr")).astype(dtype)
+    B = operand((400, 40), dtype, order)
+    for permutation in wl.permutations.names():
+        for kernel in kernels("spmm"):
+            if order in kernel.layouts and kernel.permutes:
+                name = f"spmm/{permutation}/{kernel.format}/{kernel.name}"
+                C = wl.spmm(matrix, B, candidate=name, device="cuda", layout=order)
+                assert_product(matrix, B, C)
+
+
+def test_nonfinite_values_of_B_spread_as_in_scipy():
+    matrix = battery(np.float32)["explicit zeros"]
+    B = np.array([[np.inf, 1.0], [np.nan, -np.inf], [2.0, 3.0]], np.float32)
+    for kernel in kernels("spmm"):
+        for order in kernel.layouts:
+            if kernel.name != "cusparse":
+                ordered = np.asarray(B, order={"row": "C", "column": "F"}[order])
+                assert_product(matrix, ordered, multiply(matrix, kernel, order, ordered))

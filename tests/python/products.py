@@ -1,0 +1,42 @@
+"""What tests of products share: operands, parameters, and the judgement of a result."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+
+__all__ = ["assert_product", "operand", "parameter_sets"]
+
+ORDER = {"row": "C", "column": "F"}
+
+
+def parameter_sets(kernel):
+    """Yield the defaults, then every other accepted value with the remaining parameters at their defaults."""
+    yield {}
+    for p in kernel.parameters:
+        yield from ({p.name: value} for value in p.values if value != p.default)
+
+
+def operand(shape, dtype, layout, seed=0):
+    values = np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+    return np.asarray(values, order=ORDER[layout])
+
+
+def magnitudes(matrix):
+    """|A| in float64, duplicates kept apart: SciPy's abs() would add them up first."""
+    return csr_array((abs(matrix.data.astype(np.float64)), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def assert_product(matrix, B, C):
+    """Check C row by row against float64 sums, within rounding; what is not finite must equal SciPy's."""
+    with np.errstate(invalid="ignore"):
+        exact = matrix.astype(np.float64) @ B.astype(np.float64)
+        scale = magnitudes(matrix) @ abs(B.astype(np.float64))
+        expected = matrix @ B
+    assert C.dtype == B.dtype
+    assert C.shape == expected.shape
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(C[~finite], expected[~finite])
+    nnz_row = np.diff(matrix.indptr)[:, None]
+    bound = np.broadcast_to(np.finfo(B.dtype).eps * (nnz_row + 2) * np.where(finite, scale, 0), C.shape)
+    assert np.all(abs(C[finite] - exact[finite]) <= bound[finite])

@@ -1,0 +1,311 @@
+"""Every registered SpMM kernel on the CPU against SciPy and a float64 reference."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+
+import numpy as np
+import pytest
+from battery import battery
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array, random_array
+from warploom import _core, errors
+from warploom._matrix import as_csr
+
+KERNELS = {f"{k['format']}/{k['name']}": k for k in _core.spmm_kernels()}
+CASES = [(name, layout) for name, kernel in KERNELS.items() for layout in kernel["layouts"]]
+DTYPES = [np.float32, np.float64]
+ORDER = {"row": "C", "column": "F"}
+
+
+def parameter_sets(kernel):
+    """Yield the defaults, then every other accepted value with the remaining parameters at their defaults."""
+    yield {}
+    for p in kernel["parameters"]:
+        yield from ({p["name"]: value} for value in p["values"] if value != p["default"])
+
+
+def permutations(m, seed=0):
+    rng = np.random.default_rng(seed)
+    yield None
+    yield np.arange(m, dtype=np.int32)[::-1].copy()
+    yield rng.permutation(m).astype(np.int32)
+
+
+def operand(shape, dtype, layout, seed=0):
+    values = np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+    return np.asarray(values, order=ORDER[layout])
+
+
+def prepare(matrix, case, *, k=8, layout, parameters=None, perm=None, device="cpu"):
+    kernel_format, kernel = case.split("/")
+    return _core.prepare_spmm(
+        as_csr(matrix), kernel_format, kernel, k, layout, parameters or {}, perm, device
+    )
+
+
+def run(plan, m, B, layout):
+    C = np.full((m, B.shape[1]), np.nan, dtype=B.dtype, order=ORDER[layout])
+    plan.run_host(B, C)
+    return C
+
+
+def multiply(matrix, case, B, layout, **options):
+    return run(prepare(matrix, case, k=B.shape[1], layout=layout, **options), matrix.shape[0], B, layout)
+
+
+def magnitudes(matrix):
+    """|A| in float64, duplicates kept apart: SciPy's abs() would add them up first."""
+    return csr_array((abs(matrix.data.astype(np.float64)), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def assert_product(matrix, B, C):
+    """Check C row by row against float64 sums, within rounding; what is not finite must equal SciPy's."""
+    with np.errstate(invalid="ignore"):
+        exact = matrix.astype(np.float64) @ B.astype(np.float64)
+        scale = magnitudes(matrix) @ abs(B.astype(np.float64))
+        expected = matrix @ B
+    assert C.dtype == B.dtype
+    assert C.shape == expected.shape
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(C[~finite], expected[~finite])
+    nnz_row = np.diff(matrix.indptr)[:, None]
+    bound = np.broadcast_to(np.finfo(B.dtype).eps * (nnz_row + 2) * np.where(finite, scale, 0), C.shape)
+    assert np.all(abs(C[finite] - exact[finite]) <= bound[finite])
+
+
+@pytest.fixture
+def threads():
+    yield _core.set_num_threads
+    _core.set_num_threads(0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", battery(np.float64))
+@pytest.mark.parametrize(("case", "layout"), CASES)
+def test_battery(case, layout, name, dtype):
+    matrix = battery(dtype)[name]
+    m, n = matrix.shape
+    for k, perm in itertools.product([1, 3, 8, 33], permutations(m)):
+        B = operand((n, k), dtype, layout, seed=k)
+        assert_product(matrix, B, multiply(matrix, case, B, layout, perm=perm))
+
+
+@pytest.mark.parametrize(
+    ("case", "layout", "parameters"),
+    [(case, layout, parameters) for case, layout in CASES for parameters in parameter_sets(KERNELS[case])],
+)
+def test_every_parameter_value(case, layout, parameters):
+    for name, dtype in itertools.product(["arrow", "one giant row", "random tall", "empty nx0"], DTYPES):
+        matrix = battery(dtype)[name]
+        perm = list(permutations(matrix.shape[0]))[-1]
+        B = operand((matrix.shape[1], 19), dtype, layout)
+        assert_product(matrix, B, multiply(matrix, case, B, layout, parameters=parameters, perm=perm))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("case", "layout"), CASES)
+def test_nonfinite_values_of_B_spread_as_in_scipy(case, layout, dtype):
+    """Also an explicit zero times infinity is NaN, and zeros of B are not skipped."""
+    matrix = battery(dtype)["explicit zeros"]
+    B = operand((3, 6), dtype, layout)
+    B[:, :3] = [[np.inf, np.nan, 0], [0, -np.inf, np.inf], [np.nan, 0, np.inf]]
+    assert_product(matrix, B, multiply(matrix, case, B, layout))
+    assert_product(battery(dtype)["nan inf"], B, multiply(battery(dtype)["nan inf"], case, B, layout))
+
+
+@pytest.mark.parametrize(("case", "layout"), CASES)
+def test_any_number_of_columns_and_padding(case, layout):
+    """A plan sized for one k runs for others, on operands with padding, and writes nothing but C."""
+    matrix = battery(np.float32)["arrow"]
+    m, n = matrix.shape
+    plan = prepare(matrix, case, k=8, layout=layout)
+    for k in [0, 1, 5, 40, 2]:
+        B = operand((n + 3, k + 2), np.float32, layout)[:n, :k]
+        padded = np.full((m + 2, k + 3), 7, dtype=np.float32, order=ORDER[layout])
+        plan.run_host(B, padded[:m, :k])
+        assert_product(matrix, B, padded[:m, :k])
+        assert np.all(padded[m:] == 7)
+        assert np.all(padded[:, k:] == 7)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("case", "layout"), CASES)
+def test_result_does_not_depend_on_threads(case, layout, dtype, threads):
+    rng = np.random.default_rng(6)
+    matrix = csr_array(random_array((3000, 2000), density=0.01, rng=rng, dtype=np.float64)).astype(dtype)
+    B = operand((2000, 33), dtype, layout)
+    results = []
+    for count in [1, 2, 5]:
+        threads(count)
+        results.append(multiply(matrix, case, B, layout))
+    assert results[0].tobytes() == results[1].tobytes() == results[2].tobytes()
+    assert_product(matrix, B, results[0])
+
+
+@pytest.mark.parametrize(("case", "layout"), CASES)
+def test_one_plan_in_several_python_threads(case, layout):
+    matrix = battery(np.float64)["one giant row"]
+    plan = prepare(matrix, case, layout=layout)
+    operands = [operand((1500, k), np.float64, layout, seed=k) for k in (4, 33, 64, 3)]
+    results = [None] * len(operands)
+
+    def work(i):
+        for _ in range(20):
+            results[i] = run(plan, 4, operands[i], layout)
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(len(operands))]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    for B, C in zip(operands, results, strict=True):
+        assert_product(matrix, B, C)
+
+
+@pytest.mark.parametrize(("case", "layout"), CASES)
+def test_plan_keeps_the_matrix_alive(case, layout):
+    matrix = battery(np.float64)["random"]
+    B = operand((120, 8), np.float64, layout)
+    plan = prepare(matrix.copy(), case, layout=layout)
+    _ = [os.urandom(matrix.data.nbytes) for _ in range(100)]  # would reuse freed memory
+    assert_product(matrix, B, run(plan, 150, B, layout))
+    assert plan.nbytes > 0
+
+
+@st.composite
+def csr_matrices(draw):
+    """Draw any legal CSR matrix: unsorted and duplicate columns, empty rows, no rows, no columns."""
+    m, n = draw(st.integers(0, 12)), draw(st.integers(0, 12))
+    lengths = draw(st.lists(st.integers(0, 80 if n else 0), min_size=m, max_size=m))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    nnz = sum(lengths)
+    indices = rng.integers(0, n, nnz, dtype=np.int32) if n else np.zeros(0, np.int32)
+    dtype = draw(st.sampled_from(DTYPES))
+    indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+    return csr_array((rng.standard_normal(nnz).astype(dtype), indices, indptr), shape=(m, n))
+
+
+@settings(max_examples=150, deadline=None)
+@given(matrix=csr_matrices(), case=st.sampled_from(CASES), k=st.integers(1, 20), data=st.data())
+def test_any_matrix(matrix, case, k, data):
+    name, layout = case
+    parameters = {p["name"]: data.draw(st.sampled_from(p["values"])) for p in KERNELS[name]["parameters"]}
+    perm = np.array(data.draw(st.permutations(range(matrix.shape[0]))), dtype=np.int32)
+    B = operand((matrix.shape[1], k), matrix.dtype, layout, seed=k)
+    assert_product(matrix, B, multiply(matrix, name, B, layout, parameters=parameters, perm=perm))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", ["row", "column"])
+@pytest.mark.parametrize("name", battery(np.float64))
+def test_reference(name, layout, dtype):
+    matrix = battery(dtype)[name]
+    B = operand((matrix.shape[1], 5), dtype, layout)
+    C, absolute = _core.reference_spmm(as_csr(matrix), B)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(
+            C, matrix.astype(np.float64) @ B.astype(np.float64), rtol=1e-12, atol=1e-12
+        )
+        scale = magnitudes(matrix) @ abs(B.astype(np.float64))
+    np.testing.assert_allclose(absolute, scale, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_floor_bytes(dtype):
+    size = np.dtype(dtype).itemsize
+    matrix = as_csr(battery(dtype)["empty rows"])  # 6 rows, 3 nonzeros in 3 columns
+    assert _core.spmm_floor_bytes(matrix, 10) == 3 * (4 + size) + 7 * 4 + 3 * 10 * size + 6 * 10 * size
+    duplicates = as_csr(battery(dtype)["duplicates unsorted"])  # 3 rows, 9 nonzeros, all 4 columns
+    assert _core.spmm_floor_bytes(duplicates, 2) == 9 * (4 + size) + 4 * 4 + 4 * 2 * size + 3 * 2 * size
+
+
+def test_registry():
+    names = [(k["format"], k["name"]) for k in _core.spmm_kernels()]
+    assert len(set(names)) == len(names)
+    for kernel in _core.spmm_kernels():
+        assert kernel["summary"]
+        assert set(kernel["layouts"]) <= {"row", "column"}
+        for p in kernel["parameters"]:
+            assert p["default"] in p["values"]
+            assert p["meaning"]
+
+
+@pytest.mark.parametrize(("case", "layout"), CASES)
+class TestErrors:
+    matrix = battery(np.float32)["random"]  # 150 x 120
+
+    def test_other_layout(self, case, layout):
+        other = "column" if layout == "row" else "row"
+        if other in KERNELS[case]["layouts"]:
+            pytest.skip("works on both layouts")
+        arguments = (*case.split("/"), 8, other, {}, None)
+        reason = _core.spmm_unsupported_reason(as_csr(self.matrix), *arguments)
+        assert f"{layout}-major" in reason
+        with pytest.raises(errors.ParameterError, match=reason):
+            prepare(self.matrix, case, layout=other)
+        assert _core.spmm_unsupported_reason(as_csr(self.matrix), *case.split("/"), 8, layout, {}, None) == ""
+
+    def test_bad_requests(self, case, layout):
+        def raises(argument, **options):
+            with pytest.raises(errors.ParameterError) as caught:
+                prepare(self.matrix, case, **{"layout": layout} | options)
+            assert caught.value.argument == argument
+            return caught.value
+
+        raises("k", k=0)
+        raises("layout", layout="diagonal")
+        raises("device", device="abacus")
+        name = KERNELS[case]["parameters"][0]["name"]
+        raises(name, parameters={name: 77})
+        assert name in str(raises("warp_factor", parameters={"warp_factor": 9}))
+        raises("perm", perm=np.zeros(150, dtype=np.int32))
+        raises("perm", perm=np.arange(149, dtype=np.int32))
+        raises("perm", perm=np.arange(150, dtype=np.int32).reshape(2, 75))
+
+    def test_bad_operands(self, case, layout):
+        plan = prepare(self.matrix, case, layout=layout)
+        B = operand((120, 8), np.float32, layout)
+        C = operand((150, 8), np.float32, layout)
+
+        def raises(kind, argument, B, C):
+            with pytest.raises(kind) as caught:
+                plan.run_host(B, C)
+            assert caught.value.argument == argument
+
+        raises(errors.ShapeError, "B", B[:-1], C)
+        raises(errors.ShapeError, "B", B[:, 0], C)
+        raises(errors.ShapeError, "C", B, C[:-1])
+        raises(errors.ShapeError, "C", B, C[:, :-1])
+        raises(errors.DtypeError, "B", B.astype(np.float64), C)
+        raises(errors.DtypeError, "C", B, C.astype(np.int32))
+        raises(errors.DtypeError, "B", B.astype(B.dtype.newbyteorder()), C)
+        raises(errors.ShapeError, "B", np.array(B, order="F" if layout == "row" else "C"), C)
+        raises(errors.ShapeError, "C", B, C[::-1, ::-1])
+        raises(errors.ShapeError, "B", np.broadcast_to(np.float32(1), (120, 8)), C)
+        read_only = C.copy(order="K")
+        read_only.flags.writeable = False
+        raises(errors.ParameterError, "C", B, read_only)
+
+    def test_C_may_not_overlap_B(self, case, layout):
+        square = battery(np.float64)["tridiagonal"]
+        plan = prepare(square, case, layout=layout)
+        both = operand((70, 12), np.float64, layout)
+        with pytest.raises(errors.ParameterError, match="shares memory"):
+            plan.run_host(both[:, :8], both[:, 4:])
+        plan.run_host(both[:, :6], both[:, 6:])
+        assert_product(square, both[:, :6], both[:, 6:])
+
+    def test_pattern_without_values(self, case, layout):
+        pattern = as_csr(self.matrix, pattern_only=True)
+        with pytest.raises(errors.InvalidMatrixError) as caught:
+            _core.prepare_spmm(pattern, *case.split("/"), 8, layout, {}, None, "cpu")
+        assert caught.value.argument == "data"
+
+
+def test_unknown_kernel_names_the_known_ones():
+    with pytest.raises(errors.ParameterError, match="segmented-csr/row_split"):
+        prepare(battery(np.float32)["random"], "csr/abacus", layout="row")
