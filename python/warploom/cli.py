@@ -12,7 +12,6 @@ import click
 import scipy.sparse
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 import warploom
 from warploom import _core, examples
@@ -21,6 +20,7 @@ from warploom.errors import WarploomError
 __all__ = ["main"]
 
 _EXAMPLE = "example:"
+_PACKAGES = ("numpy", "scipy", "torch", "cupy")
 
 
 class _Failure(click.ClickException):
@@ -136,27 +136,30 @@ def _plan(*arguments: Any, **options: Any) -> Any:
 def info() -> None:
     """Say what was built, which GPUs are there and which libraries were found."""
     cuda = _cuda_info()
-    table = Table.grid(padding=(0, 2))
-    table.add_row("warploom", warploom.__version__)
-    table.add_row("Python", f"{platform.python_version()} on {platform.platform(terse=True)}")
-    table.add_row("CPU threads", str(_core.num_threads()))
-    if cuda["built"]:
-        runtime = _cuda_version(cuda["runtime_version"])
-        table.add_row("CUDA", f"built in, {runtime}, for {cuda['architectures']}")
-        table.add_row(
-            "driver",
-            f"for CUDA {_cuda_version(cuda['driver_version'])}" if cuda["driver_version"] else "none",
-        )
-    else:
-        table.add_row("CUDA", "not built in: CPU only")
-    for number, gpu in enumerate(cuda["devices"]):
-        table.add_row(f"GPU {number}", _describe(gpu))
-    if cuda["built"] and not cuda["devices"]:
-        table.add_row("GPU", f"none: {cuda['error']}" if cuda["error"] else "none")
-    table.add_row("cuSPARSE", _cusparse_version() or "not found")
-    for package in ("numpy", "scipy", "torch", "cupy"):
-        table.add_row(package, _package_version(package) or "not installed")
-    Console(soft_wrap=True, highlight=False, markup=False).print(table)
+    lines = [
+        ("warploom", warploom.__version__),
+        ("Python", f"{platform.python_version()} on {platform.platform(terse=True)}"),
+        ("CPU threads", str(_core.num_threads())),
+        *_cuda_lines(cuda),
+        ("cuSPARSE", _cusparse_version() or "not found"),
+        *((package, _package_version(package) or "not installed") for package in _PACKAGES),
+    ]
+    for name, value in lines:
+        click.echo(f"{name:<13}{value}")
+
+
+def _cuda_lines(cuda: dict[str, Any]) -> list[tuple[str, str]]:
+    if not cuda["built"]:
+        return [("CUDA", "not built in: CPU only")]
+    driver = cuda["driver_version"]
+    lines = [
+        ("CUDA", f"built in, {_cuda_version(cuda['runtime_version'])}, for {cuda['architectures']}"),
+        ("driver", f"for CUDA {_cuda_version(driver)}" if driver else "none"),
+        *((f"GPU {number}", _describe(gpu)) for number, gpu in enumerate(cuda["devices"])),
+    ]
+    if not cuda["devices"]:
+        lines.append(("GPU", f"none: {cuda['error']}" if cuda["error"] else "none"))
+    return lines
 
 
 def _cuda_info() -> dict[str, Any]:
