@@ -1,0 +1,260 @@
+"""Measure SpMM candidates over a folder of matrices and generated ones, and summarise.
+
+``python benchmarks/spmm.py measure --matrices DIR --output spmm.csv`` appends one line per (matrix, layout, k, cache,
+candidate). It resumes: what the file already holds is not measured again. ``--shard I/N`` takes every N-th matrix, for
+several GPUs. ``python benchmarks/spmm.py summary spmm.csv`` prints geometric means against the vendor.
+
+Every candidate is first timed a few times, warm and cold. The fastest of those, all algorithms of cuSPARSE and the kernels
+with default parameters are then timed in full. Results are compared with float64 sums before they are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import pathlib
+import sys
+import time
+
+import numpy as np
+import scipy.sparse as sp
+
+import warploom as wl
+from warploom import _core, _device
+from warploom._matrix import as_csr
+from warploom.candidates import Candidate, enumerate_candidates, matches
+from warploom.plan import Plan, permute
+from warploom.selection import Bench, Problem, copy_bandwidth
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from generated import generated
+
+COLUMNS = [
+    "matrix", "rows", "cols", "nnz", "layout", "k", "cache", "candidate", "preparation_ms", "median_us", "p10_us", "p90_us",
+    "repeats", "floor_us", "note",
+]
+
+
+def sources(options: argparse.Namespace):
+    """Yield (name, group, function that loads)."""
+    found = []
+    for folder in options.matrices:
+        for path in sorted(pathlib.Path(folder).glob("*.npz")):
+            found.append((path.stem, lambda path=path: sp.csr_array(sp.load_npz(path))))
+    if options.generated:
+        found += generated().items()
+    found = [(name, load) for name, load in found if matches(name, options.only)]
+    index, count = map(int, options.shard.split("/"))
+    return found[index::count]
+
+
+class Measurement:
+    """One matrix with one layout and k."""
+
+    def __init__(self, name, A, layout, k, options):
+        self.name, self.A, self.layout, self.k, self.options = name, A, layout, k, options
+        self.device = _device.Device("cuda", options.gpu)
+        self.view = as_csr(A, dtype=np.dtype(np.float32))
+        self.benches = {
+            cache: Bench(Problem(self.view, "spmm", k, layout, cache, self.device), repeats=options.repeats, budget_ms=30)
+            for cache in ("warm",)
+        }
+        warm = self.benches["warm"]
+        cold = object.__new__(Bench)  # the same operands
+        cold.__dict__.update(warm.__dict__)
+        cold.problem = Problem(self.view, "spmm", k, layout, "cold", self.device)
+        self.benches["cold"] = cold
+        self.perms = {"none": (None, 0.0)}
+
+    def prepare(self, candidate: Candidate) -> Plan:
+        if candidate.permutation not in self.perms:
+            self.perms[candidate.permutation] = permute(self.view, candidate.permutation)
+        return Plan(self.view, candidate, self.k, self.layout, self.device, None, self.perms[candidate.permutation])
+
+    def candidates(self) -> list[Candidate]:
+        rows = self.A.shape[0]
+        kept = []
+        for c in dict.fromkeys(enumerate_candidates("spmm", self.layout, "cuda")):
+            if not matches(c.name, self.options.candidates):
+                continue
+            if c.permutation != "none" and (rows > self.options.permutation_rows or c.kernel.name != "c_stationary"):
+                continue
+            reason = _core.spmm_unsupported_reason(
+                self.view, c.kernel.format, c.kernel.name, self.k, self.layout, dict(c.parameters), None
+            )
+            if not reason:
+                kept.append(c)
+        return kept
+
+    def run(self):
+        """Yield (cache, candidate name, preparation, Timing or None, note)."""
+        quick: dict[str, dict[str, float]] = {"warm": {}, "cold": {}}
+        plans, failed = {}, {}
+        best = {"warm": np.inf, "cold": np.inf}
+        for candidate in self.candidates():
+            try:
+                plan = self.prepare(candidate)
+                if self.verify and (problem := self.verify(plan)):
+                    failed[candidate.name] = problem
+                    continue
+                keep = self.always(candidate)
+                for cache, bench in self.benches.items():
+                    saved = bench.repeats, bench.budget_ms
+                    bench.repeats, bench.budget_ms = 5, 3
+                    quick[cache][candidate.name] = t = bench.time(plan).median
+                    bench.repeats, bench.budget_ms = saved
+                    keep |= t < 1.15 * best[cache]
+                    best[cache] = min(best[cache], t)
+                if keep:
+                    plans[candidate.name] = (candidate, sum(plan.preparation_ms.values()), None)
+            except wl.errors.WarploomError as error:
+                failed[candidate.name] = str(error)
+        wanted = {name for name, (c, _, _) in plans.items() if self.always(c)}
+        for cache in quick:
+            wanted |= set(sorted(quick[cache], key=quick[cache].get)[: self.options.finalists])
+        for name in sorted(wanted & set(plans)):
+            candidate, preparation, _ = plans[name]
+            plan = self.prepare(candidate)
+            for cache, bench in self.benches.items():
+                yield cache, name, preparation, bench.time(plan), ""
+        for name, note in failed.items():
+            yield "", name, 0.0, None, note
+
+    @staticmethod
+    def always(candidate: Candidate) -> bool:
+        defaults = {p.name: p.default for p in candidate.kernel.parameters}
+        return candidate.kernel.name == "cusparse" or dict(candidate.parameters) == defaults
+
+    def verify(self, plan: Plan) -> str:
+        m, n = self.A.shape
+        if m * self.k > 8_000_000:
+            return ""
+        if not hasattr(self, "check_B"):
+            rng = np.random.default_rng(1)
+            self.check_B = np.asarray(rng.uniform(-1, 1, (n, self.k)).astype(np.float32), order="CF"[self.layout == "column"])
+            A64, B64 = self.A.astype(np.float64), self.check_B.astype(np.float64)
+            self.exact = A64 @ B64
+            self.bound = 2**-23 * (np.diff(self.A.indptr)[:, None] + 2) * (abs(A64) @ abs(B64))
+        C = plan @ self.check_B
+        wrong = ~(abs(C - self.exact) <= self.bound)
+        return f"wrong result in {wrong.sum()} entries" if wrong.any() else ""
+
+
+def measure(options: argparse.Namespace) -> None:
+    output = pathlib.Path(options.output)
+    done = set()
+    if output.exists():
+        with output.open() as file:
+            done = {(r["matrix"], r["layout"], r["k"]) for r in csv.DictReader(file)}
+    deadline = time.time() + options.minutes * 60
+    bandwidth = None
+    with output.open("a", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        if not done:
+            writer.writeheader()
+        for name, load in sources(options):
+            A = None
+            for layout, k_name in itertools.product(options.layout, options.k):
+                if (name, layout, k_name) in done or time.time() > deadline:
+                    continue
+                if A is None:
+                    _device.load_cusparse()
+                    A = load()
+                    A = sp.csr_array((A.data.astype(np.float32), A.indices, A.indptr), shape=A.shape)
+                m, n = A.shape
+                if k_name == "rows" and (m != n or m > options.most_rows_for_rows):
+                    continue
+                k = m if k_name == "rows" else int(k_name)
+                job = Measurement(name, A, layout, k, options)
+                bandwidth = bandwidth or copy_bandwidth(job.device)
+                floor = 1e6 * _core.spmm_floor_bytes(job.view, k) / bandwidth
+                lines = []
+                for cache, candidate, preparation, timing, note in job.run():
+                    line = dict(matrix=name, rows=m, cols=n, nnz=A.nnz, layout=layout, k=k_name, cache=cache,
+                                candidate=candidate, preparation_ms=f"{preparation:.3f}", floor_us=f"{floor:.3f}", note=note)
+                    if timing:
+                        line |= dict(median_us=f"{timing.median:.3f}", p10_us=f"{timing.p10:.3f}",
+                                     p90_us=f"{timing.p90:.3f}", repeats=timing.repeats)
+                    lines.append(line)
+                writer.writerows(lines)  # a killed run loses at most the matrix in hand
+                file.flush()
+
+
+def geometric_mean(values) -> float:
+    return float(np.exp(np.mean(np.log(values)))) if len(values) else float("nan")
+
+
+def summary(options: argparse.Namespace) -> None:
+    groups: dict[tuple, dict[str, tuple[float, float]]] = {}
+    notes: dict[str, int] = {}
+    for path in options.files:
+        with open(path) as file:
+            for r in csv.DictReader(file):
+                if r["note"]:
+                    notes[f"{r['candidate']}: {r['note']}"] = notes.get(f"{r['candidate']}: {r['note']}", 0) + 1
+                    continue
+                key = (r["layout"], r["k"], r["cache"], r["matrix"])
+                groups.setdefault(key, {})[r["candidate"]] = (float(r["median_us"]), float(r["floor_us"]))
+    large = set(generated())
+    print(f"{'set':6} {'layout':7} {'k':5} {'cache':5} {'count':>5} {'x default':>9} {'x vendor best':>13} {'worst':>6} {'<0.98':>6}"
+          f" {'floor':>6}  c_stationary default / vendor best; wins")
+    keys = sorted({(k[3] in large, *k[:3]) for k in groups})
+    for is_large, layout, k, cache in keys:
+        over_default, over_best, shares, paper, wins = [], [], [], [], {}
+        for key, times in groups.items():
+            if (key[3] in large, *key[:3]) != (is_large, layout, k, cache):
+                continue
+            vendor = {c: t for c, (t, _) in times.items() if "/cusparse" in c}
+            ours = {c: t for c, (t, _) in times.items() if "/cusparse" not in c}
+            if not vendor or not ours:
+                continue
+            best = min(ours, key=ours.get)
+            floor = next(iter(times.values()))[1]
+            vendor_best = min(vendor.values())
+            if "spmm/none/csr/cusparse" in vendor:
+                over_default.append(vendor["spmm/none/csr/cusparse"] / ours[best])
+            over_best.append(vendor_best / ours[best])
+            shares.append(floor / ours[best])
+            wins[best.split("[")[0]] = wins.get(best.split("[")[0], 0) + 1
+            if "spmm/none/csr/c_stationary" in ours:
+                paper.append(vendor_best / ours["spmm/none/csr/c_stationary"])
+        over = np.array(over_best)
+        if not len(over):
+            continue
+        ranked = ", ".join(f"{c} {n}" for c, n in sorted(wins.items(), key=lambda i: -i[1])[:4])
+        print(f"{'large' if is_large else 'real':6} {layout:7} {k:5} {cache:5} {len(over):5} {geometric_mean(over_default):9.2f}"
+              f" {geometric_mean(over):13.2f} {over.min():6.2f} {np.mean(over < 0.98):6.1%} {geometric_mean(shares):6.2f}"
+              f"  {geometric_mean(paper):.2f}; {ranked}")
+    for note, count in sorted(notes.items(), key=lambda i: -i[1])[:10]:
+        print(count, note)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    m = commands.add_parser("measure")
+    m.add_argument("--matrices", nargs="*", default=[], help="folders of SciPy .npz files")
+    m.add_argument("--generated", action="store_true", help="the generated matrices too")
+    m.add_argument("--only", nargs="*", help="patterns of matrix names")
+    m.add_argument("--k", nargs="+", default=["32", "128", "rows"])
+    m.add_argument("--layout", nargs="+", default=["row", "column"])
+    m.add_argument("--candidates", nargs="*")
+    m.add_argument("--permutation-rows", type=int, default=0, help="measure row permutations up to this many rows")
+    m.add_argument("--most-rows-for-rows", type=int, default=30_000, help="largest matrix for k = rows")
+    m.add_argument("--finalists", type=int, default=4)
+    m.add_argument("--repeats", type=int, default=25)
+    m.add_argument("--minutes", type=float, default=1e9, help="stop starting new work after this")
+    m.add_argument("--gpu", type=int, default=0)
+    m.add_argument("--shard", default="0/1")
+    m.add_argument("--output", default="spmm.csv")
+    m.set_defaults(run=measure)
+    s = commands.add_parser("summary")
+    s.add_argument("files", nargs="+")
+    s.set_defaults(run=summary)
+    options = parser.parse_args()
+    options.run(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Build warploom on a machine with a GPU, test it there, and record what passed.
+
+``python tests/gpu/verify.py`` does four things, each in a process of its own:
+
+1. builds and installs the package from this checkout into ``build/verified`` (nothing is downloaded);
+2. runs the GPU tests;
+3. runs the battery of small matrices again under ``compute-sanitizer --tool memcheck``;
+4. writes ``tests/gpu/verified.json``: the state of the sources, the GPU, driver and CUDA version, the date, tests passed,
+   failed and skipped, and the sanitizer's errors.
+
+The CPU tests warn when the sources have changed since. Needs the run-time and test requirements of the package,
+scikit-build-core, pybind11, a CUDA toolkit and a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from source_hash import source_hash
+
+ROOT = pathlib.Path(__file__).parents[2]
+SITE = ROOT / "build" / "verified"
+
+
+def run(*command: str, check: bool = True, capture: bool = False) -> subprocess.CompletedProcess[str]:
+    print("+", *command, flush=True)
+    paths = [str(SITE), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, check=check, text=True, capture_output=capture
+    )
+
+
+def build() -> None:
+    shutil.rmtree(SITE, ignore_errors=True)
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--no-compile",
+        "--target", str(SITE), ".")
+
+
+def run_tests(selection: list[str]) -> dict[str, int]:
+    report = ROOT / "build" / "gpu-tests.xml"
+    run(sys.executable, "-m", "pytest", "-q", "-x" if os.environ.get("CI") else "--maxfail=30", "-p", "no:cacheprovider",
+        f"--junitxml={report}", *selection, check=False)
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    for suite in xml.etree.ElementTree.parse(report).getroot().iter("testsuite"):
+        bad = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+        skipped = int(suite.get("skipped", 0))
+        counts["failed"] += bad
+        counts["skipped"] += skipped
+        counts["passed"] += int(suite.get("tests", 0)) - bad - skipped
+    return counts
+
+
+def run_sanitizer(selection: list[str]) -> int:
+    """Errors that memcheck reports over the battery; -1 if it did not get to its summary."""
+    tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    result = run(tool, "--tool", "memcheck", "--leak-check", "no", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+                 *selection, check=False, capture=True)
+    print(result.stdout[-3000:], result.stderr[-2000:], flush=True)
+    summary = re.search(r"ERROR SUMMARY: (\d+) error", result.stdout)
+    if summary is None or not re.search(r"\d+ passed", result.stdout) or "failed" in result.stdout:
+        return -1
+    return int(summary.group(1))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--no-build", action="store_true", help="use what an earlier run built")
+    parser.add_argument("--no-sanitizer", action="store_true", help="leave step 3 out; nothing is recorded then")
+    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "tests" / "gpu" / "verified.json")
+    options = parser.parse_args()
+    if not options.no_build:
+        build()
+    tests = run_tests(["tests/gpu"])
+    print(tests, flush=True)
+    if options.no_sanitizer:
+        return int(tests["failed"] > 0)
+    errors = run_sanitizer(["tests/gpu/test_spmm.py", "-k", "test_battery or every_parameter"])
+    info = json.loads(
+        run(sys.executable, "-c", "import json, warploom._core as c; print(json.dumps(c.cuda_info()))", capture=True).stdout
+    )
+    driver = run("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", capture=True).stdout.split()[0]
+    record = {
+        "source": source_hash(ROOT),
+        "gpu": info["devices"][0]["name"],
+        "driver": driver,
+        "cuda": f"{info['runtime_version'] // 1000}.{info['runtime_version'] % 1000 // 10}",
+        "date": datetime.date.today().isoformat(),
+        **tests,
+        "sanitizer_errors": errors,
+    }
+    print(json.dumps(record, indent=2), flush=True)
+    options.output.write_text(json.dumps(record, indent=2) + "\n")
+    return int(tests["failed"] > 0 or errors != 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
