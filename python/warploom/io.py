@@ -33,6 +33,7 @@ __all__ = ["load"]
 
 _MOST = np.iinfo(np.int32).max
 _GZIP_MAGIC = b"\x1f\x8b"
+_ZIP_MAGIC = b"PK\x03\x04"
 
 
 def load(path: str | os.PathLike[str]) -> scipy.sparse.csr_array:
@@ -224,7 +225,7 @@ _ARRAYS = {
 def _read_npz(path: str) -> _core.CsrView:
     try:
         with open(path, "rb") as stream:
-            if stream.read(2) != b"PK":
+            if stream.read(4) != _ZIP_MAGIC:
                 _damaged(path, "is not an .npz file: those are zip archives of arrays")
             stream.seek(0)
             with np.load(stream, allow_pickle=False) as archive:
