@@ -3,6 +3,7 @@
 #include <atomic>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include "warploom/error.hpp"
 #include "warploom/parallel.hpp"
@@ -37,11 +38,10 @@ std::int64_t first_bad(std::int64_t size, BadRange bad_range, Bad bad) {
 
 }  // namespace
 
-void validate(const csr_pattern& matrix) {
-  const std::int64_t* indptr = matrix.indptr;
+void validate_indptr(const std::int64_t* indptr, std::int64_t num_rows) {
   if (indptr[0] != 0) malformed("indptr", 0, "indptr[0] must be 0, got " + std::to_string(indptr[0]));
   const std::int64_t decrease = first_bad(
-      matrix.num_rows,
+      num_rows,
       [&](std::int64_t begin, std::int64_t end) {
         bool any = false;
         for (std::int64_t i = begin; i < end; ++i) any |= indptr[i + 1] < indptr[i];
@@ -54,21 +54,34 @@ void validate(const csr_pattern& matrix) {
                   "] = " + std::to_string(indptr[decrease + 1]) + " < indptr[" + std::to_string(decrease) +
                   "] = " + std::to_string(indptr[decrease]));
   }
-  const std::int32_t* indices = matrix.indices;
-  const std::uint32_t limit = static_cast<std::uint32_t>(matrix.num_cols);  // a negative index wraps past it
+}
+
+template <class Index>
+void validate_indices(const Index* indices, std::int64_t nnz, std::int64_t num_cols) {
+  using unsigned_index = std::make_unsigned_t<Index>;
+  const auto limit = static_cast<unsigned_index>(num_cols);  // a negative index wraps past it
   const std::int64_t outside = first_bad(
-      matrix.nnz(),
+      nnz,
       [&](std::int64_t begin, std::int64_t end) {
         bool any = false;
-        for (std::int64_t j = begin; j < end; ++j) any |= static_cast<std::uint32_t>(indices[j]) >= limit;
+        for (std::int64_t j = begin; j < end; ++j) any |= static_cast<unsigned_index>(indices[j]) >= limit;
         return any;
       },
-      [&](std::int64_t j) { return static_cast<std::uint32_t>(indices[j]) >= limit; });
+      [&](std::int64_t j) { return static_cast<unsigned_index>(indices[j]) >= limit; });
   if (outside >= 0) {
     malformed("indices", outside,
               "indices[" + std::to_string(outside) + "] = " + std::to_string(indices[outside]) + " is outside [0, " +
-                  std::to_string(matrix.num_cols) + ")");
+                  std::to_string(num_cols) + ")");
   }
+}
+
+template void validate_indices(const std::int32_t*, std::int64_t, std::int64_t);
+template void validate_indices(const std::int64_t*, std::int64_t, std::int64_t);
+template void validate_indices(const std::uint64_t*, std::int64_t, std::int64_t);
+
+void validate(const csr_pattern& matrix) {
+  validate_indptr(matrix.indptr, matrix.num_rows);
+  validate_indices(matrix.indices, matrix.nnz(), matrix.num_cols);
 }
 
 }  // namespace warploom

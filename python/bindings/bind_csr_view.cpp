@@ -1,74 +1,107 @@
+#include <algorithm>
 #include <limits>
 #include <string>
 
 #include "common.hpp"
 #include "warploom/csr_view.hpp"
 #include "warploom/error.hpp"
+#include "warploom/parallel.hpp"
 
 namespace warploom::python {
 namespace {
 
 std::string number(std::int64_t value) { return std::to_string(value); }
 
-// Checks what the arrays say of themselves (sizes, types); validate() then checks what they say of the matrix.
-csr_holder make_csr_view(py::array_t<std::int64_t, py::array::c_style> indptr,
-                         py::array_t<std::int32_t, py::array::c_style> indices, const py::object& data,
-                         std::int64_t num_rows, std::int64_t num_cols) {
+[[noreturn]] void malformed(const char* argument, std::int64_t position, const std::string& message) {
+  throw error(error_kind::invalid_matrix, argument, position, message);
+}
+
+std::string dtype_name(const py::array& array) { return py::cast<std::string>(py::str(array.dtype())); }
+
+void check_size(std::int64_t size, const char* what) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  const auto check_size = [&](std::int64_t size, const char* what) {
-    if (size < 0)
-      throw error(error_kind::shape, "shape", -1, std::string(what) + " must not be negative, got " + number(size));
-    if (size > most) {
-      throw error(error_kind::index_overflow, "shape", -1,
-                  number(size) + " " + what + " are beyond the 32-bit row and column index type (at most " +
-                      number(most) + ")");
-    }
-  };
+  if (size < 0) {
+    throw error(error_kind::shape, "shape", -1, std::string(what) + " must not be negative, got " + number(size));
+  }
+  if (size > most) {
+    throw error(
+        error_kind::index_overflow, "shape", -1,
+        number(size) + " " + what + " are beyond the 32-bit row and column index type (at most " + number(most) + ")");
+  }
+}
+
+// Judges wide column indices as they are, and only then narrows them.
+template <class Wide>
+py::array_t<std::int32_t> narrowed(const py::array_t<Wide>& wide, std::int64_t nnz, std::int64_t num_cols) {
+  py::array_t<std::int32_t> narrow(nnz);
+  const Wide* from = wide.data();
+  std::int32_t* to = narrow.mutable_data();
+  const py::gil_scoped_release release;
+  validate_indices(from, nnz, num_cols);
+  parallel_for(0, nnz, 1 << 18, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t j = begin; j < end; ++j) to[j] = static_cast<std::int32_t>(from[j]);
+  });
+  return narrow;
+}
+
+// Checks what the arrays say of themselves (sizes, types), then what they say of the matrix. An array longer than it
+// need be is legal, as in SciPy.
+csr_holder make_csr_view(py::array_t<std::int64_t, py::array::c_style> indptr, const py::array& indices,
+                         const py::object& data, std::int64_t num_rows, std::int64_t num_cols) {
   check_size(num_rows, "rows");
   check_size(num_cols, "columns");
-  if (indptr.ndim() != 1 || indptr.size() != num_rows + 1) {
-    throw error(error_kind::invalid_matrix, "indptr", -1,
-                "indptr must be one-dimensional with rows + 1 = " + number(num_rows + 1) + " entries, got " +
-                    number(indptr.size()));
+  if (indptr.ndim() != 1) malformed("indptr", -1, "indptr must be one-dimensional");
+  if (indptr.size() != num_rows + 1) {
+    malformed("indptr", -1,
+              "indptr must have rows + 1 = " + number(num_rows + 1) + " entries, got " + number(indptr.size()));
   }
-  if (indices.ndim() != 1) throw error(error_kind::invalid_matrix, "indices", -1, "indices must be one-dimensional");
-
+  if (indices.ndim() != 1) malformed("indices", -1, "indices must be one-dimensional");
+  {
+    const py::gil_scoped_release release;
+    validate_indptr(indptr.data(), num_rows);
+  }
   csr_holder holder;
-  holder.indptr = std::move(indptr);
-  holder.indices = std::move(indices);
   holder.view.num_rows = num_rows;
   holder.view.num_cols = num_cols;
-  holder.view.indptr = holder.indptr.data();
-  holder.view.indices = holder.indices.data();
+  holder.view.indptr = indptr.data();
+  holder.indptr = std::move(indptr);
   const std::int64_t nnz = holder.view.nnz();
-  if (nnz > holder.indices.size()) {
-    throw error(error_kind::invalid_matrix, "indptr", num_rows,
-                "indptr ends at " + number(nnz) + " but there are only " + number(holder.indices.size()) + " indices");
+  if (nnz > indices.size()) {
+    const std::int64_t* first = holder.view.indptr;
+    malformed("indptr", std::upper_bound(first, first + num_rows + 1, indices.size()) - first,
+              "indptr ends at " + number(nnz) + " but there are only " + number(indices.size()) + " indices");
   }
+  if (!(indices.flags() & py::array::c_style)) malformed("indices", -1, "indices must be contiguous");
+  if (py::isinstance<py::array_t<std::int32_t>>(indices)) {
+    holder.indices = py::array_t<std::int32_t>(indices);
+    const std::int32_t* columns = holder.indices.data();
+    const py::gil_scoped_release release;
+    validate_indices(columns, nnz, num_cols);
+  } else if (py::isinstance<py::array_t<std::int64_t>>(indices)) {
+    holder.indices = narrowed(py::array_t<std::int64_t>(indices), nnz, num_cols);
+  } else if (py::isinstance<py::array_t<std::uint64_t>>(indices)) {
+    holder.indices = narrowed(py::array_t<std::uint64_t>(indices), nnz, num_cols);
+  } else {
+    throw error(error_kind::dtype, "indices", -1, "indices must be int32, int64 or uint64, got " + dtype_name(indices));
+  }
+  holder.view.indices = holder.indices.data();
   if (!data.is_none()) {
     py::array array = py::cast<py::array>(data);
-    if (array.ndim() != 1 || array.size() < nnz) {
-      throw error(
-          error_kind::invalid_matrix, "data", array.ndim() == 1 ? array.size() : -1,
-          "data must be one-dimensional with at least nnz = " + number(nnz) + " entries, got " + number(array.size()));
+    if (array.ndim() != 1) malformed("data", -1, "data must be one-dimensional");
+    if (array.size() < nnz) {
+      malformed("data", array.size(),
+                "data must have at least nnz = " + number(nnz) + " entries, got " + number(array.size()));
     }
-    if (!(array.flags() & py::array::c_style))
-      throw error(error_kind::invalid_matrix, "data", -1, "data must be contiguous");
+    if (!(array.flags() & py::array::c_style)) malformed("data", -1, "data must be contiguous");
     if (py::isinstance<py::array_t<float>>(array)) {
       holder.view.dtype = value_type::float32;
     } else if (py::isinstance<py::array_t<double>>(array)) {
       holder.view.dtype = value_type::float64;
     } else {
-      throw error(error_kind::dtype, "data", -1,
-                  "data must be float32 or float64, got " + py::cast<std::string>(py::str(array.dtype())));
+      throw error(error_kind::dtype, "data", -1, "data must be float32 or float64, got " + dtype_name(array));
     }
     holder.view.data = array.data();
     holder.data = std::move(array);
-  }
-  {
-    const py::gil_scoped_release release;
-    // indptr[0..num_rows] may overshoot before it comes back: validate() needs only that it never decreases.
-    validate(holder.view);
   }
   return holder;
 }

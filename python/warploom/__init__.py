@@ -5,8 +5,21 @@ Hand a `scipy.sparse` CSR matrix to `plan` and get the fastest sparse x dense pr
 
 from __future__ import annotations
 
-from warploom import errors, permutations
+from warploom import errors, examples, io, permutations
+from warploom._core import __version__
 from warploom.candidates import candidates
+from warploom.io import load
 from warploom.plan import Plan, plan, spmm
 
-__all__ = ["Plan", "candidates", "errors", "permutations", "plan", "spmm"]
+__all__ = [
+    "Plan",
+    "__version__",
+    "candidates",
+    "errors",
+    "examples",
+    "io",
+    "load",
+    "permutations",
+    "plan",
+    "spmm",
+]

@@ -1,37 +1,407 @@
-"""The boundary: whatever the caller holds becomes one validated CSR view."""
+"""The boundary: whatever the caller holds becomes one validated CSR view.
+
+Nothing here relies on a check that SciPy, PyTorch or CuPy may have made: the arrays of a matrix can be
+assigned to after it was built. Index arrays are therefore read as they are, and no method of a caller's
+matrix that computes with them is called before they are known to be sound. Wide integers are judged before
+they are narrowed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse
 
 from warploom import _core
+from warploom.errors import DtypeError, IndexOverflowError, InvalidMatrixError, ShapeError
 
-__all__ = ["as_csr"]
+__all__ = ["as_csr", "compressed", "from_arrays"]
+
+_MOST = np.iinfo(np.int32).max
+_MOST_OFFSET = np.iinfo(np.int64).max
+_Array = npt.NDArray[Any]
 
 
-def as_csr(A: Any, *, dtype: Any = None, pattern_only: bool = False) -> _core.CsrView:
+def as_csr(A: Any, *, dtype: npt.DTypeLike | None = None, pattern_only: bool = False) -> _core.CsrView:
     """Validate a sparse matrix and view it as CSR.
 
     Parameters
     ----------
-    A : scipy.sparse matrix or array, torch CSR tensor or CuPy sparse matrix, shape (m, n)
-    dtype : numpy dtype, optional
-        Value type of the view; by default that of `A` if it is float32 or float64, else float64.
+    A : sparse matrix, shape (m, n)
+        A `scipy.sparse` matrix or array (CSR is looked at in place, every other format is converted), a CSR
+        tensor of PyTorch or a sparse matrix of CuPy (brought to the host if need be). Column indices may be
+        unsorted and may repeat, stored zeros are kept, and the arrays may be longer than they need be.
+    dtype : {"float32", "float64"}, optional
+        Value type of the view; by default that of `A` if it is float32 or float64, and float64 for booleans
+        and integers.
     pattern_only : bool
-        Leave the values out.
+        Leave the values out. Those of a CSR matrix may then be of any type.
 
     Returns
     -------
     _core.CsrView
-        Looks at the arrays of `A` where their types allow.
+        `indptr` int64 (m + 1), `indices` int32 and `data` float32 or float64. The arrays of `A` are looked
+        at, not copied, where they are contiguous and already of these types.
+
+    Raises
+    ------
+    InvalidMatrixError
+        `A` is not a sparse matrix or its arrays do not form one: ``argument`` names the array and
+        ``position`` is the first bad place in it.
+    ShapeError
+        `A` does not have two dimensions.
+    DtypeError
+        The values are not real numbers of a supported type, the indices are not integers, or `dtype` is not
+        supported.
+    IndexOverflowError
+        More than 2**31 - 1 rows or columns.
     """
+    wanted = None if dtype is None else _wanted_dtype(dtype)
     if isinstance(A, _core.CsrView):
-        return A
-    csr = scipy.sparse.csr_array(A)
-    indptr = np.ascontiguousarray(csr.indptr, dtype=np.int64)
-    indices = np.ascontiguousarray(csr.indices, dtype=np.int32)
-    data = None if pattern_only else np.ascontiguousarray(csr.data, dtype=dtype or csr.data.dtype)
-    return _core.CsrView(indptr, indices, data, *csr.shape)
+        return _recast(A, wanted, pattern_only)
+    if scipy.sparse.issparse(A):
+        indptr, indices, data, shape = _SCIPY_FORMATS[A.format](A)
+    else:
+        package = _package_of(A)
+        if package == "torch":
+            indptr, indices, data, shape = _from_torch(A)
+        elif package == "cupyx" and hasattr(A, "get"):
+            if A.format != "csr":
+                return as_csr(_cupy_to_scipy(A), dtype=wanted, pattern_only=pattern_only)
+            indptr, indices, data, shape = A.indptr.get(), A.indices.get(), A.data.get(), A.shape
+        else:
+            raise InvalidMatrixError(
+                f"A must be a sparse matrix, got {type(A).__module__}.{type(A).__qualname__}; "
+                "a dense array becomes one with scipy.sparse.csr_array(A)",
+                argument="A",
+            )
+    return compressed(indptr, indices, None if pattern_only else data, shape, dtype=wanted)
+
+
+def compressed(
+    indptr: Any,
+    indices: Any,
+    data: Any,
+    shape: tuple[int, ...],
+    *,
+    dtype: npt.DTypeLike | None = None,
+) -> _core.CsrView:
+    """Validate the three arrays of a CSR matrix.
+
+    Parameters
+    ----------
+    indptr : array_like of integers, shape (m + 1,)
+    indices : array_like of integers, shape (nnz,) or longer
+    data : array_like of real numbers, shape (nnz,) or longer, or None
+        None leaves the values out.
+    shape : tuple of int
+        (m, n).
+    dtype : {"float32", "float64"}, optional
+        As in `as_csr`.
+
+    Returns
+    -------
+    _core.CsrView
+
+    Raises
+    ------
+    InvalidMatrixError, ShapeError, DtypeError, IndexOverflowError
+        As in `as_csr`.
+    """
+    num_rows, num_cols = _two_sizes(shape)
+    return _core.CsrView(
+        _offsets(indptr),
+        _indices(indices, "indices"),
+        None if data is None else _values(data, None if dtype is None else np.dtype(dtype)),
+        num_rows,
+        num_cols,
+    )
+
+
+def from_arrays(format: str, arrays: Mapping[str, Any], shape: tuple[int, ...]) -> _core.CsrView:
+    """Validate the arrays of a matrix in one of SciPy's array formats and view it as CSR.
+
+    Parameters
+    ----------
+    format : {"csr", "csc", "coo", "bsr", "dia"}
+        As SciPy calls it.
+    arrays : mapping of str to array
+        The arrays by the names SciPy gives them, such as ``indptr``, ``indices`` and ``data``.
+    shape : tuple of int
+        (m, n).
+
+    Returns
+    -------
+    _core.CsrView
+
+    Raises
+    ------
+    InvalidMatrixError, ShapeError, DtypeError, IndexOverflowError
+        As in `as_csr`.
+    """
+    return compressed(*_SCIPY_FORMATS[format](SimpleNamespace(**arrays, shape=shape)))
+
+
+# ----- what the arrays of any format have to be -----
+
+
+def _wanted_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    try:
+        wanted = np.dtype(dtype)
+    except TypeError as error:
+        raise DtypeError(f"dtype must be float32 or float64, got {dtype!r}", argument="dtype") from error
+    if not _is_supported(wanted):
+        raise DtypeError(f"dtype must be float32 or float64, got {wanted}", argument="dtype")
+    return wanted.newbyteorder("=")
+
+
+def _is_supported(dtype: np.dtype[Any]) -> bool:
+    return dtype.newbyteorder("=") in (np.float32, np.float64)
+
+
+def _two_sizes(shape: tuple[int, ...]) -> tuple[int, int]:
+    if len(shape) != 2:
+        raise ShapeError(f"A must have two dimensions, got shape {tuple(shape)}", argument="A")
+    num_rows, num_cols = (int(size) for size in shape)
+    for size, what in ((num_rows, "rows"), (num_cols, "columns")):
+        if size > _MOST:
+            raise IndexOverflowError(
+                f"{size} {what} are beyond the 32-bit row and column index type (at most {_MOST})",
+                argument="shape",
+            )
+    return num_rows, num_cols
+
+
+def _array(values: Any, argument: str) -> _Array:
+    """Make a plain NumPy array of what was given, or raise an error that names it."""
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise InvalidMatrixError(f"{argument} is not an array: {error}", argument=argument) from error
+
+
+def _tidy(array: _Array, dtype: npt.DTypeLike) -> _Array:
+    """`array` as `dtype`, contiguous, aligned, in native byte order; itself where it is all of that."""
+    return np.require(array, dtype=dtype, requirements=["C_CONTIGUOUS", "ALIGNED"])
+
+
+def _integers(values: Any, argument: str) -> _Array:
+    array = _array(values, argument)
+    if array.ndim != 1:
+        raise InvalidMatrixError(
+            f"{argument} must be one-dimensional, got shape {array.shape}", argument=argument
+        )
+    if array.dtype.kind not in "iu":
+        raise DtypeError(f"{argument} must be integers, got {array.dtype}", argument=argument)
+    return array
+
+
+def _offsets(values: Any) -> _Array:
+    array = _integers(values, "indptr")
+    if array.dtype.kind == "u" and array.dtype.itemsize == 8:
+        beyond = array > _MOST_OFFSET
+        if beyond.any():
+            first = int(beyond.argmax())
+            raise InvalidMatrixError(
+                f"indptr[{first}] = {array[first]} is beyond 64-bit offsets",
+                argument="indptr",
+                position=first,
+            )
+    return _tidy(array, np.int64)
+
+
+def _indices(values: Any, argument: str) -> _Array:
+    """Widen indices to the narrowest type the core takes that holds their every value."""
+    array = _integers(values, argument)
+    for dtype in (np.int32, np.int64):
+        if np.can_cast(array.dtype, dtype, "safe"):
+            return _tidy(array, dtype)
+    return _tidy(array, np.uint64)
+
+
+def _values(values: Any, wanted: np.dtype[Any] | None) -> _Array:
+    array = _array(values, "data")
+    if array.ndim != 1:
+        raise InvalidMatrixError(f"data must be one-dimensional, got shape {array.shape}", argument="data")
+    _check_value_dtype(array.dtype)
+    if wanted is None:
+        wanted = np.dtype(np.float32 if array.dtype.newbyteorder("=") == np.float32 else np.float64)
+    return _tidy(array, wanted)
+
+
+def _check_value_dtype(dtype: np.dtype[Any]) -> None:
+    if dtype.kind not in "biu" and not _is_supported(dtype):
+        raise DtypeError(
+            f"data of A must be float32, float64, integers or booleans, got {dtype}; see A.astype",
+            argument="data",
+        )
+
+
+def _recast(view: _core.CsrView, wanted: np.dtype[Any] | None, pattern_only: bool) -> _core.CsrView:
+    if pattern_only:
+        return view
+    if view.data is None:
+        raise InvalidMatrixError("A is a pattern without values", argument="A")
+    if wanted is None or view.data.dtype == wanted:
+        return view
+    return _core.CsrView(view.indptr, view.indices, _tidy(view.data, wanted), *view.shape)
+
+
+# ----- one function per format a caller may hold: (indptr, indices, data, shape), to be validated -----
+
+_Parts = tuple[Any, Any, Any, tuple[int, ...]]
+
+
+def _from_csr(A: Any) -> _Parts:
+    return A.indptr, A.indices, A.data, A.shape
+
+
+def _from_csc(A: Any) -> _Parts:
+    num_rows, num_cols = _two_sizes(A.shape)
+    # The same three arrays are the CSR arrays of the transpose: sound there, they are safe to convert.
+    transpose = compressed(A.indptr, A.indices, A.data, (num_cols, num_rows))
+    arrays = (transpose.data, transpose.indices, transpose.indptr)
+    return _from_csr(scipy.sparse.csc_array(arrays, shape=A.shape).tocsr())
+
+
+def _from_coo(A: Any) -> _Parts:
+    _two_sizes(A.shape)
+    return _from_triplets(A.row, A.col, A.data, A.shape)
+
+
+def _from_triplets(row: Any, col: Any, data: Any, shape: tuple[int, ...]) -> _Parts:
+    """CSR parts of (row, col, value) triplets, in SciPy's way: entries at the same place are added up."""
+    values = _values(data, None)
+    coordinates = {"row": _indices(row, "row"), "col": _indices(col, "col")}
+    for (name, array), size in zip(coordinates.items(), shape, strict=True):
+        if array.size != values.size:
+            raise InvalidMatrixError(
+                f"{name} has {array.size} entries but data has {values.size}", argument=name
+            )
+        outside = (array < 0) | (array >= size)
+        if outside.any():
+            first = int(outside.argmax())
+            raise InvalidMatrixError(
+                f"{name}[{first}] = {array[first]} is outside [0, {size})", argument=name, position=first
+            )
+        coordinates[name] = array.astype(np.int32, copy=False)
+    triplets = (values, (coordinates["row"], coordinates["col"]))
+    return _from_csr(scipy.sparse.coo_array(triplets, shape=shape).tocsr())
+
+
+def _from_bsr(A: Any) -> _Parts:
+    num_rows, num_cols = _two_sizes(A.shape)
+    blocks = _array(A.data, "data")
+    _check_value_dtype(blocks.dtype)
+    if blocks.ndim != 3 or 0 in blocks.shape[1:]:
+        raise InvalidMatrixError(
+            f"data of a BSR matrix must be blocks, got shape {blocks.shape}", argument="data"
+        )
+    height, width = blocks.shape[1:]
+    if num_rows % height or num_cols % width:
+        raise InvalidMatrixError(
+            f"blocks of {height} x {width} do not tile {num_rows} x {num_cols}", argument="data"
+        )
+    pattern = compressed(A.indptr, A.indices, None, (num_rows // height, num_cols // width))
+    if len(blocks) < pattern.nnz:
+        raise InvalidMatrixError(
+            f"data must hold at least {pattern.nnz} blocks, got {len(blocks)}",
+            argument="data",
+            position=len(blocks),
+        )
+    arrays = (blocks.astype(blocks.dtype.newbyteorder("=")), pattern.indices, pattern.indptr)
+    return _from_csr(scipy.sparse.bsr_array(arrays, shape=A.shape).tocsr())
+
+
+def _from_dia(A: Any) -> _Parts:
+    num_rows, num_cols = _two_sizes(A.shape)
+    diagonals = _array(A.data, "data")
+    _check_value_dtype(diagonals.dtype)
+    offsets = _integers(A.offsets, "offsets")
+    if diagonals.ndim != 2 or len(diagonals) != offsets.size:
+        raise InvalidMatrixError(
+            f"data must hold one row for each of the {offsets.size} offsets, got shape {diagonals.shape}",
+            argument="data",
+        )
+    if np.unique(offsets).size != offsets.size:
+        raise InvalidMatrixError("offsets must not repeat", argument="offsets")
+    inside = (offsets > -num_rows) & (offsets < num_cols)  # the others hold nothing
+    arrays = (diagonals[inside].astype(diagonals.dtype.newbyteorder("=")), offsets[inside].astype(np.int64))
+    return _from_csr(scipy.sparse.dia_array(arrays, shape=A.shape).tocsr())
+
+
+def _from_lil(A: Any) -> _Parts:
+    _check_value_dtype(A.dtype)
+    if len(A.rows) != len(A.data):
+        raise InvalidMatrixError(f"{len(A.rows)} rows but {len(A.data)} lists of values", argument="data")
+    lengths = [len(row) for row in A.rows]
+    for row, (columns, values) in enumerate(zip(A.rows, A.data, strict=True)):
+        if len(columns) != len(values):
+            raise InvalidMatrixError(
+                f"row {row} has {len(columns)} columns but {len(values)} values",
+                argument="data",
+                position=row,
+            )
+    indptr = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+    indices = _python_integers(chain.from_iterable(A.rows), "rows")
+    return indptr, indices, np.fromiter(chain.from_iterable(A.data), dtype=A.dtype), A.shape
+
+
+def _from_dok(A: Any) -> _Parts:
+    _two_sizes(A.shape)
+    _check_value_dtype(A.dtype)
+    keys = _python_integers(chain.from_iterable(A.keys()), "keys").reshape(-1, 2)
+    return _from_triplets(keys[:, 0], keys[:, 1], np.fromiter(A.values(), dtype=A.dtype), A.shape)
+
+
+def _python_integers(values: Any, argument: str) -> _Array:
+    try:
+        return np.fromiter(values, dtype=np.int64)
+    except OverflowError as error:
+        raise IndexOverflowError(f"{argument} hold an index beyond 64 bits", argument=argument) from error
+
+
+_SCIPY_FORMATS = {
+    "csr": _from_csr,
+    "csc": _from_csc,
+    "coo": _from_coo,
+    "bsr": _from_bsr,
+    "dia": _from_dia,
+    "lil": _from_lil,
+    "dok": _from_dok,
+}
+
+
+def _package_of(A: Any) -> str | None:
+    """Name the framework the object, or a class it derives from, comes from. Imports nothing."""
+    for cls in type(A).__mro__:
+        package = cls.__module__.partition(".")[0]
+        if package in ("torch", "cupyx"):
+            return package
+    return None
+
+
+def _from_torch(A: Any) -> _Parts:
+    if str(A.layout) != "torch.sparse_csr":
+        raise InvalidMatrixError(
+            f"A must be a CSR tensor, got layout {A.layout}; convert it with A.to_sparse_csr()", argument="A"
+        )
+    values = A.values().detach()
+    if str(values.dtype) == "torch.bfloat16":  # NumPy has no such type
+        raise DtypeError(
+            "data of A must be float32, float64, integers or booleans, got bfloat16", argument="data"
+        )
+    _two_sizes(tuple(A.shape))
+    return A.crow_indices().cpu().numpy(), A.col_indices().cpu().numpy(), values.cpu().numpy(), tuple(A.shape)
+
+
+def _cupy_to_scipy(A: Any) -> Any:
+    try:
+        return A.get()
+    except ValueError as error:
+        raise InvalidMatrixError(f"A is malformed: {error}", argument="A") from error

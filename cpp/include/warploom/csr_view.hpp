@@ -50,4 +50,11 @@ decltype(auto) dispatch_value_type(value_type type, Function&& function) {
 // the caller's to check (they are not known here).
 void validate(const csr_pattern& matrix);
 
+// The two halves of `validate`, for a boundary whose column indices come in a wider type: they are judged in that type
+// and narrowed only afterwards, so that 2^32 + 3 is out of range and never becomes 3.
+// Index is int32, int64 or uint64.
+void validate_indptr(const std::int64_t* indptr, std::int64_t num_rows);
+template <class Index>
+void validate_indices(const Index* indices, std::int64_t nnz, std::int64_t num_cols);
+
 }  // namespace warploom

@@ -1,0 +1,191 @@
+"""The command ``warploom``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import platform
+from typing import Any, TextIO
+
+import click
+import scipy.sparse
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+import warploom
+from warploom import _core, examples
+from warploom.errors import WarploomError
+
+__all__ = ["main"]
+
+_EXAMPLE = "example:"
+_PACKAGES = ("numpy", "scipy", "torch", "cupy")
+
+
+class _Failure(click.ClickException):
+    """One line on standard error, exit code 2."""
+
+    exit_code = 2
+
+
+class _Group(click.Group):
+    """Turns the errors a user can cause into one line; anything else is a bug and keeps its traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (WarploomError, OSError) as error:
+            raise _Failure(" ".join(str(error).split())) from error
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(warploom.__version__, prog_name="warploom")
+def main() -> None:
+    """Find the fastest product of a sparse matrix with a dense one on your GPU."""
+
+
+# ----- warploom plan -----
+
+
+@main.command()
+@click.argument("file")
+@click.option(
+    "--k", default=128, show_default=True, type=click.IntRange(min=1), help="Columns of the dense matrix."
+)
+@click.option(
+    "--layout",
+    type=click.Choice(["row", "column"]),
+    default="row",
+    show_default=True,
+    help="Memory order of the dense matrices.",
+)
+@click.option(
+    "--dtype", type=click.Choice(["float32", "float64"]), help="Value type; that of the matrix by default."
+)
+@click.option("--device", metavar="cuda|cuda:N|cpu", help="Where to run; a GPU if there is one by default.")
+@click.option(
+    "--candidates",
+    multiple=True,
+    metavar="GLOB",
+    help="Measure only candidates whose name matches, such as 'spmm/lpt/*'. May be repeated.",
+)
+@click.option("--warm/--cold", default=True, show_default=True, help="L2 cache before each measured product.")
+@click.option(
+    "--json", "output", type=click.File("w", lazy=True), help="Write the table as JSON too; - for stdout."
+)
+def plan(
+    file: str,
+    k: int,
+    layout: str,
+    dtype: str | None,
+    device: str | None,
+    candidates: tuple[str, ...],
+    warm: bool,
+    output: TextIO | None,
+) -> None:
+    """Measure every candidate for the matrix in FILE and print the table.
+
+    FILE is a Matrix Market file (.mtx, .mtx.gz), a SciPy .npz, or example:NAME for a matrix that ships with
+    warploom (example:gr_30_30, for one).
+    """
+    matrix = _matrix(file)
+    rows, cols = matrix.shape
+    click.echo(f"{file}: {rows} x {cols}, {matrix.nnz} nonzeros", err=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("preparing", total=None)
+
+        def show(done: int, total: int, candidate: str) -> None:
+            bar.update(task, completed=done, total=total, description=candidate)
+
+        chosen = _plan(
+            matrix,
+            op="spmm",
+            k=k,
+            dtype=dtype,
+            layout=layout,
+            device=device,
+            select="measure",
+            candidates=list(candidates) or None,
+            cache="warm" if warm else "cold",
+            progress=show,
+        )
+    explanation = chosen.explain()
+    if output is None or getattr(output, "name", None) != "-":
+        click.echo(str(explanation))
+    if output is not None:
+        json.dump({"file": file, **explanation.to_dict()}, output, indent=2)
+        output.write("\n")
+
+
+def _matrix(file: str) -> scipy.sparse.csr_array:
+    if file.startswith(_EXAMPLE):
+        return examples.load(file.removeprefix(_EXAMPLE))
+    return warploom.load(file)
+
+
+def _plan(*arguments: Any, **options: Any) -> Any:
+    return importlib.import_module("warploom").plan(*arguments, **options)
+
+
+# ----- warploom info -----
+
+
+@main.command()
+def info() -> None:
+    """Say what was built, which GPUs are there and which libraries were found."""
+    cuda = _cuda_info()
+    lines = [
+        ("warploom", warploom.__version__),
+        ("Python", f"{platform.python_version()} on {platform.platform(terse=True)}"),
+        ("CPU threads", str(_core.num_threads())),
+        *_cuda_lines(cuda),
+        ("cuSPARSE", _cusparse_version() or "not found"),
+        *((package, _package_version(package) or "not installed") for package in _PACKAGES),
+    ]
+    for name, value in lines:
+        click.echo(f"{name:<13}{value}")
+
+
+def _cuda_lines(cuda: dict[str, Any]) -> list[tuple[str, str]]:
+    if not cuda["built"]:
+        return [("CUDA", "not built in: CPU only")]
+    driver = cuda["driver_version"]
+    lines = [
+        ("CUDA", f"built in, {_cuda_version(cuda['runtime_version'])}, for {cuda['architectures']}"),
+        ("driver", f"for CUDA {_cuda_version(driver)}" if driver else "none"),
+        *((f"GPU {number}", _describe(gpu)) for number, gpu in enumerate(cuda["devices"])),
+    ]
+    if not cuda["devices"]:
+        lines.append(("GPU", f"none: {cuda['error']}" if cuda["error"] else "none"))
+    return lines
+
+
+def _cuda_info() -> dict[str, Any]:
+    return _core.cuda_info()
+
+
+def _cusparse_version() -> str | None:
+    version: str | None = importlib.import_module("warploom._device").cusparse_version()
+    return version
+
+
+def _describe(gpu: dict[str, Any]) -> str:
+    capability = gpu["compute_capability"]
+    if not isinstance(capability, str):
+        capability = ".".join(map(str, capability))
+    return (
+        f"{gpu['name']}, compute capability {capability}, {gpu['multiprocessors']} multiprocessors, "
+        f"{gpu['memory_bytes'] / 2**30:.0f} GiB, {gpu['l2_bytes'] / 2**20:.0f} MiB L2"
+    )
+
+
+def _cuda_version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _package_version(package: str) -> str | None:
+    """Look up what is installed without importing it."""
+    names = importlib.metadata.packages_distributions().get(package, [])
+    return importlib.metadata.version(names[0]) if names else None

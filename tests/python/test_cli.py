@@ -1,0 +1,228 @@
+"""The command: what it prints, and one line and exit code 2 for what a user can get wrong."""
+
+import gzip
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+import warploom
+from click.testing import CliRunner
+from warploom import cli, errors
+
+
+class Explanation:
+    title = "spmm, k = 128"
+    rows = ({"candidate": "spmm/none/csr/c_stationary", "median_us": 3.5},)
+
+    def __str__(self):
+        return "candidate                   median us\nspmm/none/csr/c_stationary        3.5"
+
+    def to_dict(self):
+        return {"title": self.title, "rows": list(self.rows)}
+
+
+class Plan:
+    candidate = "spmm/none/csr/c_stationary"
+
+    def explain(self):
+        return Explanation()
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What the command asked of the planner, which answers at once."""
+    calls = {}
+
+    def plan(A, *, progress, **options):
+        progress(0, 2, "spmm/none/csr/c_stationary")
+        progress(1, 2, "spmm/lpt/csr/c_stationary")
+        calls.update(options, A=A)
+        return Plan()
+
+    monkeypatch.setattr(cli, "_plan", plan)
+    return calls
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.main, list(map(str, arguments)))
+
+
+def failed(result, *words):
+    """One line on standard error, nothing else."""
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    last = result.stderr.strip().splitlines()[-1]
+    assert last.startswith("Error: ")
+    for word in words:
+        assert word in last
+    assert "Traceback" not in result.output
+
+
+def test_version():
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.output.strip() == f"warploom, version {warploom.__version__}"
+
+
+def test_help_names_the_commands():
+    output = run("--help").output
+    assert "plan" in output
+    assert "info" in output
+    assert "example:" in run("plan", "-h").output
+
+
+def test_plan_prints_the_table(asked):
+    result = run("plan", "example:gr_30_30")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == str(Explanation()) + "\n"
+    assert "900 x 900, 7744 nonzeros" in result.stderr
+    assert asked.pop("A").nnz == 7744
+    assert asked == {
+        "op": "spmm",
+        "k": 128,
+        "dtype": None,
+        "layout": "row",
+        "device": None,
+        "select": "measure",
+        "candidates": None,
+        "cache": "warm",
+    }
+
+
+def test_plan_passes_its_options_on(asked):
+    options = (
+        "--k 32 --layout column --dtype float32 --device cpu --cold --candidates spmm/* --candidates *dcsr*"
+    )
+    assert run("plan", "example:arrow_4096", *options.split()).exit_code == 0
+    asked.pop("A")
+    assert asked == {
+        "op": "spmm",
+        "k": 32,
+        "dtype": "float32",
+        "layout": "column",
+        "device": "cpu",
+        "select": "measure",
+        "candidates": ["spmm/*", "*dcsr*"],
+        "cache": "cold",
+    }
+
+
+@pytest.mark.parametrize("name", ["A.npz", "A.mtx", "A.mtx.gz"])
+def test_plan_reads_files(asked, tmp_path, name):
+    A = sp.csr_array(np.diag([1.0, 2, 3]))
+    if name == "A.npz":
+        sp.save_npz(tmp_path / name, A)
+    else:
+        with (gzip.open if name.endswith(".gz") else open)(tmp_path / name, "wb") as stream:
+            scipy.io.mmwrite(stream, A)
+    assert run("plan", tmp_path / name).exit_code == 0
+    np.testing.assert_array_equal(asked["A"].toarray(), A.toarray())
+
+
+def test_plan_writes_json(asked, tmp_path):
+    path = tmp_path / "out.json"
+    result = run("plan", "example:gr_30_30", "--json", path)
+    assert result.stdout == str(Explanation()) + "\n"
+    assert json.loads(path.read_text()) == {"file": "example:gr_30_30", **Explanation().to_dict()}
+    result = run("plan", "example:gr_30_30", "--json", "-")
+    assert json.loads(result.stdout)["rows"] == list(Explanation.rows)
+
+
+def test_bad_files(asked, tmp_path):
+    failed(run("plan", tmp_path / "missing.mtx"), "No such file", "missing.mtx")
+    (tmp_path / "A.mtx").write_text("hello\n")
+    failed(run("plan", tmp_path / "A.mtx"), "A.mtx", "not a Matrix Market file")
+    (tmp_path / "A.txt").write_text("hello\n")
+    failed(run("plan", tmp_path / "A.txt"), ".mtx, .mtx.gz, .npz")
+    failed(run("plan", tmp_path), "directory")
+    failed(run("plan", "example:nope"), "unknown example 'nope'", "gr_30_30")
+    assert asked == {}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--k", "0"], ["--k", "-3"], ["--k", "many"], ["--layout", "diagonal"], ["--dtype", "float16"]],
+)
+def test_bad_options(asked, options):
+    failed(run("plan", "example:gr_30_30", *options), options[0])
+    assert asked == {}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.ParameterError("no candidate matches\n'spmm/x*'", argument="candidates"),
+        errors.DeviceError("there is no GPU"),
+        errors.OutOfMemoryError("not enough memory"),
+    ],
+)
+def test_errors_of_the_planner(monkeypatch, error):
+    def plan(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr(cli, "_plan", plan)
+    failed(run("plan", "example:gr_30_30"), " ".join(str(error).split()))
+
+
+NO_CUDA = {
+    "built": False,
+    "architectures": "",
+    "runtime_version": 0,
+    "driver_version": None,
+    "devices": [],
+    "error": None,
+}
+GPU = {
+    "name": "NVIDIA H200",
+    "compute_capability": (9, 0),
+    "multiprocessors": 132,
+    "memory_bytes": 139 * 2**30,
+    "l2_bytes": 60 * 2**20,
+}
+
+
+def info(monkeypatch, cuda, cusparse=None):
+    monkeypatch.setattr(cli, "_cuda_info", lambda: NO_CUDA | cuda)
+    monkeypatch.setattr(cli, "_cusparse_version", lambda: cusparse)
+    result = run("info")
+    assert result.exit_code == 0, result.output
+    return dict(line.split(maxsplit=1) for line in result.stdout.splitlines()), result.stdout
+
+
+def test_info_without_cuda(monkeypatch):
+    said, text = info(monkeypatch, {})
+    assert said["warploom"].strip() == warploom.__version__
+    assert said["numpy"].strip() == np.__version__
+    assert "not built in" in said["CUDA"]
+    assert said["cuSPARSE"].strip() == "not found"
+    assert "GPU" not in text
+
+
+def test_info_without_a_gpu(monkeypatch):
+    cuda = {"built": True, "architectures": "80-real;90", "runtime_version": 13000, "error": "no driver"}
+    said, _ = info(monkeypatch, cuda)
+    assert said["CUDA"].strip() == "built in, 13.0, for 80-real;90"
+    assert said["driver"].strip() == "none"
+    assert said["GPU"].strip() == "none: no driver"
+
+
+def test_info_with_a_gpu(monkeypatch):
+    cuda = {"built": True, "runtime_version": 12080, "driver_version": 13010, "devices": [GPU]}
+    said, text = info(monkeypatch, cuda, "12.6.2")
+    assert said["driver"].strip() == "for CUDA 13.1"
+    assert "GPU 0" in text
+    assert "NVIDIA H200, compute capability 9.0, 132 multiprocessors, 139 GiB, 60 MiB L2" in text
+    assert said["cuSPARSE"].strip() == "12.6.2"
+
+
+def test_runs_as_a_module():
+    result = subprocess.run(
+        [sys.executable, "-m", "warploom", "plan", "missing.mtx"], capture_output=True, text=True, timeout=120
+    )
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert "missing.mtx" in result.stderr

@@ -1,0 +1,293 @@
+"""Files: what is intact gives what SciPy gives, what is not is named."""
+
+import contextlib
+import gzip
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from warploom import errors, io
+
+BANNER = "%%MatrixMarket matrix coordinate real general\n"
+
+
+@pytest.fixture
+def A():
+    matrix = sp.random_array((30, 20), density=0.1, rng=np.random.default_rng(1), format="csr")
+    assert matrix.nnz == 60
+    return matrix
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content, name="A.mtx"):
+        path = tmp_path / name
+        data = content if isinstance(content, bytes) else content.encode()
+        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        return path
+
+    return write
+
+
+def refused(path, words, error=errors.FileFormatError):
+    with pytest.raises(error, match=words) as caught:
+        io.load(path)
+    assert str(path) in str(caught.value)
+    assert caught.value.argument == "path"
+    return caught.value
+
+
+# ----- intact -----
+
+
+def test_matrix_market(A, tmp_path):
+    scipy.io.mmwrite(tmp_path / "A.mtx", A, precision=17)
+    loaded = io.load(tmp_path / "A.mtx")
+    assert isinstance(loaded, sp.csr_array)
+    assert loaded.dtype == np.float64
+    np.testing.assert_array_equal(loaded.toarray(), A.toarray())
+
+
+@pytest.mark.parametrize("name", ["A.mtx.gz", "A.MTX.GZ", "a.b.mtx.gz"])
+def test_compressed_matrix_market(A, tmp_path, name):
+    scipy.io.mmwrite(tmp_path / "A.mtx", A, precision=17)
+    (tmp_path / name).write_bytes(gzip.compress((tmp_path / "A.mtx").read_bytes()))
+    np.testing.assert_array_equal(io.load(str(tmp_path / name)).toarray(), A.toarray())
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", "bsr", "dia"])
+@pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array])
+@pytest.mark.parametrize("compressed", [True, False])
+def test_npz_of_every_format(A, tmp_path, format, container, compressed):
+    sp.save_npz(tmp_path / "A.npz", container(A).asformat(format), compressed=compressed)
+    np.testing.assert_array_equal(io.load(tmp_path / "A.npz").toarray(), A.toarray())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "loaded"), [("f4", "f4"), ("f8", "f8"), ("i4", "f8"), ("?", "f8"), (">f4", "f4")]
+)
+def test_npz_value_types(tmp_path, dtype, loaded):
+    np.savez(
+        tmp_path / "A.npz",
+        format="csr",
+        shape=(1, 3),
+        indptr=[0, 2],
+        indices=[0, 2],
+        data=np.ones(2, dtype=dtype),
+    )
+    assert io.load(tmp_path / "A.npz").dtype == np.dtype(loaded)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (BANNER + "% a comment\n\n2 3 2\n1 1 1.5\n2 3 -2e-3\n", [[1.5, 0, 0], [0, 0, -2e-3]]),
+        (BANNER + "2 3 1\n2 1 nan", [[0, 0, 0], [np.nan, 0, 0]]),
+        (BANNER + "2 3 2\r\n1 1 1\r\n1 1 2\r\n", [[3, 0, 0], [0, 0, 0]]),
+        (BANNER + "0 3 0\n", np.zeros((0, 3))),
+        (BANNER.upper() + "1 1 1\n1 1 -Inf\n", [[-np.inf]]),
+        (BANNER.replace("real", "pattern") + "2 2 2\n1 2\n2 1\n", [[0, 1], [1, 0]]),
+        (BANNER.replace("real", "integer") + "1 2 2\n1 1 7\n1 2 99999999999999999999\n", [[7, 1e20]]),
+        (BANNER.replace("real", "integer") + "1 1 1\n1 1 7.5\n", [[7.5]]),
+        (BANNER.replace("general", "symmetric") + "2 2 2\n2 1 5\n2 2 1\n", [[0, 5], [5, 1]]),
+        (BANNER.replace("general", "skew-symmetric") + "2 2 1\n2 1 5\n", [[0, -5], [5, 0]]),
+        ("%%MatrixMarket matrix array real general\n2 2\n1\n0\n3\n4\n", [[1, 3], [0, 4]]),
+        ("%%MatrixMarket matrix array integer symmetric\n2 2\n1\n2\n3", [[1, 2], [2, 3]]),
+    ],
+)
+@pytest.mark.parametrize("name", ["A.mtx", "A.mtx.gz"])
+def test_kinds_of_matrix_market(write, text, expected, name):
+    np.testing.assert_array_equal(io.load(write(text, name)).toarray(), expected)
+
+
+# ----- not intact -----
+
+
+def test_missing_file(tmp_path):
+    for name in ("A.mtx", "A.mtx.gz", "A.npz", "A.unknown"):
+        with pytest.raises(FileNotFoundError):
+            io.load(tmp_path / name)
+
+
+def test_folder(tmp_path):
+    with pytest.raises(IsADirectoryError):
+        io.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["A.txt", "A", "A.mtx.bz2", "A.npy", "A.gz"])
+def test_unknown_ending(write, name):
+    refused(write("", name), r"one of \.mtx, \.mtx\.gz, \.npz")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "empty"),
+        ("\n" + BANNER, "empty"),
+        ("1 2 3\n", "not a Matrix Market file"),
+        ("%%MatrixMarket matrix\n1 1 0\n", "four more words"),
+        (BANNER.replace("matrix coord", "vector coord") + "3 1\n", "holds a vector"),
+        (BANNER.replace("coordinate", "list") + "3 3 1\n", "'list' in the first line"),
+        (BANNER.replace("real", "quaternion") + "3 3 1\n", "'quaternion'"),
+        (BANNER.replace("general", "lower") + "3 3 1\n", "'lower'"),
+        ("%%MatrixMarket matrix array pattern general\n1 1\n", "cannot be a pattern"),
+        (BANNER, "ends before the sizes"),
+        (BANNER + "% only comments\n", "ends before the sizes"),
+        (BANNER + "3 4\n", "sizes is missing or wrong: '3 4'"),
+        (BANNER + "-3 4 1\n1 1 1\n", "sizes is missing or wrong"),
+        (BANNER + "3 4 x\n1 1 1\n", "sizes is missing or wrong"),
+        (BANNER + "3 4 3\n1 1 1\n", "truncated"),
+        (BANNER + "3 4 2\n1 1 1.0000000000\n", "Truncated"),
+        (BANNER + "3 4 2\n1 1 1.00000\n2 3", "Line 4"),
+        (BANNER + "3 4 1\n1 1 1\n2 2 2\n", "too long"),
+        (BANNER + "3 4 1\n0 1 1\n", "out of bounds"),
+        (BANNER + "3 4 1\n4 1 1\n", "out of bounds"),
+        (BANNER + "3 4 1\n3 5 1\n", "out of bounds"),
+        (BANNER + "3 4 1\n-1 1 1\n", "out of bounds"),
+        (BANNER + "3 4 1\n4294967297 1 1\n", "out of range"),
+        (BANNER + "3 4 1\n1 1 one\n", "Line 3"),
+        (BANNER + "3 4 1\n1.5 1 1\n", "Line 3"),
+        (BANNER + "3 4 1\n1 1   \n", "Line 3"),
+        (BANNER.replace("general", "symmetric") + "3 4 0\n", "symmetric but has 3 rows and 4 columns"),
+        ("%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n", "truncated|Truncated"),
+        ("%%MatrixMarket matrix array real general\n200000 200000\n1\n", "truncated"),
+        (BANNER + "1000000000 1000000000 1000000000000\n1 1 1\n", "truncated"),
+        (BANNER + "1 1 " + "9" * 5000 + "\n1 1 1\n", "truncated"),
+    ],
+)
+@pytest.mark.parametrize("name", ["A.mtx", "A.mtx.gz"])
+def test_malformed_matrix_market(write, text, words, name):
+    refused(write(text, name), words)
+
+
+def test_complex_values(write, tmp_path):
+    refused(write(BANNER.replace("real", "complex") + "1 1 1\n1 1 1 2\n"), "complex", errors.DtypeError)
+    refused(write(BANNER.replace("general", "hermitian") + "1 1 1\n1 1 1\n"), "complex", errors.DtypeError)
+    sp.save_npz(tmp_path / "A.npz", sp.csr_array(np.eye(3) * 1j))
+    refused(tmp_path / "A.npz", "complex128", errors.DtypeError)
+
+
+def test_sizes_beyond_the_index_type(write, tmp_path):
+    refused(write(BANNER + "2147483648 4 0\n"), "2147483648 rows", errors.IndexOverflowError)
+    refused(write(BANNER + "4 99999999999999999999999 0\n"), "columns", errors.IndexOverflowError)
+    np.savez(tmp_path / "A.npz", format="csr", shape=(2**40, 1), indptr=[0], indices=[0], data=[1.0])
+    refused(tmp_path / "A.npz", "1099511627776 rows", errors.IndexOverflowError)
+
+
+def test_matrix_market_under_the_wrong_name(write):
+    compressed = gzip.compress((BANNER + "1 1 1\n1 1 1\n").encode())
+    refused(write(compressed, "A.mtx"), r"should end in \.mtx\.gz")
+    path = write(b"", "B.mtx.gz")
+    path.write_text(BANNER + "1 1 1\n1 1 1\n")
+    refused(path, "not an intact gzip file")
+
+
+def test_every_truncation_of_a_compressed_file_is_found(A, tmp_path):
+    scipy.io.mmwrite(tmp_path / "A.mtx", A)
+    whole = gzip.compress((tmp_path / "A.mtx").read_bytes())
+    path = tmp_path / "B.mtx.gz"
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        refused(path, "intact gzip file|empty")
+
+
+def test_damaged_compressed_file(A, tmp_path):
+    scipy.io.mmwrite(tmp_path / "A.mtx", A)
+    content = bytearray(gzip.compress((tmp_path / "A.mtx").read_bytes()))
+    content[len(content) // 2] ^= 0xFF
+    path = tmp_path / "B.mtx.gz"
+    path.write_bytes(content)
+    refused(path, "intact gzip file")
+
+
+@given(st.integers(0, 10_000), st.booleans())
+@settings(deadline=None, max_examples=60)
+def test_truncated_npz(tmp_path_factory, length, compressed):
+    path = tmp_path_factory.getbasetemp() / "truncated.npz"
+    sp.save_npz(path, sp.eye_array(40, format="csr"), compressed=compressed)
+    path.write_bytes(path.read_bytes()[:length] if length < path.stat().st_size else b"")
+    refused(path, "npz file")
+
+
+@given(st.integers(0, 10_000), st.integers(1, 255))
+@settings(deadline=None, max_examples=150)
+def test_damaged_npz_gives_a_matrix_or_an_error(tmp_path_factory, position, flip):
+    path = tmp_path_factory.getbasetemp() / "damaged.npz"
+    sp.save_npz(path, sp.eye_array(40, format="csr"), compressed=False)
+    content = bytearray(path.read_bytes())
+    content[position % len(content)] ^= flip
+    path.write_bytes(content)
+    with contextlib.suppress(errors.FileFormatError, errors.DtypeError):
+        io.load(path)
+
+
+def test_npz_that_is_something_else(write, tmp_path):
+    refused(write("", "A.npz"), "zip archives")
+    refused(write("hello", "A.npz"), "A.npz")
+    np.save(tmp_path / "A.npy", np.eye(3))
+    (tmp_path / "A.npy").rename(tmp_path / "A.npz")
+    refused(tmp_path / "A.npz", "zip archives")
+    np.savez(tmp_path / "A.npz", x=np.eye(3))
+    refused(tmp_path / "A.npz", "no array 'format'")
+    with zipfile.ZipFile(tmp_path / "A.npz", "w") as archive:
+        archive.writestr("format", "csr")
+    refused(tmp_path / "A.npz", "A.npz")
+
+
+class Bomb:
+    def __reduce__(self):
+        return pytest.fail, ("the file was unpickled",)
+
+
+def test_nothing_is_unpickled(write, tmp_path):
+    refused(write(pickle.dumps(Bomb()), "A.npz"), "zip archives")
+    objects = np.array([Bomb()], dtype=object)
+    np.savez(tmp_path / "A.npz", format="csr", shape=(1, 1), indptr=[0, 1], indices=[0], data=objects)
+    refused(tmp_path / "A.npz", "'data' is damaged")
+
+
+GOOD = {"format": "csr", "shape": (2, 3), "indptr": [0, 1, 2], "indices": [0, 2], "data": [1.0, 2.0]}
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "position"),
+    [
+        ({"format": "lil"}, "one of csr, csc, bsr, coo, dia, got 'lil'", None),
+        ({"format": ["csr", "csr"]}, "its format", None),
+        ({"shape": (2.0, 3.0)}, "its shape", None),
+        ({"shape": (-2, 3)}, "its shape", None),
+        ({"shape": (2, 3, 4)}, "two dimensions", None),
+        ({"shape": 6}, "its shape", None),
+        ({"indptr": [0, 1]}, "got 2", None),
+        ({"indptr": [0, 2, 1]}, "must not decrease", 2),
+        ({"indptr": [0, 1, 3]}, "only 2 indices", 2),
+        ({"indices": [0, 3]}, r"indices\[1\] = 3", 1),
+        ({"indices": [-1, 0]}, r"indices\[0\] = -1", 0),
+        ({"indices": [0, 2**32]}, r"indices\[1\] = 4294967296", 1),
+        ({"data": [1.0]}, "nnz = 2 entries, got 1", 1),
+        ({"data": [[1.0, 2.0]]}, "one-dimensional", None),
+        ({"format": "csc"}, "indptr", None),
+        ({"format": "coo"}, "no array 'row'", None),
+        ({"format": "coo", "row": [0, 2], "col": [0, 2]}, r"row\[1\] = 2", 1),
+    ],
+)
+def test_npz_that_holds_no_matrix(tmp_path, change, words, position):
+    np.savez(tmp_path / "A.npz", **(GOOD | change))
+    assert refused(tmp_path / "A.npz", words).position == position
+
+
+@pytest.mark.parametrize("change", [{"indices": [0.0, 2.0]}, {"data": np.array([1, 2], np.float16)}])
+def test_npz_with_unsupported_types(tmp_path, change):
+    np.savez(tmp_path / "A.npz", **(GOOD | change))
+    refused(tmp_path / "A.npz", "integers|float16", errors.DtypeError)
+
+
+@pytest.mark.parametrize("missing", ["shape", "indptr", "indices", "data"])
+def test_npz_without_one_of_its_arrays(tmp_path, missing):
+    np.savez(tmp_path / "A.npz", **{name: array for name, array in GOOD.items() if name != missing})
+    refused(tmp_path / "A.npz", f"no array '{missing}'")

@@ -1,0 +1,95 @@
+"""The record of the last GPU run, and the state of the sources it is of."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "gpu"))
+from source_hash import source_hash, verification_warning  # noqa: E402
+
+COMMAND = "find cpp python/bindings -type f | LC_ALL=C sort | xargs sha256sum | sha256sum"
+TOOLS = ("sh", "find", "sort", "xargs", "sha256sum")
+
+
+def hash_by_shell(root):
+    if not all(map(shutil.which, TOOLS)):
+        pytest.skip("needs " + ", ".join(TOOLS))
+    result = subprocess.run(["sh", "-c", COMMAND], cwd=root, capture_output=True, text=True, check=True)
+    return result.stdout.split()[0]
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """Names whose order depends on whether whole paths are sorted, and by which alphabet."""
+    for name in ("cpp/a.cpp", "cpp/a/b.cpp", "cpp/a-b.cpp", "cpp/B.hpp", "cpp/_.cu", "python/bindings/m.cpp"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    (tmp_path / "cpp" / "empty").touch()
+    (tmp_path / "python" / "other.py").touch()
+    (tmp_path / "tests" / "gpu").mkdir(parents=True)
+    return tmp_path
+
+
+def test_hash_is_that_of_the_command():
+    assert source_hash() == hash_by_shell(ROOT)
+
+
+def test_hash_of_awkward_names_is_that_of_the_command(tree):
+    assert source_hash(tree) == hash_by_shell(tree)
+
+
+def test_hash_changes_with_names_and_contents(tree):
+    before = source_hash(tree)
+    (tree / "cpp" / "a.cpp").write_text("changed")
+    changed = source_hash(tree)
+    (tree / "cpp" / "a.cpp").rename(tree / "cpp" / "c.cpp")
+    renamed = source_hash(tree)
+    assert len({before, changed, renamed}) == 3
+    (tree / "python" / "other.py").write_text("not a source of the core")
+    assert source_hash(tree) == renamed
+
+
+def record(tree, **changes):
+    good = {"source": source_hash(tree), "passed": 10, "failed": 0, "skipped": 0, "sanitizer_errors": 0}
+    (tree / "tests" / "gpu" / "verified.json").write_text(json.dumps(good | changes))
+
+
+def test_warning(tree):
+    assert "no tests/gpu/verified.json" in verification_warning(tree)
+    record(tree)
+    assert verification_warning(tree) is None
+    record(tree, failed=1)
+    assert "1 failed" in verification_warning(tree)
+    record(tree, sanitizer_errors=-1)
+    assert "-1 sanitizer errors" in verification_warning(tree)
+    record(tree)
+    (tree / "cpp" / "new.cu").touch()
+    assert "changed since" in verification_warning(tree)
+    (tree / "tests" / "gpu" / "verified.json").write_text("{")
+    assert "cannot be read" in verification_warning(tree)
+
+
+def test_the_record_has_every_field():
+    path = ROOT / "tests" / "gpu" / "verified.json"
+    if not path.exists():
+        pytest.skip("no GPU run has been recorded")
+    fields = {"source", "gpu", "driver", "cuda", "date", "passed", "failed", "skipped", "sanitizer_errors"}
+    assert fields <= set(json.loads(path.read_text()))
+
+
+def test_the_warning_is_shown_and_fails_nothing(tmp_path):
+    (tmp_path / "gpu").mkdir()
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    shutil.copy(ROOT / "tests" / "gpu" / "source_hash.py", tmp_path / "gpu")
+    (tmp_path / "test_nothing.py").write_text("def test_nothing(): pass\n")
+    options = ["-q", "-W", "error", "-p", "no:cacheprovider", "--rootdir", tmp_path]
+    command = [sys.executable, "-m", "pytest", *options, tmp_path]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stdout
+    assert "WARNING: there is no tests/gpu/verified.json" in result.stdout
