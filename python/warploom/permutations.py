@@ -20,7 +20,7 @@ from warploom import _core
 from warploom._matrix import as_csr
 from warploom.errors import ParameterError
 
-__all__ = ["apply", "compute", "invert", "names", "summary"]
+__all__ = ["apply", "compute", "invert", "names", "searches", "summary"]
 
 
 def names() -> tuple[str, ...]:
@@ -53,6 +53,27 @@ def summary(name: str) -> str:
     """
     text: str = _core.permutation_summary(name)
     return text
+
+
+def searches(name: str) -> bool:
+    """Whether a permutation looks for nearest rows, which takes far longer than sorting.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    ParameterError
+        There is no permutation of that name.
+    """
+    found: bool = _core.permutation_searches(name)
+    return found
 
 
 def compute(
