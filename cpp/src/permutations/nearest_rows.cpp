@@ -164,7 +164,7 @@ bool nearest_rows::bitmaps_pay(std::span<const std::int32_t> query) const {
 
 std::int32_t nearest_rows::find_in_bitmaps(std::int32_t mask, std::int32_t second_mask) {
   bitmaps_.find_nearest(masks_[mask]);
-  if (second_mask != none) bitmaps_.narrow(masks_[second_mask]);
+  if (second_mask != none && bitmaps_.has_several_marked()) bitmaps_.narrow(masks_[second_mask]);
   std::int32_t best = none;
   bitmaps_.for_each_marked([&](std::int32_t e) {
     // An entry's rank only grows after a rebuild, so entries from here on cannot come before the best.
