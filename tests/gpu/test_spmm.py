@@ -25,6 +25,11 @@ def multiply(matrix, kernel, order, B, k=None, parameters=None, perm=None):
     """Run twice: the second run finds the workspace as the first one left it."""
     if kernel.name == "cusparse" and (reason := _device.load_cusparse()):
         pytest.skip(f"no cuSPARSE: {reason}")
+    reason = _core.spmm_unsupported_reason(
+        as_csr(matrix), kernel.format, kernel.name, k or max(B.shape[1], 1), order, kernel.complete(parameters or {}), perm
+    )
+    if reason:
+        pytest.skip(reason)
     plan = prepare(matrix, kernel, order, k or max(B.shape[1], 1), parameters, perm)
     results = []
     for _ in range(2):
@@ -62,6 +67,8 @@ def test_battery(kernel, order, name, dtype):
 def test_every_parameter_value(kernel, order):
     for dtype in DTYPES:
         for name in ("random wide", "one giant row", "empty rows", "random"):
+            if kernel.format == "padded-csr" and name == "one giant row":
+                continue
             matrix = battery(dtype)[name]
             for parameters in parameter_sets(kernel):
                 for k in (5, 32, 100):
@@ -90,6 +97,8 @@ def test_larger_than_one_wave(kernel, order, dtype):
     matrix = csr_array((rng.standard_normal(indptr[-1]).astype(dtype), indices, indptr), shape=(m, n))
     B = operand((n, k), dtype, order)
     settings = [{}]
+    if kernel.format == "padded-csr":
+        matrix = csr_array(random_array((m, n), density=6 / n, rng=rng, format="csr")).astype(dtype)
     if kernel.format == "segmented-csr":
         settings += [{"segment_length": 16}, {"segment_length": 32, "longest_first": 0}]
     for parameters in settings:

@@ -32,8 +32,14 @@ def permutations(m, seed=0):
 
 
 
+def padded_entries(matrix):
+    return -(-max(np.diff(matrix.indptr), default=0) // 4) * 4 * matrix.shape[0]
+
+
 def prepare(matrix, case, *, k=8, layout, parameters=None, perm=None, device=-1):
     kernel_format, kernel = case.split("/")
+    if kernel_format == "padded-csr" and padded_entries(matrix) > 4 * matrix.nnz + 4096:
+        pytest.skip("padding would multiply the matrix")
     return _core.prepare_spmm(
         as_csr(matrix), kernel_format, kernel, k, layout, parameters or {}, perm, device
     )

@@ -7,6 +7,7 @@
 #include "kernels/cuda/spmm/prepare.hpp"
 #include "warploom/cusparse.hpp"
 #include "warploom/error.hpp"
+#include "warploom/formats/padded_csr.hpp"
 #include "warploom/kernels/spmm.hpp"
 
 namespace warploom {
@@ -85,6 +86,15 @@ std::string segmented_reason(const csr_view& matrix, const spmm_request& request
   return row_split_reason(matrix, request);
 }
 
+std::string padded_reason(const csr_view& matrix, const spmm_request& request) {
+  // Room for some padding also in tiny matrices.
+  const std::int64_t stored = padded_width(matrix) * matrix.num_rows;
+  if (stored > 4 * matrix.nnz() + 4096) {
+    return "would store " + std::to_string(stored) + " entries for " + std::to_string(matrix.nnz()) + " nonzeros";
+  }
+  return row_split_reason(matrix, request);
+}
+
 std::string cusparse_reason(const csr_view& matrix, const spmm_request& request) {
   if (cusparse_version().empty()) return "needs cuSPARSE, which was not found";
   if (!request.perm.empty()) return "does not take a row permutation";
@@ -144,6 +154,16 @@ const std::vector<spmm_kernel> kernels{
         .unsupported_reason = segmented_reason,
         .prepare_cpu = prepare_cpu_row_split_segmented_csr,
         .prepare_cuda = prepare_cuda_row_split_segmented_csr,
+    },
+    {
+        .name = "row_split",
+        .format = "padded-csr",
+        .summary = "row_split over rows padded to one length, which are found without reading row offsets.",
+        .layouts = both_layouts,
+        .parameters = row_split_parameters,
+        .unsupported_reason = padded_reason,
+        .prepare_cpu = prepare_cpu_row_split_padded_csr,
+        .prepare_cuda = prepare_cuda_row_split_padded_csr,
     },
     {
         .name = "cusparse",

@@ -35,4 +35,9 @@ std::unique_ptr<spmm_plan> prepare_cuda_cusparse_coo(const csr_view&, const spmm
   no_cuda();
 }
 
+std::unique_ptr<spmm_plan> prepare_cuda_row_split_padded_csr(const csr_view&, const spmm_request&,
+                                                             const device_allocator&) {
+  no_cuda();
+}
+
 }  // namespace warploom

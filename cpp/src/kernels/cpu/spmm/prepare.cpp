@@ -1,6 +1,7 @@
 #include "kernels/cpu/spmm/prepare.hpp"
 
 #include "kernels/cpu/spmm/c_stationary.hpp"
+#include "kernels/cpu/spmm/padded.hpp"
 #include "kernels/cpu/spmm/row_split.hpp"
 #include "kernels/cpu/spmm/rows_plan.hpp"
 #include "kernels/cpu/spmm/segmented.hpp"
@@ -39,6 +40,11 @@ std::unique_ptr<spmm_plan> prepare_cpu_row_split_segmented_csr(const csr_view& m
   constexpr bool longest_first = false;
   auto plan = make_segmented_plan(
       to_segmented(store_all_rows(matrix, request.perm), request.parameters.at("segment_length"), longest_first));
+  return in_requested_order(std::move(plan), matrix, request.order);
+}
+
+std::unique_ptr<spmm_plan> prepare_cpu_row_split_padded_csr(const csr_view& matrix, const spmm_request& request) {
+  auto plan = make_padded_plan(to_padded(store_all_rows(matrix, request.perm)));
   return in_requested_order(std::move(plan), matrix, request.order);
 }
 

@@ -9,6 +9,8 @@
 // result does not depend on which one that was.
 #include <algorithm>
 #include <bit>
+#include <limits>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "kernels/cuda/spmm/device_rows.hpp"
 #include "kernels/cuda/spmm/prepare.hpp"
 #include "kernels/cuda/spmm/transposing_plan.hpp"
+#include "warploom/formats/padded_csr.hpp"
 #include "warploom/formats/segmented_csr.hpp"
 
 namespace warploom {
@@ -29,7 +32,7 @@ template <class Value>
 struct row_major_operands {
   const Value* B;
   Value* C;
-  std::int64_t ldb;
+  std::uint32_t ldb_bytes;
   std::int64_t ldc;
   int k;
 };
@@ -45,17 +48,39 @@ struct work_item {
   int partial;
 };
 
+// The same with `length` entries, a multiple of 4, of which those with column -1 are padding.
+template <class Value>
+struct padded_item : work_item<Value> {};
+
 // One item per stored row, then one per empty row.
 template <class Value>
 struct row_items {
+  using item = work_item<Value>;
   rows_view<Value> A;
 
   __device__ unsigned size() const { return static_cast<unsigned>(A.num_stored_rows + A.num_empty_rows); }
-  __device__ work_item<Value> operator[](unsigned p) const {
+  __device__ item operator[](unsigned p) const {
     if (p >= A.num_stored_rows) return {nullptr, nullptr, 0, A.empty_rows[p - A.num_stored_rows], -1};
     const std::int64_t begin = A.indptr[p];
     const int length = static_cast<int>(A.indptr[p + 1] - begin);
     return {A.indices + begin, A.data + begin, length, static_cast<std::int32_t>(A.row_of(p)), -1};
+  }
+};
+
+// One item per row, all of the same length: where they are needs no memory access.
+template <class Value>
+struct padded_items {
+  using item = padded_item<Value>;
+  unsigned num_rows;
+  int width;
+  const std::int32_t* row_ids;  // null: the caller's order
+  const std::int32_t* indices;
+  const Value* data;
+
+  __device__ unsigned size() const { return num_rows; }
+  __device__ item operator[](unsigned p) const {
+    const std::int64_t begin = std::int64_t{p} * width;
+    return {{indices + begin, data + begin, width, row_ids ? row_ids[p] : static_cast<std::int32_t>(p), -1}};
   }
 };
 
@@ -68,6 +93,7 @@ struct split_row_slots {
 
 template <class Value>
 struct segment_items {
+  using item = work_item<Value>;
   unsigned num_segments;
   const int4* segments;  // row, begin, length, partial
   const std::int32_t* indices;
@@ -79,7 +105,7 @@ struct segment_items {
   int workspace_columns;
 
   __device__ unsigned size() const { return num_segments; }
-  __device__ work_item<Value> operator[](unsigned i) const {
+  __device__ item operator[](unsigned i) const {
     const int4 s = __ldg(segments + i);
     return {indices + s.y, data + s.y, s.z, s.x, s.w};
   }
@@ -108,48 +134,79 @@ struct thread_columns {
   __device__ bool valid(int i) const { return i == 0 || column(i) < k; }  // given any_valid()
 };
 
-// Adds the nonzeros offset, offset + stride, ... of an item times their rows of B to `sums`. U loads of B are in flight
-// at once, and the next U nonzeros are fetched while they are under way.
-template <int U, class Value, int V, int N, class Columns>
-__device__ __forceinline__ void accumulate(cuda::vector<Value, V> (&sums)[N], const work_item<Value>& item, int offset,
-                                           int stride, const Value* __restrict__ B, std::int64_t ldb,
-                                           const Columns& columns) {
-  std::int32_t next_column[U];
-  Value next_value[U];
-  int j = offset;
-  const auto fetch = [&] {
+// U nonzeros of a row, fetched while those before them are being multiplied. A column of -1 stands for none.
+template <class Value, int U>
+struct nonzeros {
+  std::int32_t column[U];
+  Value value[U];
+};
+
+// The nonzeros j .. j + U of a row.
+template <int U, class Value>
+__device__ __forceinline__ void fetch(nonzeros<Value, U>& chunk, const work_item<Value>& item, int j) {
+  const std::int32_t* indices = item.indices + j;
+  const Value* data = item.data + j;
+  const int left = item.length - j;
 #pragma unroll
-    for (int u = 0; u < U; ++u) {
-      if (j + u * stride < item.length) {
-        next_column[u] = __ldg(item.indices + j + u * stride);
-        next_value[u] = __ldg(item.data + j + u * stride);
-      }
+  for (int u = 0; u < U; ++u) {
+    chunk.column[u] = u < left ? __ldg(indices + u) : -1;
+    chunk.value[u] = u < left ? __ldg(data + u) : Value{0};
+  }
+}
+
+// The same of a padded row, whose entries are all there and start on 16 bytes.
+template <int U, class Value>
+__device__ __forceinline__ void fetch(nonzeros<Value, U>& chunk, const padded_item<Value>& item, int j) {
+  static_assert(U % 4 == 0, "entries of a padded row are loaded by fours");
+  constexpr int values_at_once = 16 / sizeof(Value);
+  if (j >= item.length) return;
+#pragma unroll
+  for (int u = 0; u < U; u += 4) {
+    if (u > 0 && j + u >= item.length) {  // the width need not be a multiple of U
+#pragma unroll
+      for (int i = 0; i < 4; ++i) chunk.column[u + i] = -1;
+      continue;
     }
-  };
-  if (j < item.length) fetch();
+    *reinterpret_cast<int4*>(chunk.column + u) = __ldg(reinterpret_cast<const int4*>(item.indices + j + u));
+#pragma unroll
+    for (int i = 0; i < 4; i += values_at_once) {
+      *reinterpret_cast<float4*>(chunk.value + u + i) = __ldg(reinterpret_cast<const float4*>(item.data + j + u + i));
+    }
+  }
+}
+
+// Adds the nonzeros of an item times their rows of B to `sums`. `part` of `parts` threads takes every parts-th chunk of
+// U nonzeros; U loads of B are in flight at once, and the next chunk is fetched while they are under way.
+template <int U, class Value, int V, int N, class Item, class Columns>
+__device__ __forceinline__ void accumulate(cuda::vector<Value, V> (&sums)[N], const Item& item, int part, int parts,
+                                           const row_major_operands<Value>& operands, const Columns& columns) {
+  const char* const B = reinterpret_cast<const char*>(operands.B + columns.first);
+  nonzeros<Value, U> next;
+  int j = part * U;
+  if (j < item.length) fetch(next, item, j);
   while (j < item.length) {
+    const nonzeros<Value, U> chunk = next;
     cuda::vector<Value, V> b[U][N];
-    Value a[U];
-    bool inside[U];
 #pragma unroll
     for (int u = 0; u < U; ++u) {
-      inside[u] = j + u * stride < item.length;
-      a[u] = next_value[u];
-      const Value* row = B + next_column[u] * ldb + columns.first;
+      // 32 x 32 -> 64 bits: one multiply-add for the address.
+      const char* row = B + std::uint64_t{static_cast<std::uint32_t>(chunk.column[u])} * operands.ldb_bytes;
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        if (inside[u] && columns.valid(i)) b[u][i] = cuda::load<Value, V>(row + i * columns.stride);
+        if (chunk.column[u] >= 0 && columns.valid(i)) {
+          b[u][i] = cuda::load<Value, V>(reinterpret_cast<const Value*>(row) + i * columns.stride);
+        }
       }
     }
-    j += U * stride;
-    if (j < item.length) fetch();
+    j += U * parts;
+    if (j < item.length) fetch(next, item, j);
 #pragma unroll
     for (int u = 0; u < U; ++u) {
-      if (inside[u]) {
+      if (chunk.column[u] >= 0) {
 #pragma unroll
         for (int i = 0; i < N; ++i) {
 #pragma unroll
-          for (int v = 0; v < V; ++v) sums[i].lane[v] += a[u] * b[u][i].lane[v];
+          for (int v = 0; v < V; ++v) sums[i].lane[v] += chunk.value[u] * b[u][i].lane[v];
         }
       }
     }
@@ -216,9 +273,11 @@ __global__ void __launch_bounds__(256)
 
   // Threads past the end stay with their warp for the shuffles, with nothing to add and nothing to store.
   const bool active = i < items.size() && columns.any_valid();
-  const work_item<Value> item = active ? items[i] : work_item<Value>{nullptr, nullptr, 0, 0, -1};
+  typename Items::item item{};
+  item.partial = -1;
+  if (active) item = items[i];
   cuda::vector<Value, V> sums[N] = {};
-  accumulate<U>(sums, item, nonzero_lane, 1 << shape.nonzero_bits, operands.B, operands.ldb, columns);
+  accumulate<U>(sums, item, nonzero_lane, 1 << shape.nonzero_bits, operands, columns);
   for (int offset = shape.column_threads(); offset < shape.group_size(); offset *= 2) {
 #pragma unroll
     for (int n = 0; n < N; ++n) {
@@ -244,7 +303,7 @@ int vector_width(const row_major_operands<Value>& operands) {
   for (int width = 16 / static_cast<int>(sizeof(Value)); width > 1; width /= 2) {
     const std::uintptr_t addresses =
         reinterpret_cast<std::uintptr_t>(operands.B) | reinterpret_cast<std::uintptr_t>(operands.C);
-    const std::int64_t sizes = operands.ldb | operands.ldc | operands.k;
+    const std::int64_t sizes = (operands.ldb_bytes / sizeof(Value)) | operands.ldc | operands.k;
     if (addresses % (width * sizeof(Value)) == 0 && sizes % width == 0) return width;
   }
   return 1;
@@ -298,7 +357,7 @@ class launcher {
           if constexpr (V <= 2) return launch<4, V, 4>(items, operands, stream);
           break;
         case 8:
-          if constexpr (V <= 1) return launch<2, V, 8>(items, operands, stream);
+          if constexpr (V <= 1) return launch<4, V, 8>(items, operands, stream);
           break;
       }
     }
@@ -320,8 +379,13 @@ class launcher {
 
 template <class Value>
 row_major_operands<Value> make_operands(const dense_view& B, const dense_view& C) {
-  return {static_cast<const Value*>(B.data), static_cast<Value*>(C.data), B.leading_dimension, C.leading_dimension,
-          static_cast<int>(C.num_cols)};
+  const std::int64_t ldb_bytes = B.leading_dimension * static_cast<std::int64_t>(sizeof(Value));
+  if (ldb_bytes > std::numeric_limits<std::uint32_t>::max()) {
+    throw error(error_kind::shape, "B", -1,
+                "rows of B are " + std::to_string(ldb_bytes) + " bytes apart; at most 2^32 - 1 are supported");
+  }
+  return {static_cast<const Value*>(B.data), static_cast<Value*>(C.data), static_cast<std::uint32_t>(ldb_bytes),
+          C.leading_dimension, static_cast<int>(C.num_cols)};
 }
 
 template <class Value>
@@ -339,6 +403,34 @@ class row_plan final : public spmm_plan {
  private:
   cuda::device_rows<Value> rows_;
   launcher<Value, row_items<Value>> launch_;
+};
+
+template <class Value>
+class padded_plan final : public spmm_plan {
+ public:
+  padded_plan(const padded_csr& matrix, const spmm_request& request, const device_allocator& allocate)
+      : num_rows_(matrix.num_rows),
+        width_(matrix.width),
+        row_ids_(cuda::upload(matrix.row_ids.data(), matrix.row_ids.size(), allocate)),
+        indices_(cuda::upload(matrix.indices.data(), matrix.indices.size(), allocate)),
+        data_(cuda::upload(reinterpret_cast<const Value*>(matrix.data.data()), matrix.indices.size(), allocate)),
+        launch_(row_split_shape(request), matrix.num_rows) {}
+
+  void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
+    if (C.num_rows == 0 || C.num_cols == 0) return;
+    const padded_items<Value> items{static_cast<unsigned>(num_rows_), width_, row_ids_.data(), indices_.data(),
+                                    data_.data()};
+    launch_(items, make_operands<Value>(B, C), stream);
+  }
+  std::size_t bytes() const override { return row_ids_.bytes() + indices_.bytes() + data_.bytes(); }
+
+ private:
+  std::int64_t num_rows_;
+  int width_;
+  cuda::device_array<std::int32_t> row_ids_;
+  cuda::device_array<std::int32_t> indices_;
+  cuda::device_array<Value> data_;
+  launcher<Value, padded_items<Value>> launch_;
 };
 
 template <class Value>
@@ -447,6 +539,16 @@ std::unique_ptr<spmm_plan> prepare_cuda_row_split_segmented_csr(const csr_view& 
   return in_requested_order(matrix, request, allocate, [&](const spmm_request& row_major) {
     return dispatch_value_type(rows.dtype, [&](auto value) -> std::unique_ptr<spmm_plan> {
       return std::make_unique<segment_plan<decltype(value)>>(segments, rows, row_major, allocate);
+    });
+  });
+}
+
+std::unique_ptr<spmm_plan> prepare_cuda_row_split_padded_csr(const csr_view& matrix, const spmm_request& request,
+                                                             const device_allocator& allocate) {
+  const padded_csr padded = to_padded(store_all_rows(matrix, request.perm));
+  return in_requested_order(matrix, request, allocate, [&](const spmm_request& row_major) {
+    return dispatch_value_type(matrix.dtype, [&](auto value) -> std::unique_ptr<spmm_plan> {
+      return std::make_unique<padded_plan<decltype(value)>>(padded, row_major, allocate);
     });
   });
 }

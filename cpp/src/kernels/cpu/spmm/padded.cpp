@@ -1,0 +1,54 @@
+#include "kernels/cpu/spmm/padded.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/cpu/spmm/row_split.hpp"
+#include "kernels/cpu/spmm/row_tile.hpp"
+#include "kernels/cpu/spmm/work_ranges.hpp"
+
+namespace warploom {
+namespace {
+
+class padded_plan final : public spmm_plan {
+ public:
+  explicit padded_plan(padded_csr matrix) : matrix_(std::move(matrix)) {
+    ranges_ = balance_work(matrix_.num_rows, [&](std::int64_t) { return matrix_.width; });
+  }
+
+  void run(const dense_view& B, const dense_view& C, CUstream_st*) override {
+    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
+      const dense_tile_view<Value, layout::row_major> from(B);
+      const dense_tile_view<Value, layout::row_major> to(C);
+      for_each_panel(ranges_, C.num_cols, row_split_panel_width,
+                     [&](std::int64_t begin, std::int64_t end, std::int64_t first_column, std::int64_t columns) {
+                       for (std::int64_t p = begin; p < end; ++p) {
+                         const std::int64_t row = matrix_.row_ids.empty() ? p : matrix_.row_ids[p];
+                         multiply_row<row_split_tile_width<Value>>(unpadded_row<Value>(p), from, to, row, first_column,
+                                                                   columns);
+                       }
+                     });
+    });
+  }
+
+  std::size_t bytes() const override { return matrix_.bytes(); }
+
+ private:
+  template <class Value>
+  sparse_row<Value> unpadded_row(std::int64_t p) const {
+    const std::int32_t* indices = matrix_.indices.data() + p * matrix_.width;
+    const auto* values = reinterpret_cast<const Value*>(matrix_.data.data()) + p * matrix_.width;
+    return {indices, values, std::find(indices, indices + matrix_.width, -1) - indices};
+  }
+
+  padded_csr matrix_;
+  work_ranges ranges_;
+};
+
+}  // namespace
+
+std::unique_ptr<spmm_plan> make_padded_plan(padded_csr matrix) {
+  return std::make_unique<padded_plan>(std::move(matrix));
+}
+
+}  // namespace warploom
