@@ -1,4 +1,202 @@
-"""stub"""
-def names(): return ("none",)
-def compute(name, A): raise NotImplementedError
-def is_search(name): return True
+"""Row permutations that balance the load of GPU warps, bring rows that share cache lines together, or both.
+
+The nine permutations of Mehrabi et al., "Learning Sparse Matrix Row Permutations for Efficient SpMM on GPU
+Architectures" (2021), Section III, and ``"none"``. Everywhere ``perm[new] = old``: the permuted matrix is
+``A[perm]``, and its row `p` is processed by warp ``p % warps`` (Section II-B).
+
+A permutation depends on the sparsity pattern and the geometry alone: every tie is broken, in the end by the
+original row index, and the number of threads does not matter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from warploom import _core
+from warploom._matrix import as_csr
+from warploom.errors import ParameterError
+
+__all__ = ["apply", "compute", "invert", "names", "summary"]
+
+
+def names() -> tuple[str, ...]:
+    """Names of all row permutations.
+
+    Returns
+    -------
+    tuple of str
+        ``"none"`` first, then in the order of Section III of the paper.
+    """
+    return tuple(_core.permutation_names())
+
+
+def summary(name: str) -> str:
+    """Say in one sentence what a permutation does.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ParameterError
+        There is no permutation of that name.
+    """
+    text: str = _core.permutation_summary(name)
+    return text
+
+
+def compute(
+    name: str, A: Any, *, warps: int = 32, threads: int = 32, elements_per_cache_line: int = 32
+) -> npt.NDArray[np.int32]:
+    """Compute a row permutation of a sparse matrix.
+
+    Two properties of a row count (Sections II-C and III-B of the paper). Its *warp load* is
+    ``ceil(nonzeros / threads)``, the steps a warp needs for it. Its *cache mask* has bit `b` set if the row
+    has a nonzero in columns ``[b * L, (b + 1) * L)``, ``L = elements_per_cache_line``; the distance of two
+    rows is the Hamming distance of their masks. Stored zeros and duplicates count as nonzeros.
+
+    - ``"none"``: the caller's order.
+    - ``"plain"`` (III-A): rows by decreasing warp load, so that long rows start first.
+    - ``"flipped"`` (III-A): the same with every second group of `warps` rows reversed.
+    - ``"lpt"`` (III-A): Longest Processing Time. Rows in decreasing warp load, each to the warp with the
+      smallest load so far *that still has a free position* (warp `w` owns the positions
+      ``w, w + warps, ...`` and fills them in order); among equals the lowest warp.
+    - ``"warp-aware"`` (III-B): the `warps` rows of lowest warp load, then always the remaining row nearest to
+      the one `warps` positions earlier.
+    - ``"cta-aware"`` (III-B): the row of lowest warp load, then always the remaining row nearest to the one
+      just before.
+    - ``"hybrid-1"`` (III-C): ``"lpt"``; of all rows of the load that is due, position `p` takes the one
+      nearest to the row at ``p - 1``, or at ``p + 1`` if ``p - 1`` is free, or the first if both are.
+    - ``"hybrid-2.1"`` (III-C): ``"cta-aware"``; of equally near rows the one of lowest warp load.
+    - ``"hybrid-2.2"`` (III-C): ``"cta-aware"``; of equally near rows the one nearest to the row `warps`
+      positions earlier, if there is one.
+    - ``"hybrid-2.3"`` (III-C): ``"warp-aware"``; of equally near rows the one of lowest warp load.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`.
+    A : scipy.sparse matrix or array, shape (m, n)
+        Indices may be unsorted and may repeat. Values are not looked at.
+    warps : int
+        Warps per thread block, N_w in the paper.
+    threads : int
+        Threads per warp, N_t in the paper.
+    elements_per_cache_line : int
+        Consecutive columns of `A` that need one cache line of a column of B.
+
+    Returns
+    -------
+    ndarray of int32, shape (m,)
+        ``perm[new] = old``.
+
+    Raises
+    ------
+    ParameterError
+        There is no permutation of that name, or `warps`, `threads` or `elements_per_cache_line` is below 1.
+    InvalidMatrixError
+        The arrays of `A` do not form a CSR matrix.
+
+    Notes
+    -----
+    The nearest row is found exactly. For the cache-aware and hybrid permutations the time is at most
+    proportional to the sum, over the column blocks of one cache line, of the squared number of distinct masks
+    that use the block (or, for blocks that most masks use, that do not). Rows of equal mask cost no search.
+    """
+    return _core.compute_permutation(
+        name,
+        as_csr(A, pattern_only=True),
+        _geometry_int("warps", warps),
+        _geometry_int("threads", threads),
+        _geometry_int("elements_per_cache_line", elements_per_cache_line),
+    )
+
+
+def invert(perm: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    """Invert a row permutation.
+
+    Parameters
+    ----------
+    perm : array_like of int, shape (m,)
+        ``perm[new] = old``.
+
+    Returns
+    -------
+    ndarray of int32, shape (m,)
+        ``inverse[old] = new``.
+
+    Raises
+    ------
+    ParameterError
+        `perm` does not hold 0, ..., m - 1 once each; `position` is the first bad position.
+    """
+    return _core.invert_permutation(_as_int32(perm))
+
+
+def apply(A: Any, perm: npt.ArrayLike) -> scipy.sparse.csr_array:
+    """Permute the rows of a sparse matrix.
+
+    Parameters
+    ----------
+    A : scipy.sparse matrix or array, shape (m, n)
+    perm : array_like of int, shape (m,)
+        ``perm[new] = old``.
+
+    Returns
+    -------
+    scipy.sparse.csr_array, shape (m, n)
+        ``A[perm]``. The entries of a row keep their order; duplicates stay. Its arrays are its own.
+
+    Raises
+    ------
+    ParameterError
+        `perm` does not hold 0, ..., m - 1 once each; `position` is the first bad position.
+    InvalidMatrixError
+        The arrays of `A` do not form a CSR matrix.
+    """
+    csr = scipy.sparse.csr_array(A)
+    as_csr(csr, pattern_only=True)
+    perm = _as_int32(perm)
+    _core.validate_permutation(perm, csr.shape[0])
+    lengths = np.diff(csr.indptr)[perm]
+    indptr = np.zeros_like(csr.indptr)
+    np.cumsum(lengths, out=indptr[1:])
+    # Entry j of the result comes from where its row started in A, plus its place in the row.
+    source = np.repeat(csr.indptr[perm] - indptr[:-1], lengths) + np.arange(indptr[-1], dtype=indptr.dtype)
+    return scipy.sparse.csr_array((csr.data[source], csr.indices[source], indptr), shape=csr.shape)
+
+
+def _geometry_int(name: str, value: int) -> int:
+    try:
+        number = int(value.__index__())
+    except (AttributeError, TypeError):
+        raise ParameterError(f"{name} must be an integer, got {value!r}", argument=name) from None
+    largest = np.iinfo(np.int32).max
+    if not 1 <= number <= largest:
+        raise ParameterError(f"{name} must be between 1 and {largest}, got {number}", argument=name)
+    return number
+
+
+def _as_int32(perm: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    array = np.asarray(perm)
+    if array.ndim != 1:
+        raise ParameterError(f"perm must be one-dimensional, got {array.ndim} dimensions", argument="perm")
+    if array.size == 0:
+        return np.empty(0, dtype=np.int32)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise ParameterError(f"perm must hold integers, got {array.dtype}", argument="perm")
+    beyond = (array < 0) | (array >= array.size)
+    if beyond.any():
+        first = int(np.argmax(beyond))
+        raise ParameterError(f"perm[{first}] = {array[first]} is not a row", argument="perm", position=first)
+    return np.ascontiguousarray(array, dtype=np.int32)

@@ -21,6 +21,18 @@ std::size_t csr_matrix::bytes() const {
   return indptr.size() * sizeof(indptr[0]) + indices.size() * sizeof(indices[0]) + data.size();
 }
 
+csr_matrix copy(const csr_view& matrix) {
+  csr_matrix result;
+  result.num_rows = matrix.num_rows;
+  result.num_cols = matrix.num_cols;
+  result.dtype = matrix.dtype;
+  result.indptr.assign(matrix.indptr, matrix.indptr + matrix.num_rows + 1);
+  result.indices.assign(matrix.indices, matrix.indices + matrix.nnz());
+  const auto* values = static_cast<const std::byte*>(matrix.data);
+  result.data.assign(values, values + matrix.nnz() * size_of(matrix.dtype));
+  return result;
+}
+
 csr_matrix permute_rows(const csr_view& matrix, std::span<const std::int32_t> perm) {
   csr_matrix result;
   result.num_rows = matrix.num_rows;

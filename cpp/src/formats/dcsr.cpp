@@ -1,17 +1,8 @@
 #include "warploom/formats/dcsr.hpp"
 
-#include <cstring>
+#include <numeric>
 
 namespace warploom {
-namespace {
-
-template <class To, class From>
-void copy_bytes(std::vector<To>& to, const From* from, std::size_t bytes) {
-  to.resize(bytes / sizeof(To));
-  if (bytes > 0) std::memcpy(to.data(), from, bytes);
-}
-
-}  // namespace
 
 std::size_t dcsr_matrix::bytes() const {
   return row_ids.size() * sizeof(row_ids[0]) + indptr.size() * sizeof(indptr[0]) + indices.size() * sizeof(indices[0]) +
@@ -23,14 +14,23 @@ dcsr_matrix to_dcsr(const csr_view& matrix) {
   result.num_rows = matrix.num_rows;
   result.num_cols = matrix.num_cols;
   result.dtype = matrix.dtype;
-  result.indptr.push_back(0);
+
+  // Counted first: growing by doubling could hold twice the memory of a matrix that has hardly an empty row.
+  std::int64_t filled = 0;
+  for (std::int64_t row = 0; row < matrix.num_rows; ++row) filled += matrix.row_length(row) != 0;
+  result.row_ids.reserve(filled);
+  result.indptr.reserve(filled + 1);
   for (std::int64_t row = 0; row < matrix.num_rows; ++row) {
     if (matrix.row_length(row) == 0) continue;
     result.row_ids.push_back(static_cast<std::int32_t>(row));
     result.indptr.push_back(matrix.indptr[row + 1]);
   }
-  copy_bytes(result.indices, matrix.indices, matrix.nnz() * sizeof(std::int32_t));
-  copy_bytes(result.data, static_cast<const std::byte*>(matrix.data), matrix.nnz() * size_of(matrix.dtype));
+
+  // Nonzeros are those of the CSR matrix. `assign` writes each byte once, where resizing for a parallel copy would
+  // clear all of them first, on one thread.
+  const auto* values = static_cast<const std::byte*>(matrix.data);
+  result.indices.assign(matrix.indices, matrix.indices + matrix.nnz());
+  result.data.assign(values, values + matrix.nnz() * size_of(matrix.dtype));
   return result;
 }
 
@@ -43,7 +43,7 @@ csr_matrix to_csr(const dcsr_matrix& matrix) {
   for (std::size_t p = 0; p < matrix.row_ids.size(); ++p) {
     result.indptr[matrix.row_ids[p] + 1] = matrix.indptr[p + 1] - matrix.indptr[p];
   }
-  for (std::int64_t row = 0; row < matrix.num_rows; ++row) result.indptr[row + 1] += result.indptr[row];
+  std::partial_sum(result.indptr.begin(), result.indptr.end(), result.indptr.begin());
   result.indices = matrix.indices;
   result.data = matrix.data;
   return result;

@@ -32,14 +32,20 @@ const parameter threads_per_row{
     "threads that work on a row: side by side on its columns, and on its nonzeros where k is too small for all"};
 const parameter columns_per_thread{"columns_per_thread", 4,     {1, 2, 4, 8},
                                    {1, 2, 4, 8},         false, "columns of C whose sums a thread holds"};
-const parameter threads_per_block{"threads_per_block", 128, {64, 128, 256}, {128}, false, "threads per thread block"};
+const parameter threads_per_block{"threads_per_block", 128,   {64, 128, 256},
+                                  {128, 256},          false, "threads per thread block"};
 
-const std::vector<parameter> row_split_parameters{threads_per_row, columns_per_thread, threads_per_block};
+const parameter unroll{
+    "unroll", 4,     {4, 8},
+    {4, 8},   false, "nonzeros whose rows of B are loaded at once, where a thread holds one vector of columns"};
+
+const std::vector<parameter> row_split_parameters{threads_per_row, columns_per_thread, threads_per_block, unroll};
 
 const std::vector<parameter> segmented_parameters{
     threads_per_row,
     columns_per_thread,
     threads_per_block,
+    unroll,
     {"segment_length",
      128,
      {16, 32, 64, 128, 256, 512},

@@ -31,7 +31,7 @@ packed_masks pack(const csr_pattern& matrix, const geometry& shape) {
   return packed;
 }
 
-WARPLOOM_CPU_CLONES std::int64_t nearest(const packed_masks& packed, const std::uint64_t* query) {
+WARPLOOM_CPU_CLONES("popcnt") std::int64_t nearest(const packed_masks& packed, const std::uint64_t* query) {
   std::int64_t best = 0;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   const auto count = static_cast<std::int64_t>(packed.rows.size());

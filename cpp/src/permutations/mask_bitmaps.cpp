@@ -19,7 +19,7 @@ std::int64_t words_for(std::int64_t num_entries) {
 }
 
 // Full adder on 64 counters at once: sum := bit 0 of sum + a + b, returns bit 1.
-inline word add(word& sum, word a, word b) {
+WARPLOOM_INLINE word add(word& sum, word a, word b) {
   const word half = sum ^ a;
   const word carry = (sum & a) | (half & b);
   sum = half ^ b;
@@ -34,7 +34,7 @@ struct counters {
 };
 
 // Adds carry to the planes from `plane` on.
-inline void ripple(counters& c, int plane, std::int64_t words) {
+WARPLOOM_INLINE void ripple(counters& c, int plane, std::int64_t words) {
   for (; plane < c.num_planes; ++plane) {
     word* __restrict sum = c.plane[plane];
     word* __restrict carry = c.carry;
@@ -47,7 +47,7 @@ inline void ripple(counters& c, int plane, std::int64_t words) {
 }
 
 // Adds eight bitmaps to the counters, each bit with the weight 2.
-inline void add_eight(counters& c, const word* const* addends, std::int64_t first, std::int64_t words) {
+WARPLOOM_INLINE void add_eight(counters& c, const word* const* addends, std::int64_t first, std::int64_t words) {
   const word* __restrict a0 = addends[0] + first;
   const word* __restrict a1 = addends[1] + first;
   const word* __restrict a2 = addends[2] + first;
@@ -75,7 +75,7 @@ inline void add_eight(counters& c, const word* const* addends, std::int64_t firs
 }
 
 // The same for four bitmaps.
-inline void add_four(counters& c, const word* const* addends, std::int64_t first, std::int64_t words) {
+WARPLOOM_INLINE void add_four(counters& c, const word* const* addends, std::int64_t first, std::int64_t words) {
   const word* __restrict a0 = addends[0] + first;
   const word* __restrict a1 = addends[1] + first;
   const word* __restrict a2 = addends[2] + first;
@@ -93,7 +93,7 @@ inline void add_four(counters& c, const word* const* addends, std::int64_t first
   ripple(c, 3, words);
 }
 
-inline word any(const word* words, std::int64_t count) {
+WARPLOOM_INLINE word any(const word* words, std::int64_t count) {
   word all = 0;
   for (std::int64_t w = 0; w < count; ++w) all |= words[w];
   return all;
@@ -101,8 +101,8 @@ inline word any(const word* words, std::int64_t count) {
 
 // Of the entries in `among`, those with a count above `best` go to `above` and those with exactly `best` to `equal`.
 // Returns nonzero if there are any above.
-inline word compare(const counters& c, std::int64_t best, const word* __restrict among, word* __restrict above,
-                    word* __restrict equal, std::int64_t words) {
+WARPLOOM_INLINE word compare(const counters& c, std::int64_t best, const word* __restrict among, word* __restrict above,
+                             word* __restrict equal, std::int64_t words) {
   for (std::int64_t w = 0; w < words; ++w) equal[w] = among[w], above[w] = 0;
   for (int k = c.num_planes - 1; k >= 0; --k) {
     const word* __restrict plane = c.plane[k];
@@ -116,7 +116,7 @@ inline word compare(const counters& c, std::int64_t best, const word* __restrict
 }
 
 // Leaves in `among` the entries with the greatest count and returns that count. `among` is not empty.
-inline std::int64_t greatest(const counters& c, word* __restrict among, std::int64_t words) {
+WARPLOOM_INLINE std::int64_t greatest(const counters& c, word* __restrict among, std::int64_t words) {
   std::int64_t count = 0;
   alignas(64) word with_bit[chunk_words];
   for (int k = c.num_planes - 1; k >= 0; --k) {
@@ -142,7 +142,7 @@ struct scan {
 
 // Counts for every candidate: its deficit + 2 * (addends that hold it). Marks those with the greatest count, and
 // returns the word from which on the marks are valid.
-WARPLOOM_CPU_CLONES std::int64_t mark_greatest(const scan& s) {
+WARPLOOM_CPU_CLONES("avx512f", "avx2") std::int64_t mark_greatest(const scan& s) {
   counters c;
   alignas(64) word above[chunk_words];
   c.num_planes = s.num_planes;

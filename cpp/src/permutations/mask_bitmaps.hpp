@@ -3,6 +3,7 @@
 // (word k of a counter holds bit k of the counts of 64 entries).
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -41,7 +42,7 @@ class mask_bitmaps {
   void for_each_marked(Visit&& visit) const {
     for (std::int64_t word = first_marked_word_; word < num_words_; ++word) {
       for (std::uint64_t left = marked_[word]; left != 0; left &= left - 1) {
-        if (!visit(static_cast<std::int32_t>(word * 64 + __builtin_ctzll(left)))) return;
+        if (!visit(static_cast<std::int32_t>(word * 64 + std::countr_zero(left)))) return;
       }
     }
   }

@@ -149,7 +149,7 @@ std::int32_t nearest_rows::take_nearest(std::int32_t row, std::int32_t second) {
 std::int32_t nearest_rows::take_nearest_to_mask(std::int32_t mask, std::int32_t second_mask) {
   if (entry_of_mask_[mask] != none) return take(entry_of_mask_[mask]);  // distance 0, and all at 0 are in this entry
   const auto num_entries = static_cast<std::int64_t>(entries_.size());
-  if (num_used_up_ > std::max(fewest_used_up, num_entries / 8)) rebuild();
+  if (num_used_up_ > std::max(fewest_used_up, num_entries / 4)) rebuild();
   return take(bitmaps_pay(masks_[mask]) ? find_in_bitmaps(mask, second_mask) : find_in_lists(mask, second_mask));
 }
 

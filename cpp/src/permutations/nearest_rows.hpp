@@ -9,7 +9,7 @@
 //    of them are as far as |a| + |c|, so that of these only the smallest matters;
 //  - bitmaps over all entries (mask_bitmaps), for masks that share bits with many others:
 //    |a| * entries / 64 word operations.
-// Entries that are used up stay in both until an eighth of all is gone, and then both are built anew.
+// Entries that are used up stay in both until a quarter of all is gone, and then both are built anew.
 //
 // Memory: 4 bytes per set mask bit for the lists; the bitmaps are left out where they would need more than 64 MiB and
 // more than four times that. Time for all rows of a matrix: the sum over mask bits of (rows that set it)^2 / 2 at most.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <utility>
 
 namespace warploom {
 namespace {
@@ -94,12 +95,43 @@ void invert_majority_bits(row_masks& masks) {
 
 }  // namespace
 
+// Sorts a list of bits and removes duplicates. Long lists go through a bitmap, which is faster than sorting.
+class bit_sorter {
+ public:
+  explicit bit_sorter(std::int32_t num_bits) : bitmap_((num_bits + std::int64_t{63}) / 64, 0) {}
+
+  void sort(std::vector<std::int32_t>& bits) {
+    if (std::is_sorted(bits.begin(), bits.end())) {
+      bits.erase(std::unique(bits.begin(), bits.end()), bits.end());
+    } else if (bits.size() * 4 < bitmap_.size()) {
+      std::sort(bits.begin(), bits.end());
+      bits.erase(std::unique(bits.begin(), bits.end()), bits.end());
+    } else {
+      sort_by_bitmap(bits);
+    }
+  }
+
+ private:
+  void sort_by_bitmap(std::vector<std::int32_t>& bits) {
+    for (const std::int32_t bit : bits) bitmap_[bit / 64] |= std::uint64_t{1} << bit % 64;
+    bits.clear();
+    for (std::size_t word = 0; word < bitmap_.size(); ++word) {
+      for (std::uint64_t left = std::exchange(bitmap_[word], 0); left != 0; left &= left - 1) {
+        bits.push_back(static_cast<std::int32_t>(word * 64) + std::countr_zero(left));
+      }
+    }
+  }
+
+  std::vector<std::uint64_t> bitmap_;  // all 0 between calls
+};
+
 row_masks make_row_masks(const csr_pattern& matrix, const geometry& shape) {
   const block_numbers blocks(matrix, shape);
   row_masks masks;
   masks.num_bits = blocks.count();
   masks.mask_of_row.resize(matrix.num_rows);
   mask_set known(matrix.num_rows);
+  bit_sorter sorter(masks.num_bits);
   std::vector<std::int32_t> mask;
   for (std::int64_t row = 0; row < matrix.num_rows; ++row) {
     mask.clear();
@@ -107,8 +139,7 @@ row_masks make_row_masks(const csr_pattern& matrix, const geometry& shape) {
       const std::int32_t block = blocks.of_column(matrix.indices[j]);
       if (mask.empty() || mask.back() != block) mask.push_back(block);
     }
-    if (!std::is_sorted(mask.begin(), mask.end())) std::sort(mask.begin(), mask.end());
-    mask.erase(std::unique(mask.begin(), mask.end()), mask.end());
+    sorter.sort(mask);
     masks.mask_of_row[row] = known.insert(masks, mask);
   }
   invert_majority_bits(masks);

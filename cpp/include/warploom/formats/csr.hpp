@@ -14,13 +14,17 @@ struct csr_matrix {
   std::int64_t num_rows = 0;
   std::int64_t num_cols = 0;
   value_type dtype = value_type::float32;
-  std::vector<std::int64_t> indptr;
+  std::vector<std::int64_t> indptr{0};
   std::vector<std::int32_t> indices;
   std::vector<std::byte> data;
 
+  std::int64_t nnz() const { return static_cast<std::int64_t>(indices.size()); }
   csr_view view() const;
-  std::size_t bytes() const;
+  std::size_t bytes() const;  // of the three arrays
 };
+
+// A copy that no longer depends on the viewed arrays.
+csr_matrix copy(const csr_view& matrix);
 
 // A[perm]: row p of the result is row perm[p] of `matrix`, its nonzeros in their stored order.
 csr_matrix permute_rows(const csr_view& matrix, std::span<const std::int32_t> perm);

@@ -18,11 +18,12 @@ struct dcsr_matrix {
   std::int64_t num_cols = 0;
   value_type dtype = value_type::float32;
   std::vector<std::int32_t> row_ids;
-  std::vector<std::int64_t> indptr;
+  std::vector<std::int64_t> indptr{0};
   std::vector<std::int32_t> indices;
   std::vector<std::byte> data;
 
-  std::size_t bytes() const;
+  std::int64_t nnz() const { return static_cast<std::int64_t>(indices.size()); }
+  std::size_t bytes() const;  // of the four arrays
 };
 
 dcsr_matrix to_dcsr(const csr_view& matrix);

@@ -36,10 +36,12 @@ struct row_major_operands {
 
 // The nonzeros one group of threads works on, and where their sums go: row `row` of C, or slot `partial` of the
 // workspace.
+template <class Value>
 struct work_item {
-  std::int64_t begin;
-  std::int64_t end;
-  std::int64_t row;
+  const std::int32_t* indices;
+  const Value* data;
+  int length;
+  std::int32_t row;
   int partial;
 };
 
@@ -48,13 +50,13 @@ template <class Value>
 struct row_items {
   rows_view<Value> A;
 
-  __device__ std::int64_t size() const { return A.num_stored_rows + A.num_empty_rows; }
-  __device__ work_item operator[](std::int64_t p) const {
-    if (p >= A.num_stored_rows) return {0, 0, A.empty_rows[p - A.num_stored_rows], -1};
-    return {A.indptr[p], A.indptr[p + 1], A.row_of(p), -1};
+  __device__ unsigned size() const { return static_cast<unsigned>(A.num_stored_rows + A.num_empty_rows); }
+  __device__ work_item<Value> operator[](unsigned p) const {
+    if (p >= A.num_stored_rows) return {nullptr, nullptr, 0, A.empty_rows[p - A.num_stored_rows], -1};
+    const std::int64_t begin = A.indptr[p];
+    const int length = static_cast<int>(A.indptr[p + 1] - begin);
+    return {A.indices + begin, A.data + begin, length, static_cast<std::int32_t>(A.row_of(p)), -1};
   }
-  __device__ const std::int32_t* indices() const { return A.indices; }
-  __device__ const Value* data() const { return A.data; }
 };
 
 // One item per segment. A cut row r has the slots splits[r].first .. splits[r].first + splits[r].count of the
@@ -66,28 +68,30 @@ struct split_row_slots {
 
 template <class Value>
 struct segment_items {
-  std::int64_t num_segments;
+  unsigned num_segments;
   const int4* segments;  // row, begin, length, partial
-  const std::int32_t* column_indices;
-  const Value* values;
+  const std::int32_t* indices;
+  const Value* data;
   const std::int32_t* split_of_partial;
   const split_row_slots* splits;
   Value* workspace;   // [number of partials][workspace_columns]
   unsigned* arrived;  // [number of splits][column tiles], zero between runs
   int workspace_columns;
 
-  __device__ std::int64_t size() const { return num_segments; }
-  __device__ work_item operator[](std::int64_t i) const {
+  __device__ unsigned size() const { return num_segments; }
+  __device__ work_item<Value> operator[](unsigned i) const {
     const int4 s = __ldg(segments + i);
-    return {s.y, std::int64_t{s.y} + s.z, s.x, s.w};
+    return {indices + s.y, data + s.y, s.z, s.x, s.w};
   }
-  __device__ const std::int32_t* indices() const { return column_indices; }
-  __device__ const Value* data() const { return values; }
 };
 
+// T = 1 << column_bits threads side by side on the columns, S = 1 << nonzero_bits on the nonzeros.
 struct thread_shape {
-  int column_threads;   // T
-  int nonzero_threads;  // S
+  int column_bits;
+  int nonzero_bits;
+
+  __host__ __device__ int column_threads() const { return 1 << column_bits; }
+  __host__ __device__ int group_size() const { return 1 << (column_bits + nonzero_bits); }
 };
 
 // The columns of one thread: N vectors of V consecutive columns, T vectors apart.
@@ -98,58 +102,55 @@ struct thread_columns {
   int k;
 
   __device__ thread_columns(const thread_shape& shape, int lane, int num_columns)
-      : first((blockIdx.y * shape.column_threads * N + lane) * V), stride(shape.column_threads * V), k(num_columns) {}
+      : first((((blockIdx.y * N) << shape.column_bits) + lane) * V), stride(V << shape.column_bits), k(num_columns) {}
   __device__ int column(int i) const { return first + i * stride; }
-  __device__ bool valid(int i) const { return column(i) < k; }
+  __device__ bool any_valid() const { return first < k; }
+  __device__ bool valid(int i) const { return i == 0 || column(i) < k; }  // given any_valid()
 };
 
-// Adds the nonzeros item.begin + offset, + S, ... of A times their rows of B to `sums`. U loads of B are in flight at
-// once, and the next U nonzeros are fetched while they are under way.
-template <class Value, int V, int N, class Columns>
-__device__ __forceinline__ void accumulate(cuda::vector<Value, V> (&sums)[N], const work_item& item, int offset,
-                                           int stride, const std::int32_t* __restrict__ indices,
-                                           const Value* __restrict__ data, const Value* __restrict__ B,
-                                           std::int64_t ldb, const Columns& columns) {
-  constexpr int bytes = sizeof(Value) * V * N;
-  constexpr int U = bytes <= 16 ? 8 : bytes <= 32 ? 4 : 2;
+// Adds the nonzeros offset, offset + stride, ... of an item times their rows of B to `sums`. U loads of B are in flight
+// at once, and the next U nonzeros are fetched while they are under way.
+template <int U, class Value, int V, int N, class Columns>
+__device__ __forceinline__ void accumulate(cuda::vector<Value, V> (&sums)[N], const work_item<Value>& item, int offset,
+                                           int stride, const Value* __restrict__ B, std::int64_t ldb,
+                                           const Columns& columns) {
   std::int32_t next_column[U];
   Value next_value[U];
-  const auto fetch = [&](std::int64_t j) {
+  int j = offset;
+  const auto fetch = [&] {
 #pragma unroll
     for (int u = 0; u < U; ++u) {
-      const std::int64_t at = j + u * stride;
-      const bool inside = at < item.end;
-      next_column[u] = inside ? __ldg(indices + at) : -1;
-      next_value[u] = inside ? __ldg(data + at) : Value{0};
+      if (j + u * stride < item.length) {
+        next_column[u] = __ldg(item.indices + j + u * stride);
+        next_value[u] = __ldg(item.data + j + u * stride);
+      }
     }
   };
-  std::int64_t j = item.begin + offset;
-  fetch(j);
-  while (j < item.end) {
+  if (j < item.length) fetch();
+  while (j < item.length) {
     cuda::vector<Value, V> b[U][N];
     Value a[U];
+    bool inside[U];
 #pragma unroll
     for (int u = 0; u < U; ++u) {
-      const bool inside = next_column[u] >= 0;
-      const Value* row = B + next_column[u] * ldb;
+      inside[u] = j + u * stride < item.length;
       a[u] = next_value[u];
+      const Value* row = B + next_column[u] * ldb + columns.first;
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        if (inside && columns.valid(i)) {
-          b[u][i] = cuda::load<Value, V>(row + columns.column(i));
-        } else {
-          b[u][i] = {};
-        }
+        if (inside[u] && columns.valid(i)) b[u][i] = cuda::load<Value, V>(row + i * columns.stride);
       }
     }
     j += U * stride;
-    fetch(j);
+    if (j < item.length) fetch();
 #pragma unroll
     for (int u = 0; u < U; ++u) {
+      if (inside[u]) {
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
+        for (int i = 0; i < N; ++i) {
 #pragma unroll
-        for (int v = 0; v < V; ++v) sums[i].lane[v] += a[u] * b[u][i].lane[v];
+          for (int v = 0; v < V; ++v) sums[i].lane[v] += a[u] * b[u][i].lane[v];
+        }
       }
     }
   }
@@ -166,7 +167,7 @@ __device__ __forceinline__ void store(Value* row, const cuda::vector<Value, V> (
 // Leaves the partial sums of one piece of a cut row and, if all the others are there, adds them up. Called by whole
 // warps; `cut` says whether this group has such a piece.
 template <class Value, int V, int N, class Columns>
-__device__ void finish_cut_row(const segment_items<Value>& items, const work_item& item, bool cut, bool stores,
+__device__ void finish_cut_row(const segment_items<Value>& items, const work_item<Value>& item, bool cut, bool stores,
                                int group_size, cuda::vector<Value, V> (&sums)[N], Value* C, std::int64_t ldc,
                                const Columns& columns) {
   const int split = cut ? items.split_of_partial[item.partial] : 0;
@@ -184,7 +185,7 @@ __device__ void finish_cut_row(const segment_items<Value>& items, const work_ite
   __syncwarp();
   unsigned* arrived = items.arrived + std::int64_t{split} * gridDim.y + blockIdx.y;
   unsigned before = 0;
-  if (cut && threadIdx.x % group_size == 0) before = atomicAdd(arrived, 1u);
+  if (cut && (threadIdx.x & (group_size - 1)) == 0) before = atomicAdd(arrived, 1u);
   before = __shfl_sync(all_lanes, before, 0, group_size);
   __threadfence();
   if (!cut || !stores || before + 1 != static_cast<unsigned>(slots.count)) return;
@@ -202,25 +203,23 @@ __device__ void finish_cut_row(const segment_items<Value>& items, const work_ite
     }
   }
   store<Value, V, N>(C + item.row * ldc, sums, columns);
-  if (threadIdx.x % group_size == 0) *arrived = 0;  // ready for the next run
+  if ((threadIdx.x & (group_size - 1)) == 0) *arrived = 0;  // ready for the next run
 }
 
-template <class Value, int V, int N, class Items>
+template <int U, class Value, int V, int N, class Items>
 __global__ void __launch_bounds__(256)
-    row_split_kernel(Items items, row_major_operands<Value> operands, thread_shape shape) {
-  const int group_size = shape.column_threads * shape.nonzero_threads;
-  const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / group_size;
-  const int lane_in_group = threadIdx.x % group_size;
-  const int nonzero_lane = lane_in_group / shape.column_threads;
-  const thread_columns<Value, V, N> columns(shape, lane_in_group % shape.column_threads, operands.k);
+    row_split_kernel(const Items items, const row_major_operands<Value> operands, const thread_shape shape) {
+  const unsigned i = (blockIdx.x * blockDim.x + threadIdx.x) >> (shape.column_bits + shape.nonzero_bits);
+  const int column_lane = threadIdx.x & (shape.column_threads() - 1);
+  const int nonzero_lane = (threadIdx.x & (shape.group_size() - 1)) >> shape.column_bits;
+  const thread_columns<Value, V, N> columns(shape, column_lane, operands.k);
 
-  // Groups past the end stay with their warp for the shuffles, with nothing to add and nothing to store.
-  const bool active = i < items.size();
-  const work_item item = active ? items[i] : work_item{0, 0, 0, -1};
+  // Threads past the end stay with their warp for the shuffles, with nothing to add and nothing to store.
+  const bool active = i < items.size() && columns.any_valid();
+  const work_item<Value> item = active ? items[i] : work_item<Value>{nullptr, nullptr, 0, 0, -1};
   cuda::vector<Value, V> sums[N] = {};
-  accumulate<Value, V, N>(sums, item, nonzero_lane, shape.nonzero_threads, items.indices(), items.data(), operands.B,
-                          operands.ldb, columns);
-  for (int offset = shape.column_threads; offset < group_size; offset *= 2) {
+  accumulate<U>(sums, item, nonzero_lane, 1 << shape.nonzero_bits, operands.B, operands.ldb, columns);
+  for (int offset = shape.column_threads(); offset < shape.group_size(); offset *= 2) {
 #pragma unroll
     for (int n = 0; n < N; ++n) {
 #pragma unroll
@@ -229,11 +228,12 @@ __global__ void __launch_bounds__(256)
   }
 
   const bool stores = active && nonzero_lane == 0;
-  const bool cut = active && item.partial >= 0;
+  const bool cut = item.partial >= 0;
   if (stores && !cut) store<Value, V, N>(operands.C + item.row * operands.ldc, sums, columns);
   if constexpr (std::is_same_v<Items, segment_items<Value>>) {
     if (__any_sync(all_lanes, cut)) {
-      finish_cut_row<Value, V, N>(items, item, cut, stores, group_size, sums, operands.C, operands.ldc, columns);
+      finish_cut_row<Value, V, N>(items, item, cut, stores, shape.group_size(), sums, operands.C, operands.ldc,
+                                  columns);
     }
   }
 }
@@ -254,18 +254,21 @@ int vector_width(const row_major_operands<Value>& operands) {
 struct row_split_shape {
   int columns_per_thread;
   int threads_per_block;
+  int unroll;
   thread_shape threads;
 
   explicit row_split_shape(const spmm_request& request)
       : columns_per_thread(request.parameters.at("columns_per_thread")),
-        threads_per_block(request.parameters.at("threads_per_block")) {
+        threads_per_block(request.parameters.at("threads_per_block")),
+        unroll(request.parameters.at("unroll")) {
     const int per_row = request.parameters.at("threads_per_row");
     const auto needed =
         static_cast<unsigned>(std::min<std::int64_t>(32, (request.k + columns_per_thread - 1) / columns_per_thread));
-    threads.column_threads = std::min<int>(per_row, std::bit_ceil(std::max(1u, needed)));
-    threads.nonzero_threads = per_row / threads.column_threads;
+    const int column_threads = std::min<int>(per_row, std::bit_ceil(std::max(1u, needed)));
+    threads.column_bits = std::countr_zero(static_cast<unsigned>(column_threads));
+    threads.nonzero_bits = std::countr_zero(static_cast<unsigned>(per_row / column_threads));
   }
-  int tile_columns() const { return threads.column_threads * columns_per_thread; }
+  int tile_columns() const { return threads.column_threads() * columns_per_thread; }
 };
 
 template <class Value, class Items>
@@ -287,26 +290,27 @@ class launcher {
     if constexpr (V * sizeof(Value) <= 16) {
       switch (shape_.columns_per_thread / V) {
         case 1:
-          return launch<V, 1>(items, operands, stream);
+          if (shape_.unroll == 8) return launch<8, V, 1>(items, operands, stream);
+          return launch<4, V, 1>(items, operands, stream);
         case 2:
-          return launch<V, 2>(items, operands, stream);
+          return launch<4, V, 2>(items, operands, stream);
         case 4:
-          if constexpr (V <= 2) return launch<V, 4>(items, operands, stream);
+          if constexpr (V <= 2) return launch<4, V, 4>(items, operands, stream);
           break;
         case 8:
-          if constexpr (V <= 1) return launch<V, 8>(items, operands, stream);
+          if constexpr (V <= 1) return launch<2, V, 8>(items, operands, stream);
           break;
       }
     }
   }
 
-  template <int V, int N>
+  template <int U, int V, int N>
   void launch(const Items& items, const row_major_operands<Value>& operands, cudaStream_t stream) const {
-    const std::int64_t group_size = shape_.threads.column_threads * shape_.threads.nonzero_threads;
+    const std::int64_t group_size = shape_.threads.group_size();
     const std::int64_t blocks = (num_items_ * group_size + shape_.threads_per_block - 1) / shape_.threads_per_block;
     const int tiles = (operands.k + shape_.tile_columns() - 1) / shape_.tile_columns();
     const dim3 grid(static_cast<unsigned>(blocks), tiles);
-    row_split_kernel<Value, V, N><<<grid, shape_.threads_per_block, 0, stream>>>(items, operands, shape_.threads);
+    row_split_kernel<U, Value, V, N><<<grid, shape_.threads_per_block, 0, stream>>>(items, operands, shape_.threads);
     cuda::check_launch("row_split");
   }
 

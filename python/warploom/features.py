@@ -1,0 +1,211 @@
+"""What the predictors know of a matrix: numbers computed from its sparsity pattern alone.
+
+Two sets, each from the paper whose predictor uses it: `spmm` (24 features, Mehrabi et al. 2021) and `spmv`
+(eleven, Gao et al. 2024). Stored entries count as nonzeros whatever their value, and each of several entries
+at the same place counts. All features are finite, also for matrices without rows, columns or nonzeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warploom import _core
+from warploom._matrix import as_csr
+
+__all__ = ["FeatureVector", "names", "sets", "spmm", "spmv"]
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class FeatureVector:
+    """The features of one matrix, in the order in which a predictor takes them.
+
+    Parameters
+    ----------
+    set : str
+        The feature set, ``"spmm"`` or ``"spmv"``.
+    values : ndarray of float64
+        One value for each name of the set; becomes read-only.
+    """
+
+    set: str
+    values: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        self.values.flags.writeable = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the features."""
+        return names(self.set)
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the features by name, as Python floats."""
+        return dict(zip(self.names, self.values.tolist(), strict=True))
+
+    def as_array(self) -> NDArray[np.float64]:
+        """Return a fresh float64 array of the features."""
+        return self.values.copy()
+
+    def __getitem__(self, name: str) -> float:
+        """Return the feature called `name`."""
+        try:
+            return float(self.values[self.names.index(name)])
+        except ValueError:
+            raise KeyError(name) from None
+
+    def __len__(self) -> int:
+        """Return the number of features."""
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names, as a mapping does."""
+        return iter(self.names)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FeatureVector):
+            return NotImplemented
+        return self.set == other.set and np.array_equal(self.values, other.values)
+
+    def __hash__(self) -> int:
+        return hash((self.set, self.values.tobytes()))
+
+    def __repr__(self) -> str:
+        width = max(map(len, self.names))
+        lines = (f"    {name:<{width}}  {value:.6g}" for name, value in self.as_dict().items())
+        return "\n".join([f"FeatureVector({self.set!r}, {len(self)} features)", *lines])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{escape(name)}</th><td>{value:.6g}</td></tr>"
+            for name, value in self.as_dict().items()
+        )
+        return f"<table><caption>{escape(self.set)} features</caption><tbody>{rows}</tbody></table>"
+
+
+def sets() -> tuple[str, ...]:
+    """Return the names of the feature sets."""
+    known: tuple[str, ...] = _core.feature_set_names()
+    return known
+
+
+def names(set: str) -> tuple[str, ...]:
+    """Return the names of the features of a set, in their order.
+
+    Parameters
+    ----------
+    set : str
+        One of `sets()`.
+    """
+    of_set: tuple[str, ...] = _core.feature_names(set)
+    return of_set
+
+
+def spmm(A: Any, *, warps: int = 32, threads: int = 32, elements_per_cache_line: int = 32) -> FeatureVector:
+    """Compute the 24 features that predict the best row permutation for SpMM.
+
+    Parameters
+    ----------
+    A : sparse matrix, shape (m, n)
+        Anything `warploom` takes as a matrix; only its pattern is read.
+    warps : int
+        N_w, warps of a thread block. Row i is processed by warp i mod N_w.
+    threads : int
+        N_t, threads of a warp.
+    elements_per_cache_line : int
+        L, consecutive elements of a column of B in one cache line.
+
+    Returns
+    -------
+    FeatureVector
+
+    Notes
+    -----
+    The features of Table II of Mehrabi et al. [1]_. Those called ``*_{min,mean,max}`` are three.
+
+    ``num_rows``, ``num_cols``
+        m and n.
+    ``density``
+        nnz / (m n); 0 if m or n is 0, and above 1 where entries repeat.
+    ``nnz_per_row_{min,mean,max}``
+        Nonzeros of a row, across rows.
+    ``nnz_blocks_per_row_{min,mean,max}``
+        Blocks of N_w consecutive columns (the first starts at column 0) with a nonzero in the row, across
+        rows.
+    ``warp_load_{min,mean,max}``
+        Steps of a warp: the sum of ceil(nonzeros / N_t) over its rows, across the N_w warps.
+    ``same_cache_lines_{min,mean,max}``
+        Requests for a cache line, across lines. A request is a pair of a row and a line that holds at least
+        one of its columns.
+    ``distinct_cache_lines_per_warp_{min,mean,max}``
+        Lines requested by at least one row of a warp, across warps.
+    ``total_cache_lines_per_warp_{min,mean,max}``
+        Requests of all rows of a warp, across warps.
+    ``adjacent_vector_distance_{min,mean,max}``
+        Lines requested by exactly one of the rows i and i + 1 (the Hamming distance of their bit masks),
+        across the m - 1 pairs.
+
+    The paper leaves some cases open. Here a column of B has ceil(n / L) cache lines, and those that no row
+    requests count, with 0 requests; warps without a row count, with load and lines 0; min, mean and max of
+    nothing (no rows, no columns, no pair of rows) are 0.
+
+    The cost is one pass over ``indptr`` and ``indices``; memory is 16 bytes for each cache line and thread,
+    with N_w up to 64.
+
+    References
+    ----------
+    .. [1] Mehrabi, Lee, Chatterjee, Sorin, Lee, O'Connor, "Learning sparse matrix row permutations for
+       efficient SpMM on GPU architectures", ISPASS 2021.
+    """
+    matrix = as_csr(A, pattern_only=True)
+    return FeatureVector(
+        "spmm", _core.compute_features("spmm", matrix, warps, threads, elements_per_cache_line)
+    )
+
+
+def spmv(A: Any) -> FeatureVector:
+    """Compute the eleven features that predict the best number of threads per row for SpMV.
+
+    Parameters
+    ----------
+    A : sparse matrix, shape (m, n)
+        Anything `warploom` takes as a matrix; only its row lengths are read.
+
+    Returns
+    -------
+    FeatureVector
+
+    Notes
+    -----
+    The features of Table 2 of Gao et al. [1]_, with the paper's symbol in parentheses.
+
+    ``num_rows`` (m), ``num_cols`` (n), ``nnz`` (nnz)
+        Rows, columns and nonzeros.
+    ``density`` (d)
+        nnz / (m n); 0 if m or n is 0, and above 1 where entries repeat.
+    ``nnz_per_row_min`` (min), ``nnz_per_row_max`` (max), ``nnz_per_row_mean`` (mean)
+        Nonzeros of a row, across rows; 0 without rows.
+    ``nnz_per_row_var`` (var)
+        Population variance of the nonzeros of a row: the mean of (nonzeros - mean)^2, divided by m and not by
+        m - 1.
+    ``nnz_per_row_max_minus_mean`` (max_mu)
+        max - mean.
+    ``sqrt_nnz_per_row_mean`` (SqMean)
+        Square root of the mean.
+    ``nnz_per_row_cov`` (cov)
+        Coefficient of variation, sqrt(var) / mean, without unit; 0 if the mean is 0. The paper says
+        "covariance", computed in O(1); a single variable has no covariance but its variance, which is listed
+        already, so the coefficient of variation is taken to be meant.
+
+    References
+    ----------
+    .. [1] Gao, Ji, Liu, Wang, Shi, "Revisiting thread configuration of SpMV kernels on GPU: A machine
+       learning based approach", Journal of Parallel and Distributed Computing, 2024.
+    """
+    matrix = as_csr(A, pattern_only=True)
+    return FeatureVector("spmv", _core.compute_features("spmv", matrix))
