@@ -71,7 +71,7 @@ def main():
     options = parser.parse_args()
 
     table = Table(title=f"Row permutations, {options.rows} rows: median seconds of {options.repeats}")
-    table.add_column("permutation")
+    table.add_column("permutation", no_wrap=True)
     measured = {name: [] for name in (*permutations.names(), "brute force")}
     for kind in options.matrix:
         A = MATRICES[kind](options.rows, options.per_row, np.random.default_rng(0))

@@ -56,15 +56,7 @@ class Measurement:
         self.name, self.A, self.layout, self.k, self.options = name, A, layout, k, options
         self.device = _device.Device("cuda", options.gpu)
         self.view = as_csr(A, dtype=np.dtype(np.float32))
-        self.benches = {
-            cache: Bench(Problem(self.view, "spmm", k, layout, cache, self.device), repeats=options.repeats, budget_ms=30)
-            for cache in ("warm",)
-        }
-        warm = self.benches["warm"]
-        cold = object.__new__(Bench)  # the same operands
-        cold.__dict__.update(warm.__dict__)
-        cold.problem = Problem(self.view, "spmm", k, layout, "cold", self.device)
-        self.benches["cold"] = cold
+        self.bench = Bench(Problem(self.view, "spmm", k, layout, "warm", self.device))
         self.perms = {"none": (None, 0.0)}
 
     def prepare(self, candidate: Candidate) -> Plan:
@@ -95,29 +87,28 @@ class Measurement:
         for candidate in self.candidates():
             try:
                 plan = self.prepare(candidate)
-                if self.verify and (problem := self.verify(plan)):
+                if problem := self.bench.check(plan):
                     failed[candidate.name] = problem
                     continue
                 keep = self.always(candidate)
-                for cache, bench in self.benches.items():
-                    saved = bench.repeats, bench.budget_ms
-                    bench.repeats, bench.budget_ms = 5, 3
-                    quick[cache][candidate.name] = t = bench.time(plan).median
-                    bench.repeats, bench.budget_ms = saved
+                for cache in quick:
+                    t = self.bench.time(plan, cache=cache, repeats=5, warmup=1, budget_ms=3).median
+                    quick[cache][candidate.name] = t
                     keep |= t < 1.15 * best[cache]
                     best[cache] = min(best[cache], t)
                 if keep:
-                    plans[candidate.name] = (candidate, sum(plan.preparation_ms.values()), None)
+                    plans[candidate.name] = (candidate, sum(plan.preparation_ms.values()))
             except wl.errors.WarploomError as error:
                 failed[candidate.name] = str(error)
-        wanted = {name for name, (c, _, _) in plans.items() if self.always(c)}
+        wanted = {name for name, (c, _) in plans.items() if self.always(c)}
         for cache in quick:
             wanted |= set(sorted(quick[cache], key=quick[cache].get)[: self.options.finalists])
         for name in sorted(wanted & set(plans)):
-            candidate, preparation, _ = plans[name]
+            candidate, preparation = plans[name]
             plan = self.prepare(candidate)
-            for cache, bench in self.benches.items():
-                yield cache, name, preparation, bench.time(plan), ""
+            for cache in quick:
+                timing = self.bench.time(plan, cache=cache, repeats=self.options.repeats, budget_ms=30)
+                yield cache, name, preparation, timing, ""
         for name, note in failed.items():
             yield "", name, 0.0, None, note
 
@@ -125,20 +116,6 @@ class Measurement:
     def always(candidate: Candidate) -> bool:
         defaults = {p.name: p.default for p in candidate.kernel.parameters}
         return candidate.kernel.name == "cusparse" or dict(candidate.parameters) == defaults
-
-    def verify(self, plan: Plan) -> str:
-        m, n = self.A.shape
-        if m * self.k > 8_000_000:
-            return ""
-        if not hasattr(self, "check_B"):
-            rng = np.random.default_rng(1)
-            self.check_B = np.asarray(rng.uniform(-1, 1, (n, self.k)).astype(np.float32), order="CF"[self.layout == "column"])
-            A64, B64 = self.A.astype(np.float64), self.check_B.astype(np.float64)
-            self.exact = A64 @ B64
-            self.bound = 2**-23 * (np.diff(self.A.indptr)[:, None] + 2) * (abs(A64) @ abs(B64))
-        C = plan @ self.check_B
-        wrong = ~(abs(C - self.exact) <= self.bound)
-        return f"wrong result in {wrong.sum()} entries" if wrong.any() else ""
 
 
 def measure(options: argparse.Namespace) -> None:

@@ -60,6 +60,13 @@ void bind_device(py::module_& module) {
       .def_property_readonly("pointer",
                              [](const device_memory& m) { return reinterpret_cast<std::uintptr_t>(m.memory.get()); });
   module.def(
+      "fill_device",
+      [](int device, std::uintptr_t to, int byte, std::size_t bytes) {
+        const device_guard guard(device);
+        fill_device(reinterpret_cast<void*>(to), byte, bytes, nullptr);
+      },
+      py::arg("device"), py::arg("to"), py::arg("byte"), py::arg("bytes"));
+  module.def(
       "copy_to_device",
       [](int device, std::uintptr_t to, const py::array& from) {
         const device_guard guard(device);

@@ -57,6 +57,9 @@ py::array_t<std::int32_t> invert_permutation(const int32_array& perm) {
 void bind_permutations(py::module_& module) {
   module.def("permutation_names", &permutation_names);
   module.def(
+      "permutation_searches", [](const std::string& name) { return find_permutation(name).searches; }, py::arg("name"),
+      "Whether the algorithm looks for nearest rows.");
+  module.def(
       "permutation_summary", [](const std::string& name) { return std::string(find_permutation(name).summary); },
       py::arg("name"));
   module.def("compute_permutation", &compute_permutation, py::arg("name"), py::arg("matrix"), py::arg("warps"),

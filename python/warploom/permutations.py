@@ -20,7 +20,7 @@ from warploom import _core
 from warploom._matrix import as_csr
 from warploom.errors import ParameterError
 
-__all__ = ["apply", "compute", "invert", "names", "summary"]
+__all__ = ["apply", "compute", "invert", "names", "searches", "summary"]
 
 
 def names() -> tuple[str, ...]:
@@ -53,6 +53,27 @@ def summary(name: str) -> str:
     """
     text: str = _core.permutation_summary(name)
     return text
+
+
+def searches(name: str) -> bool:
+    """Whether a permutation looks for nearest rows, which takes far longer than sorting.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    ParameterError
+        There is no permutation of that name.
+    """
+    found: bool = _core.permutation_searches(name)
+    return found
 
 
 def compute(
@@ -113,13 +134,14 @@ def compute(
     proportional to the sum, over the column blocks of one cache line, of the squared number of distinct masks
     that use the block (or, for blocks that most masks use, that do not). Rows of equal mask cost no search.
     """
-    return _core.compute_permutation(
+    perm: npt.NDArray[np.int32] = _core.compute_permutation(
         name,
         as_csr(A, pattern_only=True),
         _geometry_int("warps", warps),
         _geometry_int("threads", threads),
         _geometry_int("elements_per_cache_line", elements_per_cache_line),
     )
+    return perm
 
 
 def invert(perm: npt.ArrayLike) -> npt.NDArray[np.int32]:
@@ -140,7 +162,8 @@ def invert(perm: npt.ArrayLike) -> npt.NDArray[np.int32]:
     ParameterError
         `perm` does not hold 0, ..., m - 1 once each; `position` is the first bad position.
     """
-    return _core.invert_permutation(_as_int32(perm))
+    inverse: npt.NDArray[np.int32] = _core.invert_permutation(_as_int32(perm))
+    return inverse
 
 
 def apply(A: Any, perm: npt.ArrayLike) -> scipy.sparse.csr_array:

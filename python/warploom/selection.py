@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import scipy.sparse
 
 from warploom import _core, permutations
 from warploom._device import Device, load_cusparse
@@ -77,33 +78,101 @@ class Timing:
 
 
 class Bench:
-    """Operands of one problem on its device, and a stopwatch for plans on them."""
+    """Operands of one problem on its device: checks the results of plans and times them."""
 
-    def __init__(self, problem: Problem, *, repeats: int = 30, budget_ms: float = 50.0, seed: int = 0) -> None:
+    def __init__(self, problem: Problem, *, seed: int = 0) -> None:
         self.problem = problem
-        self.repeats = repeats
-        self.budget_ms = budget_ms
         m, n = problem.matrix.shape
-        dtype = problem.matrix.data.dtype
-        order = "C" if problem.layout == "row" else "F"
-        rng = np.random.default_rng(seed)
-        # A few random columns repeated: quick to make for large k, and no zeros or patterns that hardware could exploit.
-        block = rng.uniform(-1, 1, (n, min(problem.k, 64))).astype(dtype)
-        self.B = np.asarray(np.resize(block.T, (problem.k, n)).T, order=order)
+        self._dtype = problem.matrix.data.dtype
+        # Up to 64 random columns, repeated: quick to make for large k, and neither zeros nor a pattern to profit from.
+        self._block = np.random.default_rng(seed).uniform(-1, 1, (n, min(problem.k, 64))).astype(self._dtype)
+        B = np.asarray(self._columns(np.arange(problem.k)), order="C" if problem.layout == "row" else "F")
+        self._line = problem.k if problem.layout == "row" else m
         self._lead_B, self._lead_C = (problem.k,) * 2 if problem.layout == "row" else (max(n, 1), max(m, 1))
         if problem.device.kind == "cuda":
             ordinal = problem.device.ordinal
-            self._device_B = _core.DeviceMemory(ordinal, max(self.B.nbytes, 1))
-            self._device_C = _core.DeviceMemory(ordinal, max(m * problem.k * dtype.itemsize, 1))
-            _core.copy_to_device(ordinal, self._device_B.pointer, self.B)
-            self.B = self.B[:0]
+            self._device_B = _core.DeviceMemory(ordinal, max(B.nbytes, 1))
+            self._device_C = _core.DeviceMemory(ordinal, max(m * problem.k * self._dtype.itemsize, 1))
+            _core.copy_to_device(ordinal, self._device_B.pointer, B)
         else:
-            self.C = np.empty((m, problem.k), dtype, order=order)
+            self._B = B
+            self._C = np.empty((m, problem.k), self._dtype, order="C" if problem.layout == "row" else "F")
 
-    def time(self, plan: Plan) -> Timing:
-        """Time a plan."""
+    def _columns(self, columns: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return self._block[:, columns % max(self._block.shape[1], 1)]
+
+    def check(self, plan: Plan) -> str:
+        """Run a plan once and compare a sample of its result with float64 sums.
+
+        Returns
+        -------
+        str
+            What is wrong, or the empty string. The sample is 64 rows in row-major order, among them the first, the last
+            and the longest, and up to 8 columns in column-major order.
+        """
+        lines, exact, bound = self._expected
+        if self.problem.device.kind == "cuda":
+            size = self.problem.matrix.shape[0] * self.problem.k * self._dtype.itemsize
+            _core.fill_device(self.problem.device.ordinal, self._device_C.pointer, 0xFF, size)  # NaN: must be overwritten
+            plan._core.run_device(
+                self._device_B.pointer, self._lead_B, self._device_C.pointer, self._lead_C, self.problem.k, 0
+            )
+        else:
+            self._C.fill(np.nan)
+            plan._core.run_host(self._B, self._C)
+        seen = np.stack([self._result_line(line) for line in lines]) if len(lines) else np.empty_like(exact)
+        wrong = int((~(abs(seen - exact) <= bound)).sum())
+        return f"wrong result in {wrong} of {exact.size} sampled entries" if wrong else ""
+
+    def _result_line(self, line: int) -> np.ndarray[Any, Any]:
         if self.problem.device.kind == "cpu":
-            return Timing.of(self._time_on_cpu(plan))
+            return self._C[line] if self.problem.layout == "row" else self._C[:, line]
+        values = np.empty(self._line, self._dtype)
+        offset = int(line) * self._line * self._dtype.itemsize
+        _core.copy_to_host(self.problem.device.ordinal, values, self._device_C.pointer + offset)
+        return values
+
+    @functools.cached_property
+    def _expected(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Sampled rows or columns of C, their float64 values, and the rounding each may differ by."""
+        matrix, k = self.problem.matrix, self.problem.k
+        m, n = matrix.shape
+        rng = np.random.default_rng(1)
+        A = scipy.sparse.csr_array((matrix.data[: matrix.nnz], matrix.indices[: matrix.nnz], matrix.indptr), shape=(m, n))
+        lengths = np.diff(matrix.indptr)
+        if self.problem.layout == "column":
+            lines = np.unique(np.concatenate([[0, k - 1], rng.integers(0, k, 6)]))
+            B = self._columns(lines).astype(np.float64)
+        else:
+            lines = np.unique(np.concatenate([[0, m - 1, lengths.argmax()], rng.integers(0, m, 61)])) if m else np.arange(0)
+            A, lengths = A[lines], lengths[lines]
+            B = self._columns(np.arange(k)).astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            exact = A.astype(np.float64) @ B
+            scale = abs(A.astype(np.float64)) @ abs(B)
+        bound = np.finfo(self._dtype).eps * (lengths[:, None] + 2) * scale
+        bound[~np.isfinite(exact)] = np.inf  # what spreads from NaN and infinity in A is not judged here
+        if self.problem.layout == "column":
+            exact, bound = exact.T, bound.T
+        return lines, exact, bound
+
+    def time(
+        self, plan: Plan, *, cache: str | None = None, repeats: int = 30, warmup: int = 2, budget_ms: float = 50.0
+    ) -> Timing:
+        """Time a plan.
+
+        Parameters
+        ----------
+        plan : Plan
+        cache : {"warm", "cold"}, optional
+            That of the problem by default.
+        repeats, warmup : int
+            Timed runs, and runs before them that are not counted.
+        budget_ms : float
+            Fewer timed runs (at least three) if they would take longer than this in total.
+        """
+        if self.problem.device.kind == "cpu":
+            return Timing.of(self._time_on_cpu(plan, repeats, budget_ms))
         times = plan._core.time_device(
             self._device_B.pointer,
             self._lead_B,
@@ -111,21 +180,21 @@ class Bench:
             self._lead_C,
             self.problem.k,
             0,
-            cold=self.problem.cache == "cold",
-            warmup=2,
-            repeats=self.repeats,
-            budget_ms=self.budget_ms,
-            min_repeats=min(3, self.repeats),
+            cold=(cache or self.problem.cache) == "cold",
+            warmup=warmup,
+            repeats=repeats,
+            budget_ms=budget_ms,
+            min_repeats=min(3, repeats),
         )
         return Timing.of(times)
 
-    def _time_on_cpu(self, plan: Plan) -> np.ndarray[Any, Any]:
+    def _time_on_cpu(self, plan: Plan, repeats: int, budget_ms: float) -> np.ndarray[Any, Any]:
         times: list[float] = []
-        plan._core.run_host(self.B, self.C)
-        deadline = time.perf_counter() + 1e-3 * self.budget_ms
-        while len(times) < self.repeats and (len(times) < 3 or time.perf_counter() < deadline):
+        plan._core.run_host(self._B, self._C)
+        deadline = time.perf_counter() + 1e-3 * budget_ms
+        while len(times) < repeats and (len(times) < 3 or time.perf_counter() < deadline):
             start = time.perf_counter()
-            plan._core.run_host(self.B, self.C)
+            plan._core.run_host(self._B, self._C)
             times.append(1e6 * (time.perf_counter() - start))
         return np.array(times)
 
@@ -218,7 +287,7 @@ class _Session:
     def __init__(self, problem: Problem, settings: MeasureSelector) -> None:
         self.problem = problem
         self.settings = settings
-        self.bench = Bench(problem, repeats=settings.repeats, budget_ms=settings.budget_ms)
+        self.bench = Bench(problem)
         self.rows: list[Row] = []
         self.best: tuple[Plan, float] | None = None
         self.fastest_setting: dict[tuple[str, str], tuple[float, Candidate]] = {}
@@ -238,7 +307,7 @@ class _Session:
             progress(self.done, total, candidate.name)
         self.done += 1
         rows = self.problem.matrix.shape[0]
-        if rows > self.settings.permutation_rows and not named and permutations.is_search(candidate.permutation):
+        if rows > self.settings.permutation_rows and not named and permutations.searches(candidate.permutation):
             self.rows.append(
                 Row(candidate.name, note=f"not measured: {rows:,} rows; name it in `candidates` to insist")
             )
@@ -270,7 +339,10 @@ class _Session:
                 problem.matrix, candidate, problem.k, problem.layout, problem.device, problem.allocate,
                 self.permutation[1],
             )
-            timing = self.bench.time(plan)
+            if problem_found := self.bench.check(plan):
+                self.rows.append(Row(candidate.name, note=problem_found))
+                return
+            timing = self.bench.time(plan, repeats=self.settings.repeats, budget_ms=self.settings.budget_ms)
         except (DeviceError, OutOfMemoryError) as error:
             self.rows.append(Row(candidate.name, note=str(error)))
             return

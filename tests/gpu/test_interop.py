@@ -59,9 +59,10 @@ def test_numpy_in_numpy_out(matrix):
 
 def test_torch_matrix_brings_its_own_memory(matrix):
     torch = pytest.importorskip("torch")
-    A = torch.sparse_csr_tensor(
-        torch.from_numpy(matrix.indptr), torch.from_numpy(matrix.indices), torch.from_numpy(matrix.data), size=matrix.shape
-    ).cuda()
+    with torch.sparse.check_sparse_tensor_invariants():
+        A = torch.sparse_csr_tensor(
+            torch.from_numpy(matrix.indptr), torch.from_numpy(matrix.indices), torch.from_numpy(matrix.data), size=matrix.shape
+        ).cuda()
     before = torch.cuda.memory_allocated()
     plan = wl.plan(A, k=16, device="cuda", select="spmm/none/csr/row_split")
     assert torch.cuda.memory_allocated() > before
@@ -114,11 +115,11 @@ def test_wrong_devices_and_types(matrix):
 
 
 def test_too_little_memory():
-    huge = battery(np.float32)["diagonal"]
+    huge = battery(np.float32)["random wide"]
     plan = wl.plan(huge, k=8, device="cuda", select="spmm/none/csr/row_split")
-    with pytest.raises(wl.errors.OutOfMemoryError):
-        wl.plan(huge, k=2**31 - 4, layout="column", device="cuda", select="spmm/none/csr/row_split[columns_per_thread=8]")
-    B = operand((40, 8), np.float32, "row")
+    with pytest.raises(wl.errors.OutOfMemoryError):  # room to turn B and C round: 2 x 40 x 2**31 x 4 bytes
+        wl.plan(huge, k=2**27, layout="column", device="cuda", select="spmm/none/segmented-csr/row_split[columns_per_thread=8]")
+    B = operand((900, 8), np.float32, "row")
     assert_product(huge, B, plan @ B)  # the failure left nothing behind
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-__all__ = ["assert_product", "operand", "parameter_sets"]
+__all__ = ["ORDER", "assert_product", "magnitudes", "operand", "parameter_sets"]
 
 ORDER = {"row": "C", "column": "F"}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import scipy.sparse as sp
 
 
 def row_columns(A):
@@ -160,17 +161,22 @@ def compute(name, A, *, warps=32, threads=32, elements_per_cache_line=32):
     return np.array(REFERENCES[name](A, warps, threads, elements_per_cache_line), dtype=np.int64)
 
 
-def dense_greedy(A, name, *, warps=32, threads=32, elements_per_cache_line=32):
-    """The greedy permutations with masks as rows of a dense 0/1 matrix: good for a few thousand rows."""
+def matrix_greedy(A, name, *, warps=32, threads=32, elements_per_cache_line=32):
+    """The greedy permutations with masks as rows of a 0/1 matrix: good for a few thousand rows."""
     rows = A.shape[0]
     loads = np.array(warp_loads(A, threads))
-    masks = np.zeros((rows, -(-A.shape[1] // elements_per_cache_line)), dtype=np.float32)
-    masks[np.repeat(np.arange(rows), np.diff(A.indptr)), A.indices // elements_per_cache_line] = 1
-    sizes = masks.sum(axis=1).astype(np.int64)
+    shape = (rows, -(-A.shape[1] // elements_per_cache_line))
+    places = (np.repeat(np.arange(rows), np.diff(A.indptr)), A.indices // elements_per_cache_line)
+    masks = sp.csr_array((np.ones(A.nnz, dtype=np.int64), places), shape=shape)
+    masks.sum_duplicates()
+    masks.data[:] = 1
+    sizes = np.diff(masks.indptr)
     lag = warps if name in ("warp-aware", "hybrid-2.3") else 1
 
     def distances(row):
-        return sizes[row] + sizes - 2 * (masks @ masks[row]).astype(np.int64)
+        mask = np.zeros(shape[1], dtype=np.int64)
+        mask[masks.indices[masks.indptr[row] : masks.indptr[row + 1]]] = 1
+        return sizes[row] + sizes - 2 * (masks @ mask)
 
     perm = lowest_load_rows(A, threads, lag)
     left = np.ones(rows, dtype=bool)

@@ -53,6 +53,7 @@ using device_allocator = std::function<std::shared_ptr<void>(std::size_t)>;
 // The stream-ordered pool of the current device.
 std::shared_ptr<void> allocate_device_memory(std::size_t bytes);
 
+void fill_device(void* to, int byte, std::size_t bytes, CUstream_st* stream);
 void copy_to_device(void* to, const void* from, std::size_t bytes, CUstream_st* stream);
 void copy_to_host(void* to, const void* from, std::size_t bytes, CUstream_st* stream);  // complete on return
 void synchronize(CUstream_st* stream);

@@ -24,6 +24,7 @@ using row_permutation = std::vector<std::int32_t>;
 struct permutation_algorithm {
   const char* name;
   const char* summary;  // one sentence for tables
+  bool searches;        // looks for nearest rows, which takes far longer than sorting
   row_permutation (*compute)(const csr_pattern&, const geometry&);
 };
 

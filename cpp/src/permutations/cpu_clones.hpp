@@ -5,6 +5,8 @@
 // it does nothing. WARPLOOM_INLINE marks what such a function calls: only what is inlined is compiled with it.
 #pragma once
 
+#include <cstdint>  // tells which C library this is
+
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__)
 #define WARPLOOM_CPU_CLONES(...) __attribute__((target_clones(__VA_ARGS__, "default")))

@@ -228,7 +228,7 @@ void mask_bitmaps::mark_nearest(std::span<const std::int32_t> query, const std::
 
   // No count exceeds largest_size + |query|; add_eight needs its planes 1 to 3 in any case.
   const auto greatest_count = static_cast<std::uint64_t>(largest_size_) + query.size();
-  const int num_planes = std::max<int>(4, std::bit_width(greatest_count));
+  const int num_planes = std::max(4, static_cast<int>(std::bit_width(greatest_count)));
   first_marked_word_ = mark_greatest({deficits_.data(), deficit_planes_, num_planes, num_words_, addends_.data(),
                                       static_cast<std::int64_t>(addends_.size()), candidates, marked_.data()});
 }

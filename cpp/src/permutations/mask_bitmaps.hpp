@@ -37,6 +37,12 @@ class mask_bitmaps {
   // Keeps of the marked entries only those at the least distance from `query`.
   void narrow(std::span<const std::int32_t> query);
 
+  bool has_several_marked() const {
+    int marked = 0;
+    for_each_marked([&](std::int32_t) { return ++marked < 2; });
+    return marked > 1;
+  }
+
   // Calls visit(entry) for every marked entry in ascending order until it returns false.
   template <class Visit>
   void for_each_marked(Visit&& visit) const {

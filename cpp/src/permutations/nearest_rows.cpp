@@ -14,9 +14,9 @@ constexpr std::int64_t bitmap_bytes_per_list_entry = 16;
 // Rebuilding pays only when it saves more than it costs.
 constexpr std::int64_t fewest_used_up = 64;
 
-// Measured costs in nanoseconds, needed only in proportion: an entry of a list against a word of a bitmap.
-constexpr double list_step_cost = 2.0;
-constexpr double bitmap_word_cost = 0.3;
+// Nanoseconds on a server core. Only their proportion matters: an entry of a list against a word of a bitmap.
+constexpr double list_step_cost = 8.0;
+constexpr double bitmap_word_cost = 0.7;
 constexpr double bitmap_overhead_words = 8;  // bitmaps' worth of work that a query costs beyond its own bits
 
 }  // namespace
@@ -164,7 +164,7 @@ bool nearest_rows::bitmaps_pay(std::span<const std::int32_t> query) const {
 
 std::int32_t nearest_rows::find_in_bitmaps(std::int32_t mask, std::int32_t second_mask) {
   bitmaps_.find_nearest(masks_[mask]);
-  if (second_mask != none) bitmaps_.narrow(masks_[second_mask]);
+  if (second_mask != none && bitmaps_.has_several_marked()) bitmaps_.narrow(masks_[second_mask]);
   std::int32_t best = none;
   bitmaps_.for_each_marked([&](std::int32_t e) {
     // An entry's rank only grows after a rebuild, so entries from here on cannot come before the best.

@@ -7,19 +7,20 @@ namespace warploom {
 namespace {
 
 const permutation_algorithm algorithms[] = {
-    {"none", "the caller's order", none_permutation},
-    {"plain", "rows by decreasing warp load", plain_permutation},
-    {"flipped", "as plain, with every second group of N_w rows reversed", flipped_permutation},
+    {"none", "the caller's order", false, none_permutation},
+    {"plain", "rows by decreasing warp load", false, plain_permutation},
+    {"flipped", "as plain, with every second group of N_w rows reversed", false, flipped_permutation},
     {"lpt",
      "rows by decreasing warp load, each to the warp with the smallest load so far that still has a free position",
-     lpt_permutation},
-    {"warp-aware", "each row follows the one nearest in cache lines on its own warp", warp_aware_permutation},
-    {"cta-aware", "each row follows the one nearest in cache lines on the neighbouring warp", cta_aware_permutation},
-    {"hybrid-1", "as lpt; of the rows of equal load, the one nearest to the adjacent row", hybrid_1_permutation},
-    {"hybrid-2.1", "as cta-aware; of equally near rows, the one of lowest warp load", hybrid_2_1_permutation},
-    {"hybrid-2.2", "as cta-aware; of equally near rows, the one nearest to the row before it on its own warp",
+     false, lpt_permutation},
+    {"warp-aware", "each row follows the one nearest in cache lines on its own warp", true, warp_aware_permutation},
+    {"cta-aware", "each row follows the one nearest in cache lines on the neighbouring warp", true,
+     cta_aware_permutation},
+    {"hybrid-1", "as lpt; of the rows of equal load, the one nearest to the adjacent row", true, hybrid_1_permutation},
+    {"hybrid-2.1", "as cta-aware; of equally near rows, the one of lowest warp load", true, hybrid_2_1_permutation},
+    {"hybrid-2.2", "as cta-aware; of equally near rows, the one nearest to the row before it on its own warp", true,
      hybrid_2_2_permutation},
-    {"hybrid-2.3", "as warp-aware; of equally near rows, the one of lowest warp load", hybrid_2_3_permutation},
+    {"hybrid-2.3", "as warp-aware; of equally near rows, the one of lowest warp load", true, hybrid_2_3_permutation},
 };
 
 }  // namespace

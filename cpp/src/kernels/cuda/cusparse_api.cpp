@@ -53,7 +53,8 @@ std::string cusparse_version() {
   for (const libraryPropertyType property : {MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL}) {
     int value = 0;
     loaded->GetProperty(property, &value);
-    version += (version.empty() ? "" : ".") + std::to_string(value);
+    if (!version.empty()) version += '.';
+    version += std::to_string(value);
   }
   return version;
 }

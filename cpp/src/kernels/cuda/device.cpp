@@ -53,6 +53,10 @@ std::shared_ptr<void> allocate_device_memory(std::size_t bytes) {
   });
 }
 
+void fill_device(void* to, int byte, std::size_t bytes, CUstream_st* stream) {
+  if (bytes > 0) WARPLOOM_CUDA_CHECK(cudaMemsetAsync(to, byte, bytes, stream));
+}
+
 void copy_to_device(void* to, const void* from, std::size_t bytes, CUstream_st* stream) {
   if (bytes > 0) WARPLOOM_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream));
 }

@@ -369,7 +369,7 @@ class segment_plan final : public spmm_plan {
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
-    const segment_items<Value> items{static_cast<std::int64_t>(num_segments_),
+    const segment_items<Value> items{static_cast<unsigned>(num_segments_),
                                      segments_.data(),
                                      indices_.data(),
                                      data_.data(),
