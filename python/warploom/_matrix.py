@@ -246,7 +246,7 @@ def _recast(view: _core.CsrView, wanted: np.dtype[Any] | None, pattern_only: boo
     if pattern_only:
         return view
     if view.data is None:
-        raise InvalidMatrixError("A is a pattern without values", argument="A")
+        raise InvalidMatrixError("A has no values", argument="A")
     if wanted is None or view.data.dtype == wanted:
         return view
     return _core.CsrView(view.indptr, view.indices, _tidy(view.data, wanted), *view.shape)
