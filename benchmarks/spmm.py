@@ -25,7 +25,7 @@ from warploom import _core, _device
 from warploom._matrix import as_csr
 from warploom.candidates import Candidate, enumerate_candidates, matches
 from warploom.plan import Plan, permute
-from warploom.selection import Bench, Problem, copy_bandwidth
+from warploom.selection import Bench, Problem, copy_bandwidth, is_redundant
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from generated import generated
@@ -68,7 +68,7 @@ class Measurement:
         rows = self.A.shape[0]
         kept = []
         for c in dict.fromkeys(enumerate_candidates("spmm", self.layout, "cuda")):
-            if not matches(c.name, self.options.candidates):
+            if not matches(c.name, self.options.candidates) or is_redundant(c, self.bench.problem):
                 continue
             if c.permutation != "none" and (rows > self.options.permutation_rows or c.kernel.name != "c_stationary"):
                 continue

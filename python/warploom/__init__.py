@@ -5,7 +5,7 @@ Hand a `scipy.sparse` CSR matrix to `plan` and get the fastest sparse x dense pr
 
 from __future__ import annotations
 
-from warploom import errors, examples, io, permutations
+from warploom import errors, examples, features, formats, io, permutations
 from warploom._core import __version__
 from warploom.candidates import candidates
 from warploom.io import load
@@ -17,6 +17,8 @@ __all__ = [
     "candidates",
     "errors",
     "examples",
+    "features",
+    "formats",
     "io",
     "load",
     "permutations",

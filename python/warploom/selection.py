@@ -251,7 +251,7 @@ class MeasureSelector:
         listed = [
             c
             for c in dict.fromkeys(enumerate_candidates(problem.op, problem.layout, problem.device.kind))
-            if matches(c.name, patterns)
+            if matches(c.name, patterns) and (patterns is not None or not is_redundant(c, problem))
         ]
         if not listed:
             raise ParameterError(
@@ -273,6 +273,31 @@ class MeasureSelector:
         plan, _ = session.best
         explanation = Explanation.of_measurements(problem, session.rows, plan.candidate, baseline)
         return Selection(plan.candidate, explanation, plan)
+
+
+def is_redundant(candidate: Candidate, problem: Problem) -> bool:
+    """Whether another candidate does the same work, so that measuring this one would tell nothing new.
+
+    - Threads side by side that k columns do not need.
+    - DCSR with other than default parameters where no row is empty: it is CSR then.
+    - Segments longer than every row: shorter ones that still cut no row are the same.
+    """
+    parameters = dict(candidate.parameters)
+    if candidate.name.count("[") == 0:
+        return False
+    side_by_side = parameters.get("column_threads", 0)
+    if side_by_side > 0:
+        needed = -(-problem.k // parameters["columns_per_thread"])
+        if side_by_side >= min(parameters["threads_per_row"], 32, 1 << (needed - 1).bit_length()):
+            return True
+    lengths = np.diff(problem.matrix.indptr)
+    if candidate.kernel.format == "dcsr":
+        return bool((lengths > 0).all())
+    if "segment_length" in parameters:
+        accepted = next(p.tried for p in candidate.kernel.parameters if p.name == "segment_length")
+        longest = int(lengths.max(initial=0))
+        return any(longest <= shorter < parameters["segment_length"] for shorter in accepted)
+    return False
 
 
 def default_kernel(op: str, layout: str) -> Any:

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from battery import battery
+import scipy.sparse
 from products import assert_product, operand
 from scipy.sparse import csr_array, random_array
 
@@ -12,7 +12,7 @@ import warploom as wl
 
 PLANS = {
     "row": ["spmm/none/csr/row_split", "spmm/none/padded-csr/row_split", "spmm/none/segmented-csr/row_split[segment_length=16]"],
-    "column": ["spmm/none/csr/c_stationary", "spmm/none/csr/row_split", "spmm/lpt/dcsr/c_stationary"],
+    "column": ["spmm/none/csr/c_stationary", "spmm/none/padded-csr/c_stationary", "spmm/none/csr/row_split", "spmm/lpt/dcsr/c_stationary"],
 }
 CASES = [(order, name) for order, names in PLANS.items() for name in names]
 
@@ -118,12 +118,15 @@ def test_wrong_devices_and_types(matrix):
 
 
 def test_too_little_memory():
-    huge = battery(np.float32)["random wide"]
-    plan = wl.plan(huge, k=8, device="cuda", select="spmm/none/csr/row_split")
-    with pytest.raises(wl.errors.OutOfMemoryError):  # room to turn B and C round: 2 x 40 x 2**31 x 4 bytes
-        wl.plan(huge, k=2**26, layout="column", device="cuda", select="spmm/none/segmented-csr/row_split[columns_per_thread=8]")
-    B = operand((900, 8), np.float32, "row")
-    assert_product(huge, B, plan @ B)  # the failure left nothing behind
+    """Room to turn B and C round: 2 x 60,000 x 16 million x 8 bytes."""
+    matrix = scipy.sparse.eye_array(60_000, format="csr")
+    plan = wl.plan(matrix, k=8, device="cuda", select="spmm/none/csr/row_split")
+    with pytest.raises(wl.errors.OutOfMemoryError):
+        wl.plan(
+            matrix, k=2**24 - 4, layout="column", device="cuda", select="spmm/none/csr/row_split[columns_per_thread=8]"
+        )
+    B = operand((60_000, 8), np.float64, "row")
+    assert_product(matrix, B, plan @ B)  # the failure left nothing behind
 
 
 def test_measured_selection(matrix):

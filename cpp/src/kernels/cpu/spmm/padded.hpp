@@ -1,4 +1,4 @@
-// row_split over rows padded to one length, on the CPU.
+// Rows padded to one length on the CPU: row_split in row-major order, c_stationary in column-major order.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,6 @@
 
 namespace warploom {
 
-std::unique_ptr<spmm_plan> make_padded_plan(padded_csr matrix);
+std::unique_ptr<spmm_plan> make_padded_plan(padded_csr matrix, layout order);
 
 }  // namespace warploom

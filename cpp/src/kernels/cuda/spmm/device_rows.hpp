@@ -1,4 +1,4 @@
-// row_storage on the device.
+// row_storage and padded_csr on the device.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/device/rows.cuh"
 #include "kernels/cuda/runtime.hpp"
+#include "warploom/formats/padded_csr.hpp"
 #include "warploom/kernels/row_storage.hpp"
 
 namespace warploom::cuda {
@@ -62,6 +63,32 @@ class device_rows {
   device_array<std::int32_t> indptr32_;
   device_array<std::int64_t> indptr64_;
   device_array<std::int32_t> empty_rows_;
+};
+
+// padded_csr on the device.
+template <class Value>
+class device_padded {
+ public:
+  device_padded(const padded_csr& matrix, const device_allocator& allocate)
+      : num_rows_(matrix.num_rows),
+        width_(matrix.width),
+        row_ids_(upload(matrix.row_ids.data(), matrix.row_ids.size(), allocate)),
+        indices_(upload(matrix.indices.data(), matrix.indices.size(), allocate)),
+        data_(upload(reinterpret_cast<const Value*>(matrix.data.data()), matrix.indices.size(), allocate)) {}
+
+  std::int64_t num_rows() const { return num_rows_; }
+  int width() const { return width_; }
+  const std::int32_t* row_ids() const { return row_ids_.data(); }
+  const std::int32_t* indices() const { return indices_.data(); }
+  const Value* data() const { return data_.data(); }
+  std::size_t bytes() const { return row_ids_.bytes() + indices_.bytes() + data_.bytes(); }
+
+ private:
+  std::int64_t num_rows_;
+  int width_;
+  device_array<std::int32_t> row_ids_;
+  device_array<std::int32_t> indices_;
+  device_array<Value> data_;
 };
 
 }  // namespace warploom::cuda

@@ -23,5 +23,7 @@ std::unique_ptr<spmm_plan> prepare_cuda_cusparse_coo(const csr_view& matrix, con
                                                      const device_allocator& allocate);
 std::unique_ptr<spmm_plan> prepare_cuda_row_split_padded_csr(const csr_view& matrix, const spmm_request& request,
                                                              const device_allocator& allocate);
+std::unique_ptr<spmm_plan> prepare_cuda_c_stationary_padded_csr(const csr_view& matrix, const spmm_request& request,
+                                                                const device_allocator& allocate);
 
 }  // namespace warploom

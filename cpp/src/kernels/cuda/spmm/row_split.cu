@@ -1,8 +1,8 @@
 // Row-split SpMM, row-major B and C: threads side by side take neighbouring columns, so that a row of B is read in full
 // cache lines, and every thread keeps `columns_per_thread` sums of its row in registers.
 //
-// `threads_per_row` threads work on a row: as many as the columns need (T, a power of two), and where k is too small to
-// keep them all busy the rest (S = threads_per_row / T) share the nonzeros of the row and add up at the end.
+// `threads_per_row` threads work on a row: T of them side by side (`column_threads`, or as many as the columns need),
+// and the other factor (S = threads_per_row / T) shares the nonzeros of the row and adds up at the end.
 //
 // With row segments (format segmented-csr) a long row is cut into pieces that different warps work on. Each piece of a
 // cut row leaves its partial sums in a workspace; the piece that finishes last adds them up in their order, so that the
@@ -18,7 +18,7 @@
 #include "kernels/cuda/spmm/device_rows.hpp"
 #include "kernels/cuda/spmm/prepare.hpp"
 #include "kernels/cuda/spmm/transposing_plan.hpp"
-#include "warploom/formats/padded_csr.hpp"
+#include "kernels/row_split_shape.hpp"
 #include "warploom/formats/segmented_csr.hpp"
 
 namespace warploom {
@@ -321,9 +321,7 @@ struct row_split_shape {
         threads_per_block(request.parameters.at("threads_per_block")),
         unroll(request.parameters.at("unroll")) {
     const int per_row = request.parameters.at("threads_per_row");
-    const auto needed =
-        static_cast<unsigned>(std::min<std::int64_t>(32, (request.k + columns_per_thread - 1) / columns_per_thread));
-    const int column_threads = std::min<int>(per_row, std::bit_ceil(std::max(1u, needed)));
+    const int column_threads = row_split_column_threads(request);
     threads.column_bits = std::countr_zero(static_cast<unsigned>(column_threads));
     threads.nonzero_bits = std::countr_zero(static_cast<unsigned>(per_row / column_threads));
   }
@@ -409,27 +407,18 @@ template <class Value>
 class padded_plan final : public spmm_plan {
  public:
   padded_plan(const padded_csr& matrix, const spmm_request& request, const device_allocator& allocate)
-      : num_rows_(matrix.num_rows),
-        width_(matrix.width),
-        row_ids_(cuda::upload(matrix.row_ids.data(), matrix.row_ids.size(), allocate)),
-        indices_(cuda::upload(matrix.indices.data(), matrix.indices.size(), allocate)),
-        data_(cuda::upload(reinterpret_cast<const Value*>(matrix.data.data()), matrix.indices.size(), allocate)),
-        launch_(row_split_shape(request), matrix.num_rows) {}
+      : rows_(matrix, allocate), launch_(row_split_shape(request), matrix.num_rows) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
-    const padded_items<Value> items{static_cast<unsigned>(num_rows_), width_, row_ids_.data(), indices_.data(),
-                                    data_.data()};
+    const padded_items<Value> items{static_cast<unsigned>(rows_.num_rows()), rows_.width(), rows_.row_ids(),
+                                    rows_.indices(), rows_.data()};
     launch_(items, make_operands<Value>(B, C), stream);
   }
-  std::size_t bytes() const override { return row_ids_.bytes() + indices_.bytes() + data_.bytes(); }
+  std::size_t bytes() const override { return rows_.bytes(); }
 
  private:
-  std::int64_t num_rows_;
-  int width_;
-  cuda::device_array<std::int32_t> row_ids_;
-  cuda::device_array<std::int32_t> indices_;
-  cuda::device_array<Value> data_;
+  cuda::device_padded<Value> rows_;
   launcher<Value, padded_items<Value>> launch_;
 };
 
