@@ -16,7 +16,7 @@ namespace {
 
 const std::vector<parameter> c_stationary_parameters{
     {"threads_per_row", 32, {1, 2, 4, 8, 16, 32}, {1, 4, 8, 32}, false, "threads that share the nonzeros of a row"},
-    {"tile_width", 4, {1, 2, 4, 8, 16}, {1, 4, 8, 16}, true, "columns of C whose sums a thread holds at a time"},
+    {"tile_width", 4, {1, 2, 4, 8, 16}, {4, 8, 16}, true, "columns of C whose sums a thread holds at a time"},
     {"rows_per_block",
      0,
      {0, 32, 64, 128, 256, 512},
