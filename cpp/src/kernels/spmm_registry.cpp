@@ -27,6 +27,22 @@ const std::vector<parameter> c_stationary_parameters{
 
 // What selection by measurement tries was chosen from sweeps on an H200: leaving any other value out cost less than 1
 // %.
+const parameter segment_length{"segment_length", 128,  {16, 32, 64, 128, 256, 512},
+                               {32, 128},        true, "most nonzeros of a row that are summed in one piece"};
+
+parameter longest_first(int default_value, std::vector<int> tried) {
+  return {"longest_first",  default_value, {0, 1},
+          std::move(tried), false,         "1: segments in decreasing order of length; 0: in the order of the rows"};
+}
+
+const std::vector<parameter> segmented_c_stationary_parameters{
+    {"threads_per_row", 8, {1, 2, 4, 8, 16, 32}, {4, 8, 32}, false, "threads that share the nonzeros of a segment"},
+    c_stationary_parameters[1],
+    {"rows_per_block", 32, {0, 32, 64, 128, 256, 512}, {32}, false, "segments per thread block; 0: all of them"},
+    segment_length,
+    longest_first(0, {0, 1}),
+};
+
 const parameter threads_per_row{"threads_per_row", 32,    {1, 2, 4, 8, 16, 32},
                                 {8, 16, 32},       false, "threads that work on a row"};
 const parameter column_threads{
@@ -56,18 +72,8 @@ const std::vector<parameter> padded_parameters{threads_per_row, column_threads, 
                                                threads_per_block, unroll({4, 8})};
 
 const std::vector<parameter> segmented_parameters{
-    threads_per_row,
-    column_threads,
-    columns_per_thread({4, 8}),
-    threads_per_block,
-    unroll({4, 8}),
-    {"segment_length",
-     128,
-     {16, 32, 64, 128, 256, 512},
-     {32, 128},
-     true,
-     "most nonzeros of a row that are summed in one piece"},
-    {"longest_first", 1, {0, 1}, {1}, false, "1: segments in decreasing order of length; 0: in the order of the rows"},
+    threads_per_row, column_threads, columns_per_thread({4, 8}), threads_per_block,
+    unroll({4, 8}),  segment_length, longest_first(1, {1}),
 };
 
 const std::vector<parameter> cusparse_csr_parameters{
@@ -83,7 +89,9 @@ constexpr std::int64_t most_blocks_y = 65535;  // of a CUDA grid
 std::string c_stationary_reason(const csr_view& matrix, const spmm_request& request) {
   if (request.order != layout::column_major) return "needs column-major B and C";
   const std::int64_t rows = request.parameters.at("rows_per_block");
-  if (rows > 0 && matrix.num_rows > rows * most_blocks_y)
+  const auto length = request.parameters.find("segment_length");
+  const std::int64_t cuts = length == request.parameters.end() ? 0 : matrix.nnz() / length->second;
+  if (rows > 0 && matrix.num_rows + cuts > rows * most_blocks_y)
     return "has too many rows for rows_per_block=" + std::to_string(rows);
   return "";
 }
@@ -97,6 +105,11 @@ std::string row_split_reason(const csr_view&, const spmm_request& request) {
 std::string segmented_reason(const csr_view& matrix, const spmm_request& request) {
   if (matrix.nnz() > std::numeric_limits<std::int32_t>::max()) return "needs fewer than 2^31 nonzeros";
   return row_split_reason(matrix, request);
+}
+
+std::string segmented_c_stationary_reason(const csr_view& matrix, const spmm_request& request) {
+  if (matrix.nnz() > std::numeric_limits<std::int32_t>::max()) return "needs fewer than 2^31 nonzeros";
+  return c_stationary_reason(matrix, request);
 }
 
 // Room for some padding also in tiny matrices.
@@ -175,6 +188,16 @@ const std::vector<spmm_kernel> kernels{
         .unsupported_reason = segmented_reason,
         .prepare_cpu = prepare_cpu_row_split_segmented_csr,
         .prepare_cuda = prepare_cuda_row_split_segmented_csr,
+    },
+    {
+        .name = "c_stationary",
+        .format = "segmented-csr",
+        .summary = "c_stationary with long rows cut into segments, whose partial sums are added in a fixed order.",
+        .layouts = {layout::column_major},
+        .parameters = segmented_c_stationary_parameters,
+        .unsupported_reason = segmented_c_stationary_reason,
+        .prepare_cpu = prepare_cpu_c_stationary_segmented_csr,
+        .prepare_cuda = prepare_cuda_c_stationary_segmented_csr,
     },
     {
         .name = "c_stationary",

@@ -45,4 +45,9 @@ std::unique_ptr<spmm_plan> prepare_cuda_c_stationary_padded_csr(const csr_view&,
   no_cuda();
 }
 
+std::unique_ptr<spmm_plan> prepare_cuda_c_stationary_segmented_csr(const csr_view&, const spmm_request&,
+                                                                   const device_allocator&) {
+  no_cuda();
+}
+
 }  // namespace warploom

@@ -43,6 +43,10 @@ std::unique_ptr<spmm_plan> prepare_cpu_row_split_segmented_csr(const csr_view& m
   return in_requested_order(std::move(plan), matrix, request.order);
 }
 
+std::unique_ptr<spmm_plan> prepare_cpu_c_stationary_segmented_csr(const csr_view& matrix, const spmm_request& request) {
+  return prepare_cpu_row_split_segmented_csr(matrix, request);  // column-major by turning B and C round
+}
+
 std::unique_ptr<spmm_plan> prepare_cpu_c_stationary_padded_csr(const csr_view& matrix, const spmm_request& request) {
   return make_padded_plan(to_padded(store_all_rows(matrix, request.perm)), layout::column_major);
 }

@@ -14,5 +14,6 @@ std::unique_ptr<spmm_plan> prepare_cpu_row_split_dcsr(const csr_view& matrix, co
 std::unique_ptr<spmm_plan> prepare_cpu_row_split_segmented_csr(const csr_view& matrix, const spmm_request& request);
 std::unique_ptr<spmm_plan> prepare_cpu_row_split_padded_csr(const csr_view& matrix, const spmm_request& request);
 std::unique_ptr<spmm_plan> prepare_cpu_c_stationary_padded_csr(const csr_view& matrix, const spmm_request& request);
+std::unique_ptr<spmm_plan> prepare_cpu_c_stationary_segmented_csr(const csr_view& matrix, const spmm_request& request);
 
 }  // namespace warploom

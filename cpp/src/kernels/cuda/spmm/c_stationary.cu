@@ -5,9 +5,13 @@
 // g + groups, ... The threads of a group take the nonzeros of a row in turn, keep one partial sum for each column of
 // the tile in registers and add them up at the end of the row. No atomics: results are bitwise reproducible.
 #include <algorithm>
+#include <limits>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/cuda/device/group.cuh"
 #include "kernels/cuda/spmm/device_rows.hpp"
+#include "kernels/cuda/spmm/device_segments.hpp"
 #include "kernels/cuda/spmm/prepare.hpp"
 
 namespace warploom {
@@ -24,6 +28,17 @@ struct column_major_operands {
   int k;
 };
 
+// The nonzeros a group of threads works on, and where their sums go: row `row` of C, or slot `partial` of the
+// workspace.
+template <class Value>
+struct work_item {
+  const std::int32_t* indices;
+  const Value* data;
+  int length;
+  std::int32_t row;
+  int partial;
+};
+
 // Stored rows by their offsets, and the rows of C that have none.
 template <class Value>
 struct offset_rows {
@@ -31,12 +46,12 @@ struct offset_rows {
 
   __device__ std::int64_t stored() const { return A.num_stored_rows; }
   __device__ std::int64_t size() const { return A.num_stored_rows + A.num_empty_rows; }
-  __device__ std::int64_t begin(std::int64_t p) const { return A.indptr[p]; }
-  __device__ int length(std::int64_t p, std::int64_t begin) const { return static_cast<int>(A.indptr[p + 1] - begin); }
-  __device__ std::int64_t row_of(std::int64_t p) const { return A.row_of(p); }
   __device__ std::int64_t empty_row(std::int64_t i) const { return A.empty_rows[i]; }
-  __device__ const std::int32_t* indices() const { return A.indices; }
-  __device__ const Value* data() const { return A.data; }
+  __device__ work_item<Value> operator[](std::int64_t p) const {
+    const std::int64_t begin = A.indptr[p];
+    const int length = static_cast<int>(A.indptr[p + 1] - begin);
+    return {A.indices + begin, A.data + begin, length, static_cast<std::int32_t>(A.row_of(p)), -1};
+  }
 };
 
 // Rows of one length: where they are needs no memory access. A column of -1 is padding.
@@ -45,33 +60,45 @@ struct padded_rows {
   std::int64_t num_rows;
   int width;
   const std::int32_t* row_ids;  // null: the caller's order
-  const std::int32_t* column_indices;
-  const Value* values;
+  const std::int32_t* indices;
+  const Value* data;
 
   __device__ std::int64_t stored() const { return num_rows; }
   __device__ std::int64_t size() const { return num_rows; }
-  __device__ std::int64_t begin(std::int64_t p) const { return p * width; }
-  __device__ int length(std::int64_t, std::int64_t) const { return width; }
-  __device__ std::int64_t row_of(std::int64_t p) const { return row_ids ? row_ids[p] : p; }
   __device__ std::int64_t empty_row(std::int64_t) const { return 0; }
-  __device__ const std::int32_t* indices() const { return column_indices; }
-  __device__ const Value* data() const { return values; }
+  __device__ work_item<Value> operator[](std::int64_t p) const {
+    return {indices + p * width, data + p * width, width, row_ids ? row_ids[p] : static_cast<std::int32_t>(p), -1};
+  }
+};
+
+// Segments of rows; empty rows are segments of length 0.
+template <class Value>
+struct segment_rows {
+  cuda::segments_view<Value> A;
+
+  __device__ std::int64_t stored() const { return A.num_segments; }
+  __device__ std::int64_t size() const { return A.num_segments; }
+  __device__ std::int64_t empty_row(std::int64_t) const { return 0; }
+  __device__ work_item<Value> operator[](std::int64_t i) const {
+    const int4 s = __ldg(A.segments + i);
+    return {A.indices + s.y, A.data + s.y, s.z, s.x, s.w};
+  }
 };
 
 // Adds a lane's nonzeros of a row, every ThreadsPerRow-th, times a tile of columns of B. Indices of U nonzeros are
 // fetched before the first element of B is needed.
 template <int ThreadsPerRow, class Value, int TileWidth>
-__device__ __forceinline__ void accumulate(Value (&sums)[TileWidth], const std::int32_t* indices, const Value* data,
-                                           int length, int lane, const Value* const (&B)[TileWidth], int columns) {
+__device__ __forceinline__ void accumulate(Value (&sums)[TileWidth], const work_item<Value>& item, int lane,
+                                           const Value* const (&B)[TileWidth], int columns) {
   constexpr int U = TileWidth >= 16 ? 1 : TileWidth >= 8 ? 2 : 4;
-  for (int j = lane; j < length; j += U * ThreadsPerRow) {
+  for (int j = lane; j < item.length; j += U * ThreadsPerRow) {
     std::int32_t column[U];
     Value value[U];
 #pragma unroll
     for (int u = 0; u < U; ++u) {
-      const bool inside = j + u * ThreadsPerRow < length;
-      column[u] = inside ? __ldg(indices + j + u * ThreadsPerRow) : -1;
-      value[u] = inside ? __ldg(data + j + u * ThreadsPerRow) : Value{0};
+      const bool inside = j + u * ThreadsPerRow < item.length;
+      column[u] = inside ? __ldg(item.indices + j + u * ThreadsPerRow) : -1;
+      value[u] = inside ? __ldg(item.data + j + u * ThreadsPerRow) : Value{0};
     }
 #pragma unroll
     for (int u = 0; u < U; ++u) {
@@ -82,6 +109,45 @@ __device__ __forceinline__ void accumulate(Value (&sums)[TileWidth], const std::
       }
     }
   }
+}
+
+template <class Value, int Owned>
+__device__ __forceinline__ void store(const cuda::owned_sums<Value, Owned>& mine, Value* c, std::int64_t ldc,
+                                      int columns) {
+  cuda::for_each_owned(mine, [&](int column, Value sum) {
+    if (column < columns) c[column * ldc] = sum;
+  });
+}
+
+// Leaves the partial sums of one piece of a cut row and, if all the others are there, adds them up. Called by whole
+// warps.
+template <int ThreadsPerRow, class Value, int Owned>
+__device__ void finish_cut_row(const cuda::segments_view<Value>& A, const work_item<Value>& item, bool cut,
+                               cuda::owned_sums<Value, Owned>& mine, int first_column, Value* c, std::int64_t ldc,
+                               int columns) {
+  const cuda::cut_row<Value> row(A, cut, item.partial, blockIdx.x, gridDim.x);
+  if (cut) {
+    Value* slot = A.slot(item.partial) + first_column;
+    cuda::for_each_owned(mine, [&](int column, Value sum) {
+      if (column < columns) __stcg(slot + column, sum);
+    });
+  }
+  if (!row.arrive(cut, ThreadsPerRow)) return;
+  const Value* slots = A.slot(row.slots.first) + first_column;
+#pragma unroll
+  for (int i = 0; i < Owned; ++i) {
+    const int column = mine.first + i;
+    Value sum = 0;
+    if (mine.owns && column < columns) {
+#pragma unroll 4
+      for (int piece = 0; piece < row.slots.count; ++piece) {
+        sum += __ldcg(slots + std::int64_t{piece} * A.workspace_columns + column);
+      }
+    }
+    mine.sums[i] = sum;
+  }
+  store(mine, c, ldc, columns);
+  row.reset(ThreadsPerRow);
 }
 
 template <class Value, int TileWidth, int ThreadsPerRow, class Rows>
@@ -106,23 +172,22 @@ __global__ void __launch_bounds__(1024)
     const std::int64_t p = first + group;
     const bool active = p < stored_end;
     Value sums[TileWidth] = {};
+    work_item<Value> item{nullptr, nullptr, 0, 0, -1};
     if (active) {
-      const std::int64_t row_begin = A.begin(p);
-      const std::int32_t* indices = A.indices() + row_begin;
-      const Value* data = A.data() + row_begin;
-      const int length = A.length(p, row_begin);
+      item = A[p];
       if (columns == TileWidth) {
-        accumulate<ThreadsPerRow>(sums, indices, data, length, lane, B, TileWidth);
+        accumulate<ThreadsPerRow>(sums, item, lane, B, TileWidth);
       } else {
-        accumulate<ThreadsPerRow>(sums, indices, data, length, lane, B, columns);
+        accumulate<ThreadsPerRow>(sums, item, lane, B, columns);
       }
     }
-    const auto mine = cuda::reduce_scatter<ThreadsPerRow>(sums, lane);
-    if (active) {
-      Value* c = C + A.row_of(p);
-      cuda::for_each_owned(mine, [&](int column, Value sum) {
-        if (column < columns) c[column * operands.ldc] = sum;
-      });
+    auto mine = cuda::reduce_scatter<ThreadsPerRow>(sums, lane);
+    const bool cut = item.partial >= 0;
+    if (active && !cut) store(mine, C + item.row, operands.ldc, columns);
+    if constexpr (std::is_same_v<Rows, segment_rows<Value>>) {
+      if (__any_sync(0xffffffffu, cut)) {
+        finish_cut_row<ThreadsPerRow>(A.A, item, cut, mine, first_column, C + item.row, operands.ldc, columns);
+      }
     }
   }
 
@@ -132,11 +197,14 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-// The rows of a matrix on the device, in one of the two forms.
+// The rows of a matrix on the device, in one of three forms. `columns`: how many a run may have at most.
 template <class Value>
 class offset_storage {
  public:
-  offset_storage(const row_storage& rows, const device_allocator& allocate) : rows_(rows, allocate) {}
+  offset_storage(const row_storage& rows, const spmm_request&, const device_allocator& allocate)
+      : rows_(rows, allocate) {}
+  std::int64_t num_items() const { return rows_.num_rows(); }
+  std::int64_t columns() const { return std::numeric_limits<std::int32_t>::max(); }
   offset_rows<Value> view() const { return {rows_.view()}; }
   std::size_t bytes() const { return rows_.bytes(); }
 
@@ -147,7 +215,10 @@ class offset_storage {
 template <class Value>
 class padded_storage {
  public:
-  padded_storage(const padded_csr& matrix, const device_allocator& allocate) : rows_(matrix, allocate) {}
+  padded_storage(const padded_csr& matrix, const spmm_request&, const device_allocator& allocate)
+      : rows_(matrix, allocate) {}
+  std::int64_t num_items() const { return rows_.num_rows(); }
+  std::int64_t columns() const { return std::numeric_limits<std::int32_t>::max(); }
   padded_rows<Value> view() const {
     return {rows_.num_rows(), rows_.width(), rows_.row_ids(), rows_.indices(), rows_.data()};
   }
@@ -157,21 +228,52 @@ class padded_storage {
   cuda::device_padded<Value> rows_;
 };
 
+struct segments_and_rows {
+  segmented_csr segments;
+  row_storage rows;
+  value_type dtype;
+};
+
+template <class Value>
+class segment_storage {
+ public:
+  segment_storage(const segments_and_rows& matrix, const spmm_request& request, const device_allocator& allocate)
+      : segments_(matrix.segments, matrix.rows, request.k, request.k, allocate) {}
+  std::int64_t num_items() const { return static_cast<std::int64_t>(segments_.size()); }
+  std::int64_t columns() const { return segments_.columns(); }
+  segment_rows<Value> view() const { return {segments_.view()}; }
+  std::size_t bytes() const { return segments_.bytes(); }
+
+ private:
+  cuda::device_segments<Value> segments_;
+};
+
 template <class Value, class Storage>
 class c_stationary_plan final : public spmm_plan {
  public:
   template <class Matrix>
   c_stationary_plan(const Matrix& matrix, const spmm_request& request, const device_allocator& allocate)
-      : storage_(matrix, allocate),
-        num_rows_(matrix.num_rows),
+      : storage_(matrix, request, allocate),
         tile_width_(request.parameters.at("tile_width")),
         threads_per_row_(request.parameters.at("threads_per_row")),
         rows_per_block_(request.parameters.at("rows_per_block")) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
-    const column_major_operands<Value> operands{static_cast<const Value*>(B.data), static_cast<Value*>(C.data),
-                                                B.leading_dimension, C.leading_dimension, static_cast<int>(C.num_cols)};
+    // A workspace is as wide as the plan: a wider product is computed panel by panel.
+    for (std::int64_t first = 0; first < C.num_cols; first += storage_.columns()) {
+      const std::int64_t k = std::min(storage_.columns(), C.num_cols - first);
+      run_panel({static_cast<const Value*>(B.data) + first * B.leading_dimension,
+                 static_cast<Value*>(C.data) + first * C.leading_dimension, B.leading_dimension, C.leading_dimension,
+                 static_cast<int>(k)},
+                stream);
+    }
+  }
+
+  std::size_t bytes() const override { return storage_.bytes(); }
+
+ private:
+  void run_panel(const column_major_operands<Value>& operands, cudaStream_t stream) {
     switch (tile_width_) {
       case 1:
         return launch<1>(operands, stream);
@@ -186,9 +288,6 @@ class c_stationary_plan final : public spmm_plan {
     }
   }
 
-  std::size_t bytes() const override { return storage_.bytes(); }
-
- private:
   template <int TileWidth>
   void launch(const column_major_operands<Value>& operands, cudaStream_t stream) {
     switch (threads_per_row_) {
@@ -209,20 +308,19 @@ class c_stationary_plan final : public spmm_plan {
 
   template <int TileWidth, int ThreadsPerRow>
   void launch(const column_major_operands<Value>& operands, cudaStream_t stream) {
-    const std::int64_t rows_per_block = rows_per_block_ > 0 ? rows_per_block_ : num_rows_;
+    const std::int64_t rows_per_block = rows_per_block_ > 0 ? rows_per_block_ : storage_.num_items();
     // All rows in one block: the paper's 32 warps. Otherwise no more threads than the rows can use.
     const std::int64_t wanted = rows_per_block * ThreadsPerRow;
     const int threads =
         static_cast<int>(std::clamp<std::int64_t>((wanted + 31) / 32 * 32, 32, rows_per_block_ > 0 ? 256 : 1024));
     const dim3 grid((operands.k + TileWidth - 1) / TileWidth,
-                    static_cast<unsigned>((num_rows_ + rows_per_block - 1) / rows_per_block));
+                    static_cast<unsigned>((storage_.num_items() + rows_per_block - 1) / rows_per_block));
     c_stationary_kernel<Value, TileWidth, ThreadsPerRow>
         <<<grid, threads, 0, stream>>>(storage_.view(), operands, rows_per_block);
     cuda::check_launch("c_stationary");
   }
 
   Storage storage_;
-  std::int64_t num_rows_;
   int tile_width_;
   int threads_per_row_;
   int rows_per_block_;
@@ -252,6 +350,15 @@ std::unique_ptr<spmm_plan> prepare_cuda_c_stationary_dcsr(const csr_view& matrix
 std::unique_ptr<spmm_plan> prepare_cuda_c_stationary_padded_csr(const csr_view& matrix, const spmm_request& request,
                                                                 const device_allocator& allocate) {
   return prepare<padded_storage>(to_padded(store_all_rows(matrix, request.perm)), request, allocate);
+}
+
+std::unique_ptr<spmm_plan> prepare_cuda_c_stationary_segmented_csr(const csr_view& matrix, const spmm_request& request,
+                                                                   const device_allocator& allocate) {
+  row_storage rows = store_all_rows(matrix, request.perm);
+  segmented_csr segments =
+      to_segmented(rows, request.parameters.at("segment_length"), request.parameters.at("longest_first") != 0);
+  return prepare<segment_storage>(segments_and_rows{std::move(segments), std::move(rows), matrix.dtype}, request,
+                                  allocate);
 }
 
 }  // namespace warploom

@@ -17,7 +17,8 @@ template <class Value>
 class device_rows {
  public:
   device_rows(const row_storage& rows, const device_allocator& allocate)
-      : num_stored_rows_(rows.num_stored_rows()),
+      : num_rows_(rows.num_rows),
+        num_stored_rows_(rows.num_stored_rows()),
         indices_(upload(rows.indices, rows.nnz(), allocate)),
         data_(upload(static_cast<const Value*>(rows.data), rows.nnz(), allocate)),
         row_ids_(upload(rows.row_ids.data(), rows.row_ids.size(), allocate)) {
@@ -39,6 +40,7 @@ class device_rows {
     }
   }
 
+  std::int64_t num_rows() const { return num_rows_; }  // of C
   rows_view<Value> view() const {
     const bool wide = indptr64_.size() > 0;
     return {num_stored_rows_,
@@ -56,6 +58,7 @@ class device_rows {
   }
 
  private:
+  std::int64_t num_rows_;
   std::int64_t num_stored_rows_;
   device_array<std::int32_t> indices_;
   device_array<Value> data_;

@@ -25,5 +25,7 @@ std::unique_ptr<spmm_plan> prepare_cuda_row_split_padded_csr(const csr_view& mat
                                                              const device_allocator& allocate);
 std::unique_ptr<spmm_plan> prepare_cuda_c_stationary_padded_csr(const csr_view& matrix, const spmm_request& request,
                                                                 const device_allocator& allocate);
+std::unique_ptr<spmm_plan> prepare_cuda_c_stationary_segmented_csr(const csr_view& matrix, const spmm_request& request,
+                                                                   const device_allocator& allocate);
 
 }  // namespace warploom

@@ -12,14 +12,13 @@
 #include <limits>
 #include <string>
 #include <type_traits>
-#include <vector>
 
 #include "kernels/cuda/device/vector.cuh"
 #include "kernels/cuda/spmm/device_rows.hpp"
+#include "kernels/cuda/spmm/device_segments.hpp"
 #include "kernels/cuda/spmm/prepare.hpp"
 #include "kernels/cuda/spmm/transposing_plan.hpp"
 #include "kernels/row_split_shape.hpp"
-#include "warploom/formats/segmented_csr.hpp"
 
 namespace warploom {
 namespace {
@@ -84,30 +83,16 @@ struct padded_items {
   }
 };
 
-// One item per segment. A cut row r has the slots splits[r].first .. splits[r].first + splits[r].count of the
-// workspace.
-struct split_row_slots {
-  std::int32_t first;
-  std::int32_t count;
-};
-
+// One item per segment.
 template <class Value>
 struct segment_items {
   using item = work_item<Value>;
-  unsigned num_segments;
-  const int4* segments;  // row, begin, length, partial
-  const std::int32_t* indices;
-  const Value* data;
-  const std::int32_t* split_of_partial;
-  const split_row_slots* splits;
-  Value* workspace;   // [number of partials][workspace_columns]
-  unsigned* arrived;  // [number of splits][column tiles], zero between runs
-  int workspace_columns;
+  cuda::segments_view<Value> A;
 
-  __device__ unsigned size() const { return num_segments; }
+  __device__ unsigned size() const { return A.num_segments; }
   __device__ item operator[](unsigned i) const {
-    const int4 s = __ldg(segments + i);
-    return {indices + s.y, data + s.y, s.z, s.x, s.w};
+    const int4 s = __ldg(A.segments + i);
+    return {A.indices + s.y, A.data + s.y, s.z, s.x, s.w};
   }
 };
 
@@ -224,13 +209,12 @@ __device__ __forceinline__ void store(Value* row, const cuda::vector<Value, V> (
 // Leaves the partial sums of one piece of a cut row and, if all the others are there, adds them up. Called by whole
 // warps; `cut` says whether this group has such a piece.
 template <class Value, int V, int N, class Columns>
-__device__ void finish_cut_row(const segment_items<Value>& items, const work_item<Value>& item, bool cut, bool stores,
-                               int group_size, cuda::vector<Value, V> (&sums)[N], Value* C, std::int64_t ldc,
-                               const Columns& columns) {
-  const int split = cut ? items.split_of_partial[item.partial] : 0;
-  const split_row_slots slots = cut ? items.splits[split] : split_row_slots{0, 0};
+__device__ void finish_cut_row(const cuda::segments_view<Value>& A, const work_item<Value>& item, bool cut, bool stores,
+                               int group_size, cuda::vector<Value, V> (&sums)[N],
+                               const row_major_operands<Value>& operands, const Columns& columns) {
+  const cuda::cut_row<Value> row(A, cut, item.partial, blockIdx.y, gridDim.y);
   if (cut && stores) {
-    Value* slot = items.workspace + std::int64_t{item.partial} * items.workspace_columns;
+    Value* slot = A.slot(item.partial);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       if (!columns.valid(i)) continue;
@@ -238,20 +222,13 @@ __device__ void finish_cut_row(const segment_items<Value>& items, const work_ite
       for (int v = 0; v < V; ++v) __stcg(slot + columns.column(i) + v, sums[i].lane[v]);
     }
   }
-  __threadfence();
-  __syncwarp();
-  unsigned* arrived = items.arrived + std::int64_t{split} * gridDim.y + blockIdx.y;
-  unsigned before = 0;
-  if (cut && (threadIdx.x & (group_size - 1)) == 0) before = atomicAdd(arrived, 1u);
-  before = __shfl_sync(all_lanes, before, 0, group_size);
-  __threadfence();
-  if (!cut || !stores || before + 1 != static_cast<unsigned>(slots.count)) return;
+  if (!row.arrive(cut, group_size) || !stores) return;
 
 #pragma unroll
   for (int i = 0; i < N; ++i) sums[i] = {};
-  const Value* slot = items.workspace + std::int64_t{slots.first} * items.workspace_columns;
+  const Value* slot = A.slot(row.slots.first);
 #pragma unroll 4
-  for (int piece = 0; piece < slots.count; ++piece, slot += items.workspace_columns) {
+  for (int piece = 0; piece < row.slots.count; ++piece, slot += A.workspace_columns) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       if (!columns.valid(i)) continue;
@@ -259,8 +236,8 @@ __device__ void finish_cut_row(const segment_items<Value>& items, const work_ite
       for (int v = 0; v < V; ++v) sums[i].lane[v] += __ldcg(slot + columns.column(i) + v);
     }
   }
-  store<Value, V, N>(C + item.row * ldc, sums, columns);
-  if ((threadIdx.x & (group_size - 1)) == 0) *arrived = 0;  // ready for the next run
+  store<Value, V, N>(operands.C + item.row * operands.ldc, sums, columns);
+  row.reset(group_size);
 }
 
 template <int U, class Value, int V, int N, class Items>
@@ -291,8 +268,7 @@ __global__ void __launch_bounds__(256)
   if (stores && !cut) store<Value, V, N>(operands.C + item.row * operands.ldc, sums, columns);
   if constexpr (std::is_same_v<Items, segment_items<Value>>) {
     if (__any_sync(all_lanes, cut)) {
-      finish_cut_row<Value, V, N>(items, item, cut, stores, shape.group_size(), sums, operands.C, operands.ldc,
-                                  columns);
+      finish_cut_row<Value, V, N>(items.A, item, cut, stores, shape.group_size(), sums, operands, columns);
     }
   }
 }
@@ -326,6 +302,7 @@ struct row_split_shape {
     threads.nonzero_bits = std::countr_zero(static_cast<unsigned>(per_row / column_threads));
   }
   int tile_columns() const { return threads.column_threads() * columns_per_thread; }
+  std::int64_t tiles(std::int64_t k) const { return (k + tile_columns() - 1) / tile_columns(); }
 };
 
 template <class Value, class Items>
@@ -365,8 +342,7 @@ class launcher {
   void launch(const Items& items, const row_major_operands<Value>& operands, cudaStream_t stream) const {
     const std::int64_t group_size = shape_.threads.group_size();
     const std::int64_t blocks = (num_items_ * group_size + shape_.threads_per_block - 1) / shape_.threads_per_block;
-    const int tiles = (operands.k + shape_.tile_columns() - 1) / shape_.tile_columns();
-    const dim3 grid(static_cast<unsigned>(blocks), tiles);
+    const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(shape_.tiles(operands.k)));
     row_split_kernel<U, Value, V, N><<<grid, shape_.threads_per_block, 0, stream>>>(items, operands, shape_.threads);
     cuda::check_launch("row_split");
   }
@@ -427,64 +403,26 @@ class segment_plan final : public spmm_plan {
  public:
   segment_plan(const segmented_csr& matrix, const row_storage& rows, const spmm_request& request,
                const device_allocator& allocate)
-      : columns_(static_cast<int>(request.k)), launch_(row_split_shape(request), matrix.segments.size()) {
-    static_assert(sizeof(segment) == sizeof(int4));
-    num_segments_ = matrix.segments.size();
-    segments_ = cuda::upload(reinterpret_cast<const int4*>(matrix.segments.data()), num_segments_, allocate);
-    indices_ = cuda::upload(rows.indices, rows.nnz(), allocate);
-    data_ = cuda::upload(static_cast<const Value*>(rows.data), rows.nnz(), allocate);
-    std::vector<std::int32_t> split_of_partial;
-    std::vector<split_row_slots> splits;
-    for (const split_row& row : matrix.split_rows) {
-      split_of_partial.insert(split_of_partial.end(), row.count, static_cast<std::int32_t>(splits.size()));
-      splits.push_back({row.first_partial, row.count});
-    }
-    split_of_partial_ = cuda::upload(split_of_partial.data(), split_of_partial.size(), allocate);
-    splits_ = cuda::upload(splits.data(), splits.size(), allocate);
-    const row_split_shape shape(request);
-    const std::size_t tiles = (request.k + shape.tile_columns() - 1) / shape.tile_columns();
-    workspace_ = {split_of_partial.size() * columns_, allocate};
-    arrived_ = {splits.size() * tiles, allocate};
-    if (arrived_.size() > 0) WARPLOOM_CUDA_CHECK(cudaMemset(arrived_.data(), 0, arrived_.bytes()));
-  }
+      : segments_(matrix, rows, request.k, row_split_shape(request).tiles(request.k), allocate),
+        launch_(row_split_shape(request), matrix.segments.size()) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
-    const segment_items<Value> items{static_cast<unsigned>(num_segments_),
-                                     segments_.data(),
-                                     indices_.data(),
-                                     data_.data(),
-                                     split_of_partial_.data(),
-                                     splits_.data(),
-                                     workspace_.data(),
-                                     arrived_.data(),
-                                     columns_};
     // The workspace is as wide as the plan: a wider product is computed panel by panel.
-    row_major_operands<Value> operands = make_operands<Value>(B, C);
-    for (int first = 0; first < C.num_cols; first += columns_) {
+    const row_major_operands<Value> operands = make_operands<Value>(B, C);
+    for (int first = 0; first < C.num_cols; first += segments_.columns()) {
       row_major_operands<Value> panel = operands;
       panel.B += first;
       panel.C += first;
-      panel.k = static_cast<int>(std::min<std::int64_t>(columns_, C.num_cols - first));
-      launch_(items, panel, stream);
+      panel.k = static_cast<int>(std::min<std::int64_t>(segments_.columns(), C.num_cols - first));
+      launch_(segment_items<Value>{segments_.view()}, panel, stream);
     }
   }
 
-  std::size_t bytes() const override {
-    return segments_.bytes() + indices_.bytes() + data_.bytes() + split_of_partial_.bytes() + splits_.bytes() +
-           workspace_.bytes() + arrived_.bytes();
-  }
+  std::size_t bytes() const override { return segments_.bytes(); }
 
  private:
-  int columns_;
-  std::size_t num_segments_ = 0;
-  cuda::device_array<int4> segments_;
-  cuda::device_array<std::int32_t> indices_;
-  cuda::device_array<Value> data_;
-  cuda::device_array<std::int32_t> split_of_partial_;
-  cuda::device_array<split_row_slots> splits_;
-  cuda::device_array<Value> workspace_;
-  cuda::device_array<unsigned> arrived_;
+  cuda::device_segments<Value> segments_;
   launcher<Value, segment_items<Value>> launch_;
 };
 
