@@ -14,6 +14,7 @@ import argparse
 import csv
 import itertools
 import pathlib
+import random
 import sys
 import time
 
@@ -46,6 +47,7 @@ def sources(options: argparse.Namespace):
         found += generated().items()
     found = [(name, load) for name, load in found if matches(name, options.only)]
     index, count = map(int, options.shard.split("/"))
+    random.Random(0).shuffle(found)  # a sweep that is cut short is a sample
     return found[index::count]
 
 
@@ -87,12 +89,9 @@ class Measurement:
         for candidate in self.candidates():
             try:
                 plan = self.prepare(candidate)
-                if problem := self.bench.check(plan):
-                    failed[candidate.name] = problem
-                    continue
                 keep = self.always(candidate)
                 for cache in quick:
-                    t = self.bench.time(plan, cache=cache, repeats=5, warmup=1, budget_ms=3).median
+                    t = self.bench.time(plan, cache=cache, repeats=4, warmup=1, budget_ms=2).median
                     quick[cache][candidate.name] = t
                     keep |= t < 1.15 * best[cache]
                     best[cache] = min(best[cache], t)
@@ -106,6 +105,9 @@ class Measurement:
         for name in sorted(wanted & set(plans)):
             candidate, preparation = plans[name]
             plan = self.prepare(candidate)
+            if problem := self.bench.check(plan):
+                failed[name] = problem
+                continue
             for cache in quick:
                 timing = self.bench.time(plan, cache=cache, repeats=self.options.repeats, budget_ms=30)
                 yield cache, name, preparation, timing, ""

@@ -86,17 +86,32 @@ class Bench:
         self._dtype = problem.matrix.data.dtype
         # Up to 64 random columns, repeated: quick to make for large k, and neither zeros nor a pattern to profit from.
         self._block = np.random.default_rng(seed).uniform(-1, 1, (n, min(problem.k, 64))).astype(self._dtype)
-        B = np.asarray(self._columns(np.arange(problem.k)), order="C" if problem.layout == "row" else "F")
         self._line = problem.k if problem.layout == "row" else m
         self._lead_B, self._lead_C = (problem.k,) * 2 if problem.layout == "row" else (max(n, 1), max(m, 1))
         if problem.device.kind == "cuda":
-            ordinal = problem.device.ordinal
-            self._device_B = _core.DeviceMemory(ordinal, max(B.nbytes, 1))
-            self._device_C = _core.DeviceMemory(ordinal, max(m * problem.k * self._dtype.itemsize, 1))
-            _core.copy_to_device(ordinal, self._device_B.pointer, B)
+            ordinal, itemsize = problem.device.ordinal, self._dtype.itemsize
+            self._device_B = _core.DeviceMemory(ordinal, max(n * problem.k * itemsize, 1))
+            self._device_C = _core.DeviceMemory(ordinal, max(m * problem.k * itemsize, 1))
+            offset = 0
+            for part in self._parts_of_B():
+                _core.copy_to_device(ordinal, self._device_B.pointer + offset, part)
+                offset += part.nbytes
         else:
-            self._B = B
-            self._C = np.empty((m, problem.k), self._dtype, order="C" if problem.layout == "row" else "F")
+            order: Any = "C" if problem.layout == "row" else "F"
+            self._B = np.asarray(self._columns(np.arange(problem.k)), order=order)
+            self._C = np.empty((m, problem.k), self._dtype, order=order)
+
+    def _parts_of_B(self, elements: int = 1 << 24) -> Iterator[np.ndarray[Any, Any]]:
+        """B in pieces as they lie in memory: for k = rows it may be larger than the host would like to hold."""
+        n, k = self.problem.matrix.shape[1], self.problem.k
+        lines, length = (n, k) if self.problem.layout == "row" else (k, n)
+        step = max(1, elements // max(length, 1))
+        for first in range(0, lines, step):
+            chosen = np.arange(first, min(first + step, lines))
+            if self.problem.layout == "row":
+                yield np.ascontiguousarray(self._block[chosen][:, np.arange(k) % self._block.shape[1]])
+            else:
+                yield np.ascontiguousarray(self._columns(chosen).T)
 
     def _columns(self, columns: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return self._block[:, columns % max(self._block.shape[1], 1)]
@@ -280,7 +295,9 @@ def is_redundant(candidate: Candidate, problem: Problem) -> bool:
 
     - Threads side by side that k columns do not need.
     - DCSR with other than default parameters where no row is empty: it is CSR then.
-    - Segments longer than every row: shorter ones that still cut no row are the same.
+    - Segments longer than every row: shorter ones that still cut no row are the same, and in the order of the rows they
+      are CSR.
+    - All rows in one thread block for each tile of columns, where there are too few tiles to keep a GPU busy.
     """
     parameters = dict(candidate.parameters)
     if candidate.name.count("[") == 0:
@@ -296,8 +313,10 @@ def is_redundant(candidate: Candidate, problem: Problem) -> bool:
     if "segment_length" in parameters:
         accepted = next(p.tried for p in candidate.kernel.parameters if p.name == "segment_length")
         longest = int(lengths.max(initial=0))
+        if longest <= parameters["segment_length"] and not parameters["longest_first"]:
+            return True
         return any(longest <= shorter < parameters["segment_length"] for shorter in accepted)
-    return False
+    return parameters.get("rows_per_block") == 0 and -(-problem.k // parameters["tile_width"]) < 64
 
 
 def default_kernel(op: str, layout: str) -> Any:
