@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -52,7 +53,7 @@ void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain,
 
   // Several ranges a thread, so that uneven rows even out.
   const std::int64_t ranges = std::min<std::int64_t>(most_ranges, 8LL * threads);
-  const std::int64_t step = (end - begin + ranges - 1) / ranges;
+  const std::int64_t step = std::max(grain, (end - begin + ranges - 1) / ranges);
   std::atomic<std::int64_t> next{begin};
   std::exception_ptr failure;
   std::mutex failure_mutex;
@@ -69,7 +70,11 @@ void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain,
   };
   std::vector<std::thread> workers;
   workers.reserve(threads - 1);
-  for (int i = 1; i < threads; ++i) workers.emplace_back(work);
+  try {
+    for (int i = 1; i < threads; ++i) workers.emplace_back(work);
+  } catch (const std::system_error&) {
+    // The system allows no more threads: those there are do the work.
+  }
   work();
   for (auto& worker : workers) worker.join();
   if (failure) std::rethrow_exception(failure);

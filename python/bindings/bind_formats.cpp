@@ -15,7 +15,7 @@ template <class Value>
 py::array read_only(const std::vector<Value>& values, const py::object& owner) {
   py::array_t<Value> array(static_cast<py::ssize_t>(values.size()), values.data(), owner);
   array.attr("flags").attr("writeable") = false;
-  return std::move(array);
+  return array;
 }
 
 py::array read_only_values(const std::vector<std::byte>& bytes, value_type type, const py::object& owner) {

@@ -7,8 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from click.testing import CliRunner
+
 import warploom
+from warploom.cli import main
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,6 +64,31 @@ def test_importing_needs_no_gpu_and_no_cuda_libraries():
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == warploom.__version__
+
+
+def test_every_build_says_whether_cuda_is_built_in():
+    cuda = warploom._core.cuda_info()
+    said = CliRunner().invoke(main, ["info"], catch_exceptions=False).output
+    assert ("not built in: CPU only" in said) == (not cuda["built"])
+    assert bool(cuda["architectures"]) == cuda["built"]
+    assert cuda["built"] or not cuda["devices"]
+
+
+@pytest.mark.parametrize(("layout", "kernel"), [("row", "row_split"), ("column", "c_stationary")])
+def test_every_build_computes_on_the_cpu(layout, kernel):
+    A = warploom.examples.load("gr_30_30")
+    B = np.ones((A.shape[1], 3), A.dtype)
+    candidates = [f"spmm/none/csr/{kernel}*"]
+    plan = warploom.plan(A, op="spmm", k=3, layout=layout, device="cpu", candidates=candidates)
+    np.testing.assert_allclose(plan @ B, A @ B)
+
+
+@pytest.mark.skipif(bool(warploom._core.cuda_info()["devices"]), reason="there is a GPU")
+def test_every_build_refuses_a_gpu_that_is_not_there():
+    A = warploom.examples.load("gr_30_30")
+    with pytest.raises(warploom.errors.DeviceError) as refused:
+        warploom.plan(A, op="spmm", k=3, device="cuda")
+    assert refused.value.argument == "device"
 
 
 def test_the_second_command_of_the_readme_is_what_ci_runs():
