@@ -1,4 +1,6 @@
 // warploom::error -> the class of the same kind in warploom.errors.
+#include <new>
+
 #include "common.hpp"
 #include "warploom/error.hpp"
 
@@ -38,6 +40,9 @@ void bind_errors(py::module_&) {
           cls(e.what(), py::arg("argument") = e.argument().empty() ? py::object(py::none()) : py::str(e.argument()),
               py::arg("position") = position);
       PyErr_SetObject(cls.ptr(), value.ptr());
+    } catch (const std::bad_alloc&) {
+      const py::object cls = py::module_::import("warploom.errors").attr("OutOfMemoryError");
+      PyErr_SetString(cls.ptr(), "not enough memory on the host");
     }
   });
 }

@@ -28,7 +28,7 @@ const std::vector<parameter> c_stationary_parameters{
 // What selection by measurement tries was chosen from sweeps on an H200: leaving any other value out cost less than 1
 // %.
 const parameter segment_length{"segment_length", 128,  {16, 32, 64, 128, 256, 512},
-                               {32, 128},        true, "most nonzeros of a row that are summed in one piece"};
+                               {32, 128, 512},   true, "most nonzeros of a row that are summed in one piece"};
 
 parameter longest_first(int default_value, std::vector<int> tried) {
   return {"longest_first",  default_value, {0, 1},

@@ -139,7 +139,7 @@ __device__ void finish_cut_row(const cuda::segments_view<Value>& A, const work_i
     const int column = mine.first + i;
     Value sum = 0;
     if (mine.owns && column < columns) {
-#pragma unroll 4
+#pragma unroll 8
       for (int piece = 0; piece < row.slots.count; ++piece) {
         sum += __ldcg(slots + std::int64_t{piece} * A.workspace_columns + column);
       }
@@ -197,13 +197,15 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-// The rows of a matrix on the device, in one of three forms. `columns`: how many a run may have at most.
+// The rows of a matrix on the device, in one of three forms. `columns`: how many a run may have at most; `clear`: what
+// has to be zeroed before a run.
 template <class Value>
 class offset_storage {
  public:
   offset_storage(const row_storage& rows, const spmm_request&, const device_allocator& allocate)
       : rows_(rows, allocate) {}
-  std::int64_t num_items() const { return rows_.num_rows(); }
+  std::int64_t num_items() const { return rows_.num_items(); }
+  void clear(const dense_view& C, cudaStream_t stream) const { rows_.clear(C, layout::column_major, stream); }
   std::int64_t columns() const { return std::numeric_limits<std::int32_t>::max(); }
   offset_rows<Value> view() const { return {rows_.view()}; }
   std::size_t bytes() const { return rows_.bytes(); }
@@ -218,6 +220,7 @@ class padded_storage {
   padded_storage(const padded_csr& matrix, const spmm_request&, const device_allocator& allocate)
       : rows_(matrix, allocate) {}
   std::int64_t num_items() const { return rows_.num_rows(); }
+  void clear(const dense_view&, cudaStream_t) const {}  // every row is stored
   std::int64_t columns() const { return std::numeric_limits<std::int32_t>::max(); }
   padded_rows<Value> view() const {
     return {rows_.num_rows(), rows_.width(), rows_.row_ids(), rows_.indices(), rows_.data()};
@@ -240,6 +243,7 @@ class segment_storage {
   segment_storage(const segments_and_rows& matrix, const spmm_request& request, const device_allocator& allocate)
       : segments_(matrix.segments, matrix.rows, request.k, request.k, allocate) {}
   std::int64_t num_items() const { return static_cast<std::int64_t>(segments_.size()); }
+  void clear(const dense_view&, cudaStream_t) const {}  // every row has a segment
   std::int64_t columns() const { return segments_.columns(); }
   segment_rows<Value> view() const { return {segments_.view()}; }
   std::size_t bytes() const { return segments_.bytes(); }
@@ -260,6 +264,8 @@ class c_stationary_plan final : public spmm_plan {
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
+    storage_.clear(C, stream);
+    if (storage_.num_items() == 0) return;
     // A workspace is as wide as the plan: a wider product is computed panel by panel.
     for (std::int64_t first = 0; first < C.num_cols; first += storage_.columns()) {
       const std::int64_t k = std::min(storage_.columns(), C.num_cols - first);

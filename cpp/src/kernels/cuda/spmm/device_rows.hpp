@@ -10,6 +10,7 @@
 #include "kernels/cuda/runtime.hpp"
 #include "warploom/formats/padded_csr.hpp"
 #include "warploom/kernels/row_storage.hpp"
+#include "warploom/kernels/spmm.hpp"
 
 namespace warploom::cuda {
 
@@ -17,8 +18,7 @@ template <class Value>
 class device_rows {
  public:
   device_rows(const row_storage& rows, const device_allocator& allocate)
-      : num_rows_(rows.num_rows),
-        num_stored_rows_(rows.num_stored_rows()),
+      : num_stored_rows_(rows.num_stored_rows()),
         indices_(upload(rows.indices, rows.nnz(), allocate)),
         data_(upload(static_cast<const Value*>(rows.data), rows.nnz(), allocate)),
         row_ids_(upload(rows.row_ids.data(), rows.row_ids.size(), allocate)) {
@@ -36,11 +36,27 @@ class device_rows {
       for (std::int64_t row = 0; row < rows.num_rows; ++row) {
         if (!stored[row]) empty.push_back(static_cast<std::int32_t>(row));
       }
-      empty_rows_ = upload(empty.data(), empty.size(), allocate);
+      clears_first_ = 2 * static_cast<std::int64_t>(empty.size()) > rows.num_rows;
+      if (!clears_first_) empty_rows_ = upload(empty.data(), empty.size(), allocate);
     }
   }
 
-  std::int64_t num_rows() const { return num_rows_; }  // of C
+  // Rows a kernel has to write: those stored, and the empty ones unless C is cleared first.
+  std::int64_t num_items() const { return num_stored_rows_ + static_cast<std::int64_t>(empty_rows_.size()); }
+
+  // Where most rows are empty, zeroing all of C at once costs less than zeroing them one by one.
+  void clear(const dense_view& C, layout order, cudaStream_t stream) const {
+    if (!clears_first_) return;
+    const std::size_t lines = order == layout::row_major ? C.num_rows : C.num_cols;
+    const std::size_t length = (order == layout::row_major ? C.num_cols : C.num_rows) * sizeof(Value);
+    const std::size_t pitch = C.leading_dimension * sizeof(Value);
+    if (pitch == length || lines == 1) {
+      WARPLOOM_CUDA_CHECK(cudaMemsetAsync(C.data, 0, lines * length, stream));
+    } else {
+      WARPLOOM_CUDA_CHECK(cudaMemset2DAsync(C.data, pitch, 0, length, lines, stream));
+    }
+  }
+
   rows_view<Value> view() const {
     const bool wide = indptr64_.size() > 0;
     return {num_stored_rows_,
@@ -58,7 +74,7 @@ class device_rows {
   }
 
  private:
-  std::int64_t num_rows_;
+  bool clears_first_ = false;
   std::int64_t num_stored_rows_;
   device_array<std::int32_t> indices_;
   device_array<Value> data_;

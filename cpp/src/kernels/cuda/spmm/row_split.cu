@@ -206,14 +206,26 @@ __device__ __forceinline__ void store(Value* row, const cuda::vector<Value, V> (
   }
 }
 
+// Adds up over the S threads of a group that share columns. Called by whole warps.
+template <class Value, int V, int N>
+__device__ __forceinline__ void add_over_nonzero_lanes(cuda::vector<Value, V> (&sums)[N], const thread_shape& shape) {
+  for (int offset = shape.column_threads(); offset < shape.group_size(); offset *= 2) {
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int v = 0; v < V; ++v) sums[n].lane[v] += __shfl_xor_sync(all_lanes, sums[n].lane[v], offset);
+    }
+  }
+}
+
 // Leaves the partial sums of one piece of a cut row and, if all the others are there, adds them up. Called by whole
 // warps; `cut` says whether this group has such a piece.
 template <class Value, int V, int N, class Columns>
-__device__ void finish_cut_row(const cuda::segments_view<Value>& A, const work_item<Value>& item, bool cut, bool stores,
-                               int group_size, cuda::vector<Value, V> (&sums)[N],
+__device__ void finish_cut_row(const cuda::segments_view<Value>& A, const work_item<Value>& item, bool cut,
+                               int nonzero_lane, const thread_shape& shape, cuda::vector<Value, V> (&sums)[N],
                                const row_major_operands<Value>& operands, const Columns& columns) {
   const cuda::cut_row<Value> row(A, cut, item.partial, blockIdx.y, gridDim.y);
-  if (cut && stores) {
+  if (cut && nonzero_lane == 0) {
     Value* slot = A.slot(item.partial);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -222,13 +234,19 @@ __device__ void finish_cut_row(const cuda::segments_view<Value>& A, const work_i
       for (int v = 0; v < V; ++v) __stcg(slot + columns.column(i) + v, sums[i].lane[v]);
     }
   }
-  if (!row.arrive(cut, group_size) || !stores) return;
+  const bool last = row.arrive(cut, shape.group_size());
+  if (!__any_sync(all_lanes, last)) return;
 
+  // The S threads that shared the nonzeros now share the pieces, each every S-th; which adds what is fixed by the
+  // layout.
+  const int pieces = last ? row.slots.count : 0;
+  const int parts = 1 << shape.nonzero_bits;
 #pragma unroll
   for (int i = 0; i < N; ++i) sums[i] = {};
-  const Value* slot = A.slot(row.slots.first);
-#pragma unroll 4
-  for (int piece = 0; piece < row.slots.count; ++piece, slot += A.workspace_columns) {
+  const Value* slots = A.slot(row.slots.first);
+#pragma unroll 8
+  for (int piece = nonzero_lane; piece < pieces; piece += parts) {
+    const Value* slot = slots + std::int64_t{piece} * A.workspace_columns;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       if (!columns.valid(i)) continue;
@@ -236,8 +254,10 @@ __device__ void finish_cut_row(const cuda::segments_view<Value>& A, const work_i
       for (int v = 0; v < V; ++v) sums[i].lane[v] += __ldcg(slot + columns.column(i) + v);
     }
   }
+  add_over_nonzero_lanes(sums, shape);
+  if (!last || nonzero_lane != 0) return;
   store<Value, V, N>(operands.C + item.row * operands.ldc, sums, columns);
-  row.reset(group_size);
+  row.reset(shape.group_size());
 }
 
 template <int U, class Value, int V, int N, class Items>
@@ -255,20 +275,14 @@ __global__ void __launch_bounds__(256)
   if (active) item = items[i];
   cuda::vector<Value, V> sums[N] = {};
   accumulate<U>(sums, item, nonzero_lane, 1 << shape.nonzero_bits, operands, columns);
-  for (int offset = shape.column_threads(); offset < shape.group_size(); offset *= 2) {
-#pragma unroll
-    for (int n = 0; n < N; ++n) {
-#pragma unroll
-      for (int v = 0; v < V; ++v) sums[n].lane[v] += __shfl_xor_sync(all_lanes, sums[n].lane[v], offset);
-    }
-  }
+  add_over_nonzero_lanes(sums, shape);
 
   const bool stores = active && nonzero_lane == 0;
   const bool cut = item.partial >= 0;
   if (stores && !cut) store<Value, V, N>(operands.C + item.row * operands.ldc, sums, columns);
   if constexpr (std::is_same_v<Items, segment_items<Value>>) {
     if (__any_sync(all_lanes, cut)) {
-      finish_cut_row<Value, V, N>(items.A, item, cut, stores, shape.group_size(), sums, operands, columns);
+      finish_cut_row<Value, V, N>(items.A, item, cut, nonzero_lane, shape, sums, operands, columns);
     }
   }
 }
@@ -366,11 +380,13 @@ template <class Value>
 class row_plan final : public spmm_plan {
  public:
   row_plan(const row_storage& rows, const spmm_request& request, const device_allocator& allocate)
-      : rows_(rows, allocate), launch_(row_split_shape(request), rows.num_rows) {}
+      : rows_(rows, allocate), launch_(row_split_shape(request), rows_.num_items()) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
-    launch_(row_items<Value>{rows_.view()}, make_operands<Value>(B, C), stream);
+    const row_major_operands<Value> operands = make_operands<Value>(B, C);
+    rows_.clear(C, layout::row_major, stream);
+    if (rows_.num_items() > 0) launch_(row_items<Value>{rows_.view()}, operands, stream);
   }
   std::size_t bytes() const override { return rows_.bytes(); }
 
