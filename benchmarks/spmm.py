@@ -95,6 +95,8 @@ class Measurement:
                     quick[cache][candidate.name] = t
                     keep |= t < 1.15 * best[cache]
                     best[cache] = min(best[cache], t)
+                    if not keep and t > 1.3 * best[cache]:
+                        break  # hopeless warm: not worth a cold run
                 if keep:
                     plans[candidate.name] = (candidate, sum(plan.preparation_ms.values()))
             except wl.errors.WarploomError as error:
