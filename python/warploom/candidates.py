@@ -179,22 +179,16 @@ def parse(name: str) -> Candidate:
         try:
             given[key.strip()] = int(value)
         except ValueError:
-            raise ParameterError(
-                f"'{setting}' in '{name}' is not parameter=integer", argument="candidate"
-            ) from None
+            raise ParameterError(f"'{setting}' in '{name}' is not parameter=integer", argument="candidate") from None
     if match["permutation"] not in permutations.names():
         known = ", ".join(permutations.names())
-        raise ParameterError(
-            f"unknown row permutation '{match['permutation']}'; known: {known}", argument="candidate"
-        )
+        raise ParameterError(f"unknown row permutation '{match['permutation']}'; known: {known}", argument="candidate")
     return Candidate.make(find_kernel(match["op"], match["format"], match["kernel"]), match["permutation"], given)
 
 
 def enumerate_candidates(op: str, layout: str | None, device: str) -> Iterator[Candidate]:
     """Every tried setting in the original order, then every permutation with default parameters."""
-    chosen = [
-        k for k in kernels(op) if (layout is None or layout in k.layouts) and device in k.devices
-    ]
+    chosen = [k for k in kernels(op) if (layout is None or layout in k.layouts) and device in k.devices]
     for kernel in chosen:
         for setting in kernel.settings(device):
             yield Candidate.make(kernel, "none", setting)
@@ -242,8 +236,13 @@ def matches(name: str, patterns: str | Iterable[str] | None) -> bool:
 def describe_parameters() -> list[dict[str, Any]]:
     """Return one row per kernel parameter, for tables in the documentation."""
     return [
-        {"kernel": f"{k.format}/{k.name}", "parameter": p.name, "default": p.default, "values": p.values,
-         "meaning": p.meaning}
+        {
+            "kernel": f"{k.format}/{k.name}",
+            "parameter": p.name,
+            "default": p.default,
+            "values": p.values,
+            "meaning": p.meaning,
+        }
         for k in kernels("spmm")
         for p in k.parameters
     ]

@@ -55,9 +55,7 @@ class Selection:
 class Selector(Protocol):
     """Anything that can choose a candidate."""
 
-    def select(
-        self, problem: Problem, patterns: str | Sequence[str] | None, progress: Progress | None
-    ) -> Selection:
+    def select(self, problem: Problem, patterns: str | Sequence[str] | None, progress: Progress | None) -> Selection:
         """Choose among the candidates whose names match `patterns`."""
 
 
@@ -113,7 +111,9 @@ class Bench:
         lines, exact, bound = self._expected
         if self.problem.device.kind == "cuda":
             size = self.problem.matrix.shape[0] * self.problem.k * self._dtype.itemsize
-            _core.fill_device(self.problem.device.ordinal, self._device_C.pointer, 0xFF, size)  # NaN: must be overwritten
+            _core.fill_device(
+                self.problem.device.ordinal, self._device_C.pointer, 0xFF, size
+            )  # NaN: must be overwritten
             plan._core.run_device(
                 self._device_B.pointer, self._lead_B, self._device_C.pointer, self._lead_C, self.problem.k, 0
             )
@@ -138,13 +138,17 @@ class Bench:
         matrix, k = self.problem.matrix, self.problem.k
         m, n = matrix.shape
         rng = np.random.default_rng(1)
-        A = scipy.sparse.csr_array((matrix.data[: matrix.nnz], matrix.indices[: matrix.nnz], matrix.indptr), shape=(m, n))
+        A = scipy.sparse.csr_array(
+            (matrix.data[: matrix.nnz], matrix.indices[: matrix.nnz], matrix.indptr), shape=(m, n)
+        )
         lengths = np.diff(matrix.indptr)
         if self.problem.layout == "column":
             lines = np.unique(np.concatenate([[0, k - 1], rng.integers(0, k, 6)]))
             B = self._columns(lines).astype(np.float64)
         else:
-            lines = np.unique(np.concatenate([[0, m - 1, lengths.argmax()], rng.integers(0, m, 61)])) if m else np.arange(0)
+            lines = (
+                np.unique(np.concatenate([[0, m - 1, lengths.argmax()], rng.integers(0, m, 61)])) if m else np.arange(0)
+            )
             A, lengths = A[lines], lengths[lines]
             B = self._columns(np.arange(k)).astype(np.float64)
         with np.errstate(invalid="ignore"):
@@ -236,9 +240,7 @@ class MeasureSelector:
         self.repeats = repeats
         self.budget_ms = budget_ms
 
-    def select(
-        self, problem: Problem, patterns: str | Sequence[str] | None, progress: Progress | None
-    ) -> Selection:
+    def select(self, problem: Problem, patterns: str | Sequence[str] | None, progress: Progress | None) -> Selection:
         """Measure, and choose the fastest.
 
         Raises
@@ -351,8 +353,13 @@ class _Session:
 
         problem = self.problem
         reason = _core.spmm_unsupported_reason(
-            problem.matrix, candidate.kernel.format, candidate.kernel.name, problem.k, problem.layout,
-            dict(candidate.parameters), None,
+            problem.matrix,
+            candidate.kernel.format,
+            candidate.kernel.name,
+            problem.k,
+            problem.layout,
+            dict(candidate.parameters),
+            None,
         )
         if reason:
             self.rows.append(Row(candidate.name, note=reason))
@@ -361,7 +368,12 @@ class _Session:
             self.permutation = (candidate.permutation, permute(problem.matrix, candidate.permutation))
         try:
             plan = Plan(
-                problem.matrix, candidate, problem.k, problem.layout, problem.device, problem.allocate,
+                problem.matrix,
+                candidate,
+                problem.k,
+                problem.layout,
+                problem.device,
+                problem.allocate,
                 self.permutation[1],
             )
             if problem_found := self.bench.check(plan):

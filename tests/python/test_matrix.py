@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from warploom import _core, errors
 from warploom._matrix import as_csr, compressed
 

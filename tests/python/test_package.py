@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 import warploom
 
 ROOT = Path(__file__).parents[2]
