@@ -5,8 +5,8 @@
 1. builds and installs the package from this checkout into ``build/verified`` (nothing is downloaded);
 2. runs the GPU tests;
 3. runs the battery of small matrices again under ``compute-sanitizer --tool memcheck``;
-4. writes ``tests/gpu/verified.json``: the state of the sources, the GPU, driver and CUDA version, the date, tests passed,
-   failed and skipped, and the sanitizer's errors.
+4. writes ``tests/gpu/verified.json``: the state of the sources, the GPU, driver and CUDA version, the date, tests
+   passed, failed and skipped, and the sanitizer's errors.
 
 The CPU tests warn when the sources have changed since. Needs the run-time and test requirements of the package,
 scikit-build-core, pybind11, a CUDA toolkit and a GPU.

@@ -112,7 +112,7 @@ def test_pattern_only_leaves_the_values_out():
     view = as_csr(small(np.complex128), pattern_only=True)
     assert view.data is None
     assert view.nnz == 6
-    with pytest.raises(errors.InvalidMatrixError, match="no values"):
+    with pytest.raises(errors.InvalidMatrixError, match="without values"):
         as_csr(view)
 
 
