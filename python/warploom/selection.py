@@ -12,9 +12,10 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse
 
 from warploom import _core, permutations
@@ -87,7 +88,7 @@ class Bench:
         # Up to 64 random columns, repeated: quick to make for large k, and neither zeros nor a pattern to profit from.
         self._block = np.random.default_rng(seed).uniform(-1, 1, (n, min(problem.k, 64))).astype(self._dtype)
         try:
-            B = np.asarray(self._columns(np.arange(problem.k)), order="C" if problem.layout == "row" else "F")
+            B = self._operand(self._dtype, "C" if problem.layout == "row" else "F")
         except (MemoryError, ValueError) as error:  # NumPy has a ValueError for arrays beyond the address space
             raise self._too_large(error) from error
         self._line = problem.k if problem.layout == "row" else m
@@ -115,6 +116,14 @@ class Bench:
     def _evicting(self) -> np.ndarray[Any, Any]:
         """More than the last-level cache of a CPU holds, as a rule: 256 MiB."""
         return np.zeros(1 << 25)
+
+    def _operand(self, dtype: npt.DTypeLike, order: Literal["C", "F"]) -> np.ndarray[Any, Any]:
+        B = np.empty((len(self._block), self.problem.k), dtype, order=order)
+        if B.size:
+            width = self._block.shape[1]
+            for start in range(0, self.problem.k, width):
+                B[:, start : start + width] = self._block[:, : self.problem.k - start]
+        return B
 
     def _columns(self, columns: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return self._block[:, columns % max(self._block.shape[1], 1)]
@@ -174,7 +183,7 @@ class Bench:
                 np.unique(np.concatenate([[0, m - 1, lengths.argmax()], rng.integers(0, m, 61)])) if m else np.arange(0)
             )
             A, lengths = A[lines], lengths[lines]
-            B = self._columns(np.arange(k)).astype(np.float64)
+            B = self._operand(np.float64, "C")
         A = A.astype(np.float64)
         # SciPy's abs() would add up duplicates first: 1 - 1 may be rounded like 2.
         magnitudes = scipy.sparse.csr_array((abs(A.data), A.indices, A.indptr), shape=A.shape)
