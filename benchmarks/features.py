@@ -14,6 +14,7 @@ import scipy
 import scipy.sparse
 from rich.console import Console
 from rich.table import Table
+
 from warploom import _core, features
 from warploom._matrix import as_csr
 

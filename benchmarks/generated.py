@@ -41,9 +41,11 @@ def _cross(dimensions: int) -> list[tuple[int, ...]]:
 
 
 def _box(dimensions: int) -> list[tuple[int, ...]]:
-    return [tuple(o) for o in np.ndindex(*(3,) * dimensions)] if dimensions == 0 else [
-        tuple(np.array(o) - 1) for o in np.ndindex(*(3,) * dimensions)
-    ]
+    return (
+        [tuple(o) for o in np.ndindex(*(3,) * dimensions)]
+        if dimensions == 0
+        else [tuple(np.array(o) - 1) for o in np.ndindex(*(3,) * dimensions)]
+    )
 
 
 def _banded(n: int, half_width: int) -> sp.csr_array:
@@ -99,7 +101,9 @@ def _mycielskian(k: int) -> sp.csr_array:
     for _ in range(k - 2):
         n = graph.shape[0]
         ones = np.ones((n, 1), np.float32)
-        graph = sp.csr_array(sp.block_array([[graph, graph, None], [graph, None, ones], [None, ones.T, None]], format="csr"))
+        graph = sp.csr_array(
+            sp.block_array([[graph, graph, None], [graph, None, ones], [None, ones.T, None]], format="csr")
+        )
     return _values(graph, 7)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from rich.console import Console
 from rich.table import Table
+
 from warploom import _core, permutations
 from warploom._matrix import as_csr
 
@@ -35,9 +36,7 @@ def uniform(rows, per_row, rng):
 
 def banded(rows, per_row, rng):
     """Columns within 40 of the diagonal: few different masks."""
-    return from_columns(
-        np.clip(np.arange(rows)[:, None] + rng.integers(-40, 41, (rows, per_row)), 0, rows - 1)
-    )
+    return from_columns(np.clip(np.arange(rows)[:, None] + rng.integers(-40, 41, (rows, per_row)), 0, rows - 1))
 
 
 def skewed(rows, per_row, rng):
@@ -61,9 +60,7 @@ def median_seconds(function, repeats):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=30_000)
     parser.add_argument("--per-row", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)
@@ -82,9 +79,7 @@ def main():
         )
         measured["brute force"] += [f"{brute:.3f}", ""]
         for name in permutations.names():
-            seconds, perm = median_seconds(
-                lambda A=A, name=name: permutations.compute(name, A), options.repeats
-            )
+            seconds, perm = median_seconds(lambda A=A, name=name: permutations.compute(name, A), options.repeats)
             measured[name] += [f"{seconds:.3f}", f"{brute / seconds:.0f}x"]
             if name == "cta-aware" and not np.array_equal(perm, expected):
                 raise SystemExit(f"cta-aware differs from brute force on {kind}")

@@ -38,10 +38,10 @@ def read(path: pathlib.Path) -> dict[tuple[str, str, str, str], tuple[int, dict[
 def speedups(groups, layout, k, cache):
     """Yield (nonzeros, is large, speedup of warploom's best over the vendor's best) of each matrix."""
     large = set(generated())
-    for (l, kk, c, matrix), (nnz, times) in groups.items():
+    for (*setting, matrix), (nnz, times) in groups.items():
         vendor = [t for name, t in times.items() if "/cusparse" in name]
         ours = [t for name, t in times.items() if "/cusparse" not in name]
-        if (l, kk, c) == (layout, k, cache) and vendor and ours:
+        if setting == [layout, k, cache] and vendor and ours:
             yield nnz, matrix in large, min(vendor) / min(ours)
 
 
@@ -58,8 +58,15 @@ def main() -> None:
             chosen = points[points[:, 1] == flag]
             mean = np.exp(np.log(chosen[:, 2]).mean())
             label = {"real": "collected matrices", "large": "generated, larger"}[name]
-            panel.scatter(chosen[:, 0], chosen[:, 2], s=14, color=COLOURS[name], alpha=0.75, linewidths=0,
-                          label=f"{label}: {len(chosen)}, geometric mean {mean:.2f}x")
+            panel.scatter(
+                chosen[:, 0],
+                chosen[:, 2],
+                s=14,
+                color=COLOURS[name],
+                alpha=0.75,
+                linewidths=0,
+                label=f"{label}: {len(chosen)}, geometric mean {mean:.2f}x",
+            )
         panel.axhline(1, color="black", linewidth=0.8)
         panel.set(xscale="log", yscale="log", xlabel="nonzeros of A", title=f"{layout}-major B and C")
         panel.set_yticks([0.7, 1, 1.5, 2, 3, 5, 10], ["0.7", "1", "1.5", "2", "3", "5", "10"])

@@ -4,14 +4,15 @@
 candidate). It resumes: what the file already holds is not measured again. ``--shard I/N`` takes every N-th matrix, for
 several GPUs. ``python benchmarks/spmm.py summary spmm.csv`` prints geometric means against the vendor.
 
-Every candidate is first timed a few times, warm and cold. The fastest of those, all algorithms of cuSPARSE and the kernels
-with default parameters are then timed in full. Results are compared with float64 sums before they are timed.
+Every candidate is first timed a few times, warm and cold. The fastest of those, all algorithms of cuSPARSE and the
+kernels with default parameters are then timed in full, once a sample of their result agrees with float64 sums.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import gzip
 import itertools
 import pathlib
 import random
@@ -32,8 +33,21 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from generated import generated
 
 COLUMNS = [
-    "matrix", "rows", "cols", "nnz", "layout", "k", "cache", "candidate", "preparation_ms", "median_us", "p10_us", "p90_us",
-    "repeats", "floor_us", "note",
+    "matrix",
+    "rows",
+    "cols",
+    "nnz",
+    "layout",
+    "k",
+    "cache",
+    "candidate",
+    "preparation_ms",
+    "median_us",
+    "p10_us",
+    "p90_us",
+    "repeats",
+    "floor_us",
+    "note",
 ]
 
 
@@ -152,11 +166,26 @@ def measure(options: argparse.Namespace) -> None:
                 floor = 1e6 * _core.spmm_floor_bytes(job.view, k) / bandwidth
                 lines = []
                 for cache, candidate, preparation, timing, note in job.run():
-                    line = dict(matrix=name, rows=m, cols=n, nnz=A.nnz, layout=layout, k=k_name, cache=cache,
-                                candidate=candidate, preparation_ms=f"{preparation:.3f}", floor_us=f"{floor:.3f}", note=note)
+                    line = dict(
+                        matrix=name,
+                        rows=m,
+                        cols=n,
+                        nnz=A.nnz,
+                        layout=layout,
+                        k=k_name,
+                        cache=cache,
+                        candidate=candidate,
+                        preparation_ms=f"{preparation:.3f}",
+                        floor_us=f"{floor:.3f}",
+                        note=note,
+                    )
                     if timing:
-                        line |= dict(median_us=f"{timing.median:.3f}", p10_us=f"{timing.p10:.3f}",
-                                     p90_us=f"{timing.p90:.3f}", repeats=timing.repeats)
+                        line |= dict(
+                            median_us=f"{timing.median:.3f}",
+                            p10_us=f"{timing.p10:.3f}",
+                            p90_us=f"{timing.p90:.3f}",
+                            repeats=timing.repeats,
+                        )
                     lines.append(line)
                 writer.writerows(lines)  # a killed run loses at most the matrix in hand
                 file.flush()
@@ -170,7 +199,7 @@ def summary(options: argparse.Namespace) -> None:
     groups: dict[tuple, dict[str, tuple[float, float]]] = {}
     notes: dict[str, int] = {}
     for path in options.files:
-        with open(path) as file:
+        with gzip.open(path, "rt") if path.endswith(".gz") else open(path) as file:
             for r in csv.DictReader(file):
                 if r["note"]:
                     notes[f"{r['candidate']}: {r['note']}"] = notes.get(f"{r['candidate']}: {r['note']}", 0) + 1
@@ -178,8 +207,9 @@ def summary(options: argparse.Namespace) -> None:
                 key = (r["layout"], r["k"], r["cache"], r["matrix"])
                 groups.setdefault(key, {})[r["candidate"]] = (float(r["median_us"]), float(r["floor_us"]))
     large = set(generated())
-    print(f"{'set':6} {'layout':7} {'k':5} {'cache':5} {'count':>5} {'x default':>9} {'x vendor best':>13} {'worst':>6} {'<0.98':>6}"
-          f" {'floor':>6}  c_stationary default / vendor best; wins")
+    print(
+        "set    layout  k     cache count  x default  x vendor best  worst  <0.98  floor  paper's kernel / vendor best; wins"
+    )
     keys = sorted({(k[3] in large, *k[:3]) for k in groups})
     for is_large, layout, k, cache in keys:
         over_default, over_best, shares, paper, wins = [], [], [], [], {}
@@ -204,9 +234,12 @@ def summary(options: argparse.Namespace) -> None:
         if not len(over):
             continue
         ranked = ", ".join(f"{c} {n}" for c, n in sorted(wins.items(), key=lambda i: -i[1])[:4])
-        print(f"{'large' if is_large else 'real':6} {layout:7} {k:5} {cache:5} {len(over):5} {geometric_mean(over_default):9.2f}"
-              f" {geometric_mean(over):13.2f} {over.min():6.2f} {np.mean(over < 0.98):6.1%} {geometric_mean(shares):6.2f}"
-              f"  {geometric_mean(paper):.2f}; {ranked}")
+        kind = "large" if is_large else "real"
+        figures = (
+            f"{geometric_mean(over_default):10.2f} {geometric_mean(over):14.2f} {over.min():6.2f} "
+            f"{np.mean(over < 0.98):6.1%} {geometric_mean(shares):6.2f}  {geometric_mean(paper):.2f}"
+        )
+        print(f"{kind:6} {layout:7} {k:5} {cache:5} {len(over):5} {figures}; {ranked}")
     for note, count in sorted(notes.items(), key=lambda i: -i[1])[:10]:
         print(count, note)
 

@@ -6,7 +6,7 @@ Hand a `scipy.sparse` CSR matrix to `plan` and get the fastest sparse x dense pr
 from __future__ import annotations
 
 from warploom import errors, examples, features, formats, io, permutations
-from warploom._core import __version__
+from warploom._core import __version__, num_threads, set_num_threads
 from warploom.candidates import candidates
 from warploom.io import load
 from warploom.plan import Plan, plan, spmm
@@ -21,7 +21,9 @@ __all__ = [
     "formats",
     "io",
     "load",
+    "num_threads",
     "permutations",
     "plan",
+    "set_num_threads",
     "spmm",
 ]

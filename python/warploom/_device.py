@@ -1,18 +1,22 @@
 """Devices, and the dense operands that live on them.
 
-A dense operand comes as a NumPy array, a torch tensor, a CuPy array, or anything else with ``__cuda_array_interface__``
-or DLPack; the result goes back as the same kind, without a copy when it already is where the plan runs.
+A dense operand comes as a NumPy array, a torch tensor, a CuPy array, or any other GPU array with DLPack; the result
+goes back as the same kind, without a copy when it already is where the plan runs.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
+import re
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from warploom import _core
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
@@ -26,6 +30,7 @@ __all__ = [
     "host_array",
     "load_cusparse",
     "operand",
+    "overlap",
 ]
 
 
@@ -52,12 +57,12 @@ class Device:
         info = _core.cuda_info()
         if name is None:
             return cls("cuda") if info["devices"] else cls("cpu")
-        kind, _, ordinal = str(name).partition(":")
-        if kind == "cpu" and not ordinal:
-            return cls("cpu")
-        if kind != "cuda" or (ordinal and not ordinal.isdecimal()):
+        match = re.fullmatch(r"cpu|cuda(?::(?P<ordinal>[0-9]+))?", str(name))
+        if match is None:
             raise ParameterError(f"unknown device '{name}'; expected 'cuda', 'cuda:N' or 'cpu'", argument="device")
-        number = int(ordinal or 0)
+        if match[0] == "cpu":
+            return cls("cpu")
+        number = int(match["ordinal"] or 0)
         if number >= len(info["devices"]):
             reason = info["error"] or f"{len(info['devices'])} GPU(s) found"
             raise DeviceError(f"there is no GPU {number}: {reason}", argument="device")
@@ -126,6 +131,23 @@ class Operand:
         """Whether it is in GPU memory."""
         return self.device is not None
 
+    def addresses(self, layout: str, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        """Return an array at these addresses, to compare them: its values may be on a GPU and are not to be read."""
+        steps = (self.leading_dimension, 1) if layout == "row" else (1, self.leading_dimension)
+        interface = {
+            "version": 3,
+            "typestr": dtype.str,
+            "shape": (self.rows, self.columns),
+            "strides": tuple(step * dtype.itemsize for step in steps),
+            "data": (self.pointer, True),
+        }
+        return np.asarray(types.SimpleNamespace(__array_interface__=interface))
+
+
+def overlap(b: Operand, c: Operand, layout: str, dtype: np.dtype[Any]) -> bool:
+    """Whether two operands on the same device share an element."""
+    return bool(np.shares_memory(b.addresses(layout, dtype), c.addresses(layout, dtype)))
+
 
 def operand(B: Any, dtype: np.dtype[Any], layout: str, name: str = "B") -> Operand:
     """View a two-dimensional dense array in the wanted layout; copies only if its strides do not fit.
@@ -133,28 +155,37 @@ def operand(B: Any, dtype: np.dtype[Any], layout: str, name: str = "B") -> Opera
     Raises
     ------
     DtypeError
-        If the values are not of type `dtype`.
+        If the values are not of type `dtype`, or `B` is not a dense array.
     ShapeError
         If it is not two-dimensional.
+    DeviceError
+        If it is on a device that warploom does not know, or cannot be exchanged with its library.
     """
-    module = type(B).__module__.partition(".")[0]
-    if module == "torch":
+    package = _package_of(B)
+    if package == "torch":
         return _torch_operand(B, dtype, layout, name)
-    if module == "cupy":
+    if package == "cupy":
         return _cupy_operand(B, dtype, layout, name)
-    if not isinstance(B, np.ndarray) and (hasattr(B, "__cuda_array_interface__") or _is_dlpack_cuda(B)):
+    if not isinstance(B, np.ndarray) and (_is_dlpack_cuda(B) or hasattr(B, "__cuda_array_interface__")):
         return _foreign_operand(B, dtype, layout, name)
     return _numpy_operand(B, dtype, layout, name)
+
+
+def _package_of(B: Any) -> str | None:
+    """Name the framework that the array, or a class it derives from, comes from. Imports nothing."""
+    for cls in type(B).__mro__:
+        package = cls.__module__.partition(".")[0]
+        if package in ("torch", "cupy"):
+            return package
+    return None
 
 
 def _check(shape: tuple[int, ...], actual: Any, dtype: np.dtype[Any], name: str) -> None:
     if len(shape) != 2:
         raise ShapeError(f"{name} must have two dimensions, got shape {tuple(shape)}", argument=name)
     if actual != dtype:
-        raise DtypeError(
-            f"{name} is {actual} but the plan works on {dtype}; convert it, or make the plan with dtype={actual}",
-            argument=name,
-        )
+        hint = f", or make the plan with dtype={actual}" if str(actual) in ("float32", "float64") else ""
+        raise DtypeError(f"{name} is {actual} but the plan works on {dtype}; convert it{hint}", argument=name)
 
 
 def _fits(shape: tuple[int, ...], strides: tuple[int, ...], layout: str) -> int:
@@ -171,7 +202,12 @@ def _fits(shape: tuple[int, ...], strides: tuple[int, ...], layout: str) -> int:
 
 
 def _numpy_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Operand:
-    array = np.asarray(B)
+    if scipy.sparse.issparse(B):
+        raise DtypeError(f"{name} must be dense; convert it with {name}.toarray()", argument=name)
+    try:
+        array = np.asarray(B)
+    except ValueError as error:
+        raise ShapeError(f"{name} is not an array: {error}", argument=name) from error
     _check(array.shape, array.dtype, dtype, name)
     size = array.dtype.itemsize
     aligned = array.flags.aligned and all(s % size == 0 for s in array.strides)
@@ -190,12 +226,17 @@ def _numpy_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Oper
 
 def _torch_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Operand:
     torch = sys.modules["torch"]
-    B = B.detach()
+    if B.layout is not torch.strided:
+        raise DtypeError(f"{name} must be dense, got a tensor of layout {B.layout}", argument=name)
+    if B.device.type not in ("cpu", "cuda"):
+        raise DeviceError(f"{name} is on device '{B.device}', neither the CPU nor a CUDA GPU", argument=name)
     kinds = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
-    _check(tuple(B.shape), kinds.get(B.dtype, B.dtype), dtype, name)
+    _check(tuple(B.shape), kinds.get(B.dtype, str(B.dtype)), dtype, name)
+    given = B
+    B = B.detach().resolve_neg()  # the imaginary part of a conjugate is stored with the other sign
     leading = _fits(tuple(B.shape), B.stride(), layout)
-    copied = not leading
-    if copied:
+    copied = not leading or given.is_neg()
+    if not leading:
         B = B.contiguous() if layout == "row" else B.t().contiguous().t()
         leading = max(B.shape[1] if layout == "row" else B.shape[0], 1)
     device, kind = B.device, B.dtype
@@ -218,16 +259,19 @@ def _cupy_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Opera
     _check(B.shape, B.dtype, dtype, name)
     leading = _fits(B.shape, tuple(s // B.dtype.itemsize for s in B.strides), layout)
     copied = not leading
-    if copied:
-        B = cupy.array(B, order="C" if layout == "row" else "F")
-        leading = max(B.shape[1] if layout == "row" else B.shape[0], 1)
+    number = int(B.device.id)
+    with cupy.cuda.Device(number):  # which need not be the current one
+        if copied:
+            B = cupy.array(B, order="C" if layout == "row" else "F")
+            leading = max(B.shape[1] if layout == "row" else B.shape[0], 1)
+        stream = cupy.cuda.get_current_stream().ptr
 
     def new(rows: int, columns: int, order: str) -> tuple[Any, int, int]:
-        result = cupy.empty((rows, columns), dtype, order="C" if order == "row" else "F")
+        with cupy.cuda.Device(number):
+            result = cupy.empty((rows, columns), dtype, order="C" if order == "row" else "F")
         return result, result.data.ptr, max(columns if order == "row" else rows, 1)
 
-    stream = cupy.cuda.get_current_stream().ptr
-    return Operand(B.data.ptr, B.shape[0], B.shape[1], leading, B.device.id, stream, B, copied, new)
+    return Operand(B.data.ptr, B.shape[0], B.shape[1], leading, number, stream, B, copied, new)
 
 
 def _is_dlpack_cuda(B: Any) -> bool:
@@ -235,27 +279,41 @@ def _is_dlpack_cuda(B: Any) -> bool:
     return hasattr(B, "__dlpack_device__") and int(B.__dlpack_device__()[0]) == cuda
 
 
+_MODULES = {"jaxlib": "jax"}
+"""Where a library keeps ``from_dlpack``, if not in the package of its array type."""
+
+
 def _foreign_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Operand:
-    """Any other GPU array: seen through torch or CuPy, returned through the library's own ``from_dlpack``."""
-    bridge: Any
-    try:
-        import cupy as bridge
-    except ImportError:
-        try:
-            import torch as bridge
-        except ImportError:
-            raise DeviceError(
-                f"a GPU array of type {type(B).__module__}.{type(B).__name__} needs torch or CuPy to be exchanged",
-                argument=name,
-            ) from None
+    """Any other GPU array: seen through CuPy or torch, returned through the library's own ``from_dlpack``."""
+    kind = f"{type(B).__module__}.{type(B).__qualname__}"
+    bridge = _bridge()
+    if bridge is None:
+        raise DeviceError(f"a GPU array of type {kind} needs CuPy or torch to be exchanged", argument=name)
+    package = type(B).__module__.partition(".")[0]
+    library = sys.modules.get(_MODULES.get(package, package))
+    give_back = getattr(library, "from_dlpack", None) or getattr(getattr(library, "dlpack", None), "from_dlpack", None)
+    if give_back is None or not hasattr(B, "__dlpack__"):
+        raise DeviceError(
+            f"GPU arrays of type {kind} cannot be exchanged by DLPack; view {name} as a CuPy array or torch tensor",
+            argument=name,
+        )
     seen = operand(bridge.from_dlpack(B), dtype, layout, name)
     inner = seen.new
 
     def new(rows: int, columns: int, order: str) -> tuple[Any, int, int]:
         result, pointer, leading = inner(rows, columns, order)
-        return _Foreign(result, type(B)), pointer, leading
+        return _Foreign(result, give_back), pointer, leading
 
     return dataclasses.replace(seen, new=new, owner=(seen.owner, B))
+
+
+def _bridge() -> Any:
+    for package in ("cupy", "torch"):
+        try:
+            return importlib.import_module(package)
+        except ImportError:
+            continue
+    return None
 
 
 @dataclasses.dataclass
@@ -263,13 +321,7 @@ class _Foreign:
     """A result on its way back to the library that brought the operand."""
 
     array: Any
-    kind: type
-
-    def finish(self) -> Any:
-        package = self.kind.__module__.partition(".")[0].removesuffix("lib")
-        library = __import__(package)
-        from_dlpack = getattr(library, "from_dlpack", None) or library.dlpack.from_dlpack
-        return from_dlpack(self.array)
+    from_dlpack: Callable[[Any], Any]
 
 
 def host_array(array: Any) -> Any:
@@ -307,4 +359,4 @@ def allocator_for(A: Any, device: Device) -> Callable[[int], tuple[int, Any]] | 
 
 def finish(result: Any) -> Any:
     """Return the result as the kind of array the operand was."""
-    return result.finish() if isinstance(result, _Foreign) else result
+    return result.from_dlpack(result.array) if isinstance(result, _Foreign) else result

@@ -193,9 +193,7 @@ def _tidy(array: _Array, dtype: npt.DTypeLike) -> _Array:
 def _integers(values: Any, argument: str) -> _Array:
     array = _array(values, argument)
     if array.ndim != 1:
-        raise InvalidMatrixError(
-            f"{argument} must be one-dimensional, got shape {array.shape}", argument=argument
-        )
+        raise InvalidMatrixError(f"{argument} must be one-dimensional, got shape {array.shape}", argument=argument)
     if array.dtype.kind not in "iu":
         raise DtypeError(f"{argument} must be integers, got {array.dtype}", argument=argument)
     return array
@@ -246,7 +244,7 @@ def _recast(view: _core.CsrView, wanted: np.dtype[Any] | None, pattern_only: boo
     if pattern_only:
         return view
     if view.data is None:
-        raise InvalidMatrixError("A has no values", argument="A")
+        raise InvalidMatrixError("A is a pattern without values", argument="A")
     if wanted is None or view.data.dtype == wanted:
         return view
     return _core.CsrView(view.indptr, view.indices, _tidy(view.data, wanted), *view.shape)
@@ -280,9 +278,7 @@ def _from_triplets(row: Any, col: Any, data: Any, shape: tuple[int, ...]) -> _Pa
     coordinates = {"row": _indices(row, "row"), "col": _indices(col, "col")}
     for (name, array), size in zip(coordinates.items(), shape, strict=True):
         if array.size != values.size:
-            raise InvalidMatrixError(
-                f"{name} has {array.size} entries but data has {values.size}", argument=name
-            )
+            raise InvalidMatrixError(f"{name} has {array.size} entries but data has {values.size}", argument=name)
         outside = (array < 0) | (array >= size)
         if outside.any():
             first = int(outside.argmax())
@@ -299,14 +295,10 @@ def _from_bsr(A: Any) -> _Parts:
     blocks = _array(A.data, "data")
     _check_value_dtype(blocks.dtype)
     if blocks.ndim != 3 or 0 in blocks.shape[1:]:
-        raise InvalidMatrixError(
-            f"data of a BSR matrix must be blocks, got shape {blocks.shape}", argument="data"
-        )
+        raise InvalidMatrixError(f"data of a BSR matrix must be blocks, got shape {blocks.shape}", argument="data")
     height, width = blocks.shape[1:]
     if num_rows % height or num_cols % width:
-        raise InvalidMatrixError(
-            f"blocks of {height} x {width} do not tile {num_rows} x {num_cols}", argument="data"
-        )
+        raise InvalidMatrixError(f"blocks of {height} x {width} do not tile {num_rows} x {num_cols}", argument="data")
     pattern = compressed(A.indptr, A.indices, None, (num_rows // height, num_cols // width))
     if len(blocks) < pattern.nnz:
         raise InvalidMatrixError(
@@ -393,9 +385,7 @@ def _from_torch(A: Any) -> _Parts:
         )
     values = A.values().detach()
     if str(values.dtype) == "torch.bfloat16":  # NumPy has no such type
-        raise DtypeError(
-            "data of A must be float32, float64, integers or booleans, got bfloat16", argument="data"
-        )
+        raise DtypeError("data of A must be float32, float64, integers or booleans, got bfloat16", argument="data")
     _two_sizes(tuple(A.shape))
     return A.crow_indices().cpu().numpy(), A.col_indices().cpu().numpy(), values.cpu().numpy(), tuple(A.shape)
 

@@ -11,6 +11,7 @@ import dataclasses
 import fnmatch
 import functools
 import itertools
+import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -74,11 +75,11 @@ class Kernel:
                 raise ParameterError(
                     f"kernel {self.format}/{self.name} has no parameter '{name}'; it has: {names}", argument=name
                 )
-            if value not in known[name].values:
+            if not _is_integer(value) or value not in known[name].values:
                 raise ParameterError(
                     f"{name}={value} is not one of {', '.join(map(str, known[name].values))}", argument=name
                 )
-        return {p.name: given.get(p.name, p.default) for p in self.parameters}
+        return {p.name: int(given.get(p.name, p.default)) for p in self.parameters}
 
     def settings(self, device: str) -> Iterator[dict[str, int]]:
         """Every setting of the parameters that selection by measurement tries on this device."""
@@ -100,7 +101,19 @@ class Candidate:
 
     @classmethod
     def make(cls, kernel: Kernel, permutation: str = "none", parameters: Mapping[str, int] | None = None) -> Candidate:
-        """Complete the parameters and put them into the kernel's order."""
+        """Complete the parameters and put them into the kernel's order.
+
+        Raises
+        ------
+        ParameterError
+            For a parameter the kernel does not have, a value it does not accept, or a row permutation of a kernel that
+            takes none.
+        """
+        if permutation != "none" and not kernel.permutes:
+            raise ParameterError(
+                f"kernel {kernel.format}/{kernel.name} does not take a row permutation, got '{permutation}'",
+                argument="candidate",
+            )
         return cls(kernel, permutation, tuple(kernel.complete(parameters or {}).items()))
 
     @property
@@ -167,34 +180,30 @@ def parse(name: str) -> Candidate:
     ParameterError
         If the name is not of this form or names something unknown.
     """
-    match = _NAME.fullmatch(name)
+    match = _NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None:
         raise ParameterError(
-            f"'{name}' is not a candidate; expected op/permutation/format/kernel[parameter=value,...]",
+            f"{name!r} is not a candidate; expected op/permutation/format/kernel[parameter=value,...]",
             argument="candidate",
         )
     given: dict[str, int] = {}
     for setting in filter(None, (match["parameters"] or "").split(",")):
-        key, _, value = setting.partition("=")
+        key, _, value = (part.strip() for part in setting.partition("="))
+        if key in given:
+            raise ParameterError(f"'{name}' gives {key} twice", argument=key)
         try:
-            given[key.strip()] = int(value)
+            given[key] = int(value)
         except ValueError:
-            raise ParameterError(
-                f"'{setting}' in '{name}' is not parameter=integer", argument="candidate"
-            ) from None
+            raise ParameterError(f"'{setting}' in '{name}' is not parameter=integer", argument="candidate") from None
     if match["permutation"] not in permutations.names():
         known = ", ".join(permutations.names())
-        raise ParameterError(
-            f"unknown row permutation '{match['permutation']}'; known: {known}", argument="candidate"
-        )
+        raise ParameterError(f"unknown row permutation '{match['permutation']}'; known: {known}", argument="candidate")
     return Candidate.make(find_kernel(match["op"], match["format"], match["kernel"]), match["permutation"], given)
 
 
 def enumerate_candidates(op: str, layout: str | None, device: str) -> Iterator[Candidate]:
     """Every tried setting in the original order, then every permutation with default parameters."""
-    chosen = [
-        k for k in kernels(op) if (layout is None or layout in k.layouts) and device in k.devices
-    ]
+    chosen = [k for k in kernels(op) if (layout is None or layout in k.layouts) and device in k.devices]
     for kernel in chosen:
         for setting in kernel.settings(device):
             yield Candidate.make(kernel, "none", setting)
@@ -225,7 +234,23 @@ def candidates(
     -------
     list of str
         In the order of the registry, without repetition.
+
+    Raises
+    ------
+    ParameterError
+        For an unknown operation, layout or device, or patterns that are not strings.
+
+    Examples
+    --------
+    >>> import warploom as wl
+    >>> wl.candidates(layout="column", device="cpu", match="spmm/lpt/?csr/c_stationary")
+    ['spmm/lpt/dcsr/c_stationary']
     """
+    if layout not in (None, "row", "column"):
+        raise ParameterError(f"layout must be 'row' or 'column', got {layout!r}", argument="layout")
+    if device not in ("cuda", "cpu"):
+        raise ParameterError(f"device must be 'cuda' or 'cpu', got {device!r}", argument="device")
+    match = checked_patterns(match, "match")
     names = dict.fromkeys(c.name for c in enumerate_candidates(op, layout, device))
     return [name for name in names if matches(name, match)]
 
@@ -239,11 +264,19 @@ def matches(name: str, patterns: str | Iterable[str] | None) -> bool:
     return any(fnmatch.fnmatchcase(name, re.sub(r"\[", "[[]", pattern)) for pattern in patterns)
 
 
-def describe_parameters() -> list[dict[str, Any]]:
-    """Return one row per kernel parameter, for tables in the documentation."""
-    return [
-        {"kernel": f"{k.format}/{k.name}", "parameter": p.name, "default": p.default, "values": p.values,
-         "meaning": p.meaning}
-        for k in kernels("spmm")
-        for p in k.parameters
-    ]
+def checked_patterns(patterns: str | Iterable[str] | None, argument: str) -> list[str] | None:
+    """Return patterns as a list; `ParameterError` if they are not strings."""
+    if patterns is None:
+        return None
+    listed = [patterns] if isinstance(patterns, str) else list(patterns) if isinstance(patterns, Iterable) else [None]
+    if not all(isinstance(pattern, str) for pattern in listed):
+        raise ParameterError(f"{argument} must be a pattern or several, got {patterns!r}", argument=argument)
+    return listed
+
+
+def _is_integer(value: Any) -> bool:
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True

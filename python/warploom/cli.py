@@ -50,9 +50,7 @@ def main() -> None:
 
 @main.command()
 @click.argument("file")
-@click.option(
-    "--k", default=128, show_default=True, type=click.IntRange(min=1), help="Columns of the dense matrix."
-)
+@click.option("--k", default=128, show_default=True, type=click.IntRange(min=1), help="Columns of the dense matrix.")
 @click.option(
     "--layout",
     type=click.Choice(["row", "column"]),
@@ -60,9 +58,7 @@ def main() -> None:
     show_default=True,
     help="Memory order of the dense matrices.",
 )
-@click.option(
-    "--dtype", type=click.Choice(["float32", "float64"]), help="Value type; that of the matrix by default."
-)
+@click.option("--dtype", type=click.Choice(["float32", "float64"]), help="Value type; that of the matrix by default.")
 @click.option("--device", metavar="cuda|cuda:N|cpu", help="Where to run; a GPU if there is one by default.")
 @click.option(
     "--candidates",
@@ -71,9 +67,7 @@ def main() -> None:
     help="Measure only candidates whose name matches, such as 'spmm/lpt/*'. May be repeated.",
 )
 @click.option("--warm/--cold", default=True, show_default=True, help="L2 cache before each measured product.")
-@click.option(
-    "--json", "output", type=click.File("w", lazy=True), help="Write the table as JSON too; - for stdout."
-)
+@click.option("--json", "output", type=click.File("w", lazy=True), help="Write the table as JSON too; - for stdout.")
 def plan(
     file: str,
     k: int,

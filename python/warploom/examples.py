@@ -80,9 +80,7 @@ def _find(name: str) -> _Example:
     try:
         return _EXAMPLES[name]
     except KeyError:
-        raise ParameterError(
-            f"unknown example {name!r}; known: {', '.join(_EXAMPLES)}", argument="name"
-        ) from None
+        raise ParameterError(f"unknown example {name!r}; known: {', '.join(_EXAMPLES)}", argument="name") from None
 
 
 def _path(size: int) -> Any:
@@ -161,9 +159,7 @@ def _zipf(size: int, longest: int) -> Any:
 
 
 _EXAMPLES: dict[str, _Example] = {
-    "gr_30_30": _Example(
-        "nine-point star on a 30 x 30 grid (SuiteSparse HB/gr_30_30)", lambda: _nine_point_grid(30)
-    ),
+    "gr_30_30": _Example("nine-point star on a 30 x 30 grid (SuiteSparse HB/gr_30_30)", lambda: _nine_point_grid(30)),
     "poisson_64": _Example("five-point Poisson stencil on a 64 x 64 grid", lambda: _five_point_grid(64)),
     "mycielskian10": _Example(
         "triangle-free graph of chromatic number 10 (SuiteSparse Mycielski/mycielskian10)",

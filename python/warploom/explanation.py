@@ -61,8 +61,8 @@ class Explanation:
         floor_us = 1e6 * floor_bytes / bandwidth
         plain = next((r.median_us for r in rows if r.candidate == baseline), math.nan)
         for row in rows:
-            row.speedup = plain / row.median_us
-            row.floor_share = floor_us / row.median_us
+            row.speedup = _ratio(plain, row.median_us)
+            row.floor_share = _ratio(floor_us, row.median_us)
             if row.candidate == chosen:
                 row.note = "chosen"
         rows = sorted(rows, key=lambda r: math.inf if math.isnan(r.median_us) else r.median_us)
@@ -73,7 +73,8 @@ class Explanation:
         )
         measured = sum(not math.isnan(r.median_us) for r in rows)
         footnotes = [
-            f"{measured} of {len(rows)} candidates measured, {problem.cache} cache; speedup over {baseline}",
+            f"{measured} of {len(rows)} candidates measured, {problem.cache} cache"
+            + ("" if math.isnan(plain) else f"; speedup over {baseline}"),
             f"bandwidth floor {floor_us:,.2f} us: {floor_bytes:,} bytes at the measured copy bandwidth of "
             f"{bandwidth / 1e9:,.0f} GB/s",
         ]
@@ -88,7 +89,10 @@ class Explanation:
             bytes=plan.nbytes,
             note="named by the caller",
         )
-        title = f"spmm: A {plan.shape[0]:,} x {plan.shape[1]:,}, {plan.nnz:,} nonzeros, {plan.dtype}, on {plan.device}"
+        title = (
+            f"{plan.candidate.partition('/')[0]}: A {plan.shape[0]:,} x {plan.shape[1]:,}, {plan.nnz:,} nonzeros, "
+            f"{plan.dtype}, k = {plan.k:,}, {plan.layout}-major, on {plan.device.name}"
+        )
         return cls(title, [row], plan.candidate, plan.candidate, [])
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,11 +136,11 @@ class Explanation:
         table.add_column("candidate", no_wrap=True)
         for heading in ("preparation ms", "median us", "p10-p90 us", "speedup", "of floor"):
             table.add_column(heading, justify="right", no_wrap=True)
-        table.add_column("note")
+        table.add_column("note", max_width=60)
         for row in rows:
             measured = not math.isnan(row.median_us)
             table.add_row(
-                row.candidate.replace("[", "\\["),
+                row.candidate,
                 "" if math.isnan(row.preparation_ms) else f"{row.preparation_ms:,.2f}",
                 f"{row.median_us:,.2f}" if measured else "",
                 f"{row.p10_us:,.2f}-{row.p90_us:,.2f}" if measured else "",
@@ -147,8 +151,16 @@ class Explanation:
         left_out = len(self.rows) - len(rows)
         notes = self.footnotes + ([f"{left_out} slower settings not shown"] if left_out else [])
         text = io.StringIO()
-        console = rich.console.Console(file=text, width=200, color_system=None, legacy_windows=False)
+        # Wide, so that no name is cut: the table takes what it needs. Without markup: names have brackets.
+        console = rich.console.Console(
+            file=text, width=1000, color_system=None, legacy_windows=False, markup=False, emoji=False, highlight=False
+        )
         console.print(table)
         for note in notes:
-            console.print(note, highlight=False)
-        return text.getvalue().rstrip()
+            console.print(note)
+        return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
+
+
+def _ratio(time: float, other: float) -> float:
+    """`time` over `other`; NaN if one was not measured, or took less time than the clock can tell."""
+    return time / other if other else math.nan

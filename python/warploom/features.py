@@ -163,9 +163,7 @@ def spmm(A: Any, *, warps: int = 32, threads: int = 32, elements_per_cache_line:
        efficient SpMM on GPU architectures", ISPASS 2021.
     """
     matrix = as_csr(A, pattern_only=True)
-    return FeatureVector(
-        "spmm", _core.compute_features("spmm", matrix, warps, threads, elements_per_cache_line)
-    )
+    return FeatureVector("spmm", _core.compute_features("spmm", matrix, warps, threads, elements_per_cache_line))
 
 
 def spmv(A: Any) -> FeatureVector:

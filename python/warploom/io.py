@@ -134,9 +134,7 @@ class _Header(NamedTuple):
 def _read_matrix_market(path: str, stream: IO[bytes] | gzip.GzipFile, size: int) -> _core.CsrView:
     header = _read_header(path, stream)
     if header.least_bytes() > size - stream.tell():
-        _damaged(
-            path, f"is truncated: it announces {' x '.join(map(str, header.sizes[:2]))}, " + _entries(header)
-        )
+        _damaged(path, f"is truncated: it announces {' x '.join(map(str, header.sizes[:2]))}, " + _entries(header))
     # Read as real numbers whatever the field says: SciPy would cut 7.5 in an integer file down to 7.
     field = "pattern" if header.field == "pattern" else "real"
     banner = f"%%MatrixMarket matrix {header.layout} {field} {header.symmetry}\n"
@@ -181,9 +179,7 @@ def _read_header(path: str, stream: IO[bytes] | gzip.GzipFile) -> _Header:
     words = line.split()
     if len(words) != (3 if layout == "coordinate" else 2) or not all(word.isdigit() for word in words):
         found = line[:60].decode("ascii", "replace").strip()
-        _damaged(
-            path, f"the line of sizes is missing or wrong: {found!r}" if words else "ends before the sizes"
-        )
+        _damaged(path, f"the line of sizes is missing or wrong: {found!r}" if words else "ends before the sizes")
     sizes = tuple(int(word[:40]) for word in words)
     for number, what in zip(sizes, ("rows", "columns"), strict=False):
         if number > _MOST:

@@ -11,7 +11,7 @@ import numpy as np
 
 from warploom import _core, _device, permutations
 from warploom._matrix import as_csr
-from warploom.candidates import Candidate, parse
+from warploom.candidates import Candidate, checked_patterns, parse
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
 from warploom.explanation import Explanation
 from warploom.selection import MeasureSelector, Problem, Selector
@@ -115,25 +115,26 @@ class Plan:
         ----------
         B : array of shape (n, k) or (n,)
             NumPy array, torch or CuPy tensor, or any GPU array with DLPack, of the plan's dtype.
-        out : array of shape (m, k), optional
-            Overwritten with the result; of the same kind as `B`, in the plan's layout.
+        out : array of shape (m, k) or (m,), optional
+            Overwritten with the result; on the same device as `B`, in the plan's layout, apart from `B` in memory.
 
         Returns
         -------
         array of shape (m, k) or (m,)
-            `out` if given, else a new array of the same kind as `B`.
+            `out` if given, else a new array of the same kind as `B`, in the plan's layout. It carries no gradient.
 
         Raises
         ------
         ShapeError, DtypeError
             If `B` or `out` does not fit; `argument` names it.
+        ParameterError
+            If `out` is read-only or shares memory with `B`.
         DeviceError
-            If `B` is on another device than the plan.
+            If `B` or `out` is on another device than the plan.
         """
+        B = _array(B)
         if getattr(B, "ndim", 2) == 1:
-            if out is not None:
-                raise ShapeError("out is for two-dimensional B only", argument="out")
-            return self(B.reshape(-1, 1)).reshape(-1)
+            return self._multiply_vector(B, out)
         b = _device.operand(B, self.dtype, self.layout)
         if b.rows != self.shape[1]:
             raise ShapeError(
@@ -148,11 +149,27 @@ class Plan:
             c = _device.operand(out, self.dtype, self.layout, "out")
             self._check_out(b, c, out)
             pointer, leading = c.pointer, c.leading_dimension
+            if not b.on_gpu:
+                self._core.run_host(_device.host_array(b.owner), _device.host_array(c.owner))
+                return out
         if b.on_gpu:
             self._core.run_device(b.pointer, b.leading_dimension, pointer, leading, b.columns, b.stream)
             return _device.finish(result)
         self._core.run_host(_device.host_array(b.owner), _device.host_array(result))
         return result
+
+    def _multiply_vector(self, x: Any, out: Any) -> Any:
+        if x.shape[0] != self.shape[1]:
+            raise ShapeError(
+                f"B must have {self.shape[1]} entries, as A has columns, but its shape is {tuple(x.shape)}",
+                argument="B",
+            )
+        if out is None:
+            return self(x.reshape(-1, 1)).reshape(-1)
+        if tuple(getattr(out, "shape", ())) != (self.shape[0],):
+            raise ShapeError(f"out must be an array of shape {(self.shape[0],)}", argument="out")
+        self(x.reshape(-1, 1), out=out[:, None])
+        return out
 
     def _check_device(self, b: _device.Operand, name: str) -> None:
         if not b.on_gpu:
@@ -166,6 +183,8 @@ class Plan:
 
     def _check_out(self, b: _device.Operand, c: _device.Operand, out: Any) -> None:
         expected = (self.shape[0], b.columns)
+        if isinstance(out, (list, tuple)):
+            raise DtypeError(f"out must be an array, got a {type(out).__name__}", argument="out")
         if (c.rows, c.columns) != expected:
             raise ShapeError(f"out must have shape {expected}, got {(c.rows, c.columns)}", argument="out")
         if c.on_gpu != b.on_gpu:
@@ -173,6 +192,10 @@ class Plan:
         self._check_device(c, "out")
         if c.copied:
             raise ShapeError(f"out must be a {self.layout}-major array", argument="out")
+        if isinstance(c.owner, np.ndarray) and not c.owner.flags.writeable:
+            raise ParameterError("out is read-only", argument="out")
+        if _device.overlap(b, c, self.layout, self.dtype):
+            raise ParameterError("out shares memory with B, which is still read while out is written", argument="out")
 
     def __repr__(self) -> str:
         return (
@@ -208,24 +231,28 @@ def plan(
     Parameters
     ----------
     A : sparse matrix, shape (m, n)
-        `scipy.sparse` matrix or array (CSR, others are converted), torch sparse CSR tensor or CuPy CSR matrix.
+        `scipy.sparse` matrix or array (CSR, others are converted), torch sparse CSR tensor or CuPy sparse matrix. Not
+        to be changed while the plan is in use: a plan for the CPU may look at its arrays.
     op : {"spmm"}
         The operation: ``"spmm"`` is C = A B with a dense B.
     k : int
-        Columns of B to tune for.
+        Columns of B to tune for, at least 1. The plan takes any number of them.
     dtype : {"float32", "float64"}, optional
         Value type of A, B and C; by default that of `A`, where integers count as float64.
     layout : {"row", "column"}
-        Layout of B and C: ``"row"`` is NumPy's and torch's default, ``"column"`` is Fortran order.
+        Layout of B and C: ``"row"`` is NumPy's and torch's default, ``"column"`` is Fortran order. An operand in the
+        other one is copied.
     device : str, optional
         ``"cuda"``, ``"cuda:N"`` or ``"cpu"``; by default the GPU if there is one.
     select : {"measure"} or candidate name or Selector
         ``"measure"`` prepares every candidate, times each on the device and keeps the fastest. The name of a candidate
         takes that one. An object with a ``select`` method decides for itself (`warploom.selection.Selector`).
     candidates : str or sequence of str, optional
-        Shell-style patterns; only candidates whose name matches one of them are considered.
+        Shell-style patterns; only candidates whose name matches one of them are considered. The full name of a
+        candidate is considered even if `warploom.candidates` does not list it. Has no effect where `select` is a name.
     cache : {"warm", "cold"}
-        Whether candidates are timed with their operands in the L2 cache, as in a tight loop, or evicted before each run.
+        Whether candidates are timed with their operands in the L2 cache (on the CPU: the last-level cache), as in a
+        tight loop, or evicted before each run.
     progress : callable, optional
         Called as ``progress(done, total, candidate)`` before each candidate.
 
@@ -235,12 +262,15 @@ def plan(
 
     Raises
     ------
-    InvalidMatrixError, IndexOverflowError, DtypeError
+    InvalidMatrixError, ShapeError, IndexOverflowError, DtypeError
         If `A` is malformed or of an unsupported type.
     ParameterError
-        For an unknown name or a value out of range.
+        For an unknown name, a value out of range, patterns that match nothing, or a candidate that cannot run this
+        problem; `argument` says which.
     DeviceError
         If there is no such device.
+    OutOfMemoryError
+        If the operands of the measurement do not fit into memory.
 
     Examples
     --------
@@ -251,22 +281,21 @@ def plan(
     >>> C.shape
     (1000, 32)
     """
-    target = _device.Device.parse(device)
-    problem = Problem(
-        matrix=as_csr(A, dtype=_value_type(dtype)),
-        op=op,
-        k=_columns(k),
-        layout=_choice("layout", layout, ("row", "column")),
-        cache=_choice("cache", cache, ("warm", "cold")),
-        device=target,
-        allocate=_device.allocator_for(A, target),
-    )
-    if op != "spmm":
-        raise ParameterError(f"unknown operation '{op}'; known: spmm", argument="op")
+    problem = _problem(A, op, k, dtype, layout, cache, device)
+    patterns = checked_patterns(candidates, "candidates")
     if isinstance(select, str) and select != "measure":
-        return _prepare(problem, parse(select))
+        try:
+            return _prepare(problem, parse(select))
+        except ParameterError as error:
+            if error.argument == "candidate":
+                error.argument = "select"  # as this function calls it
+            raise
+    if not isinstance(select, str) and not callable(getattr(select, "select", None)):
+        raise ParameterError(
+            f"select must be 'measure', the name of a candidate or a Selector, got {select!r}", argument="select"
+        )
     selector = MeasureSelector() if isinstance(select, str) else select
-    selection = selector.select(problem, candidates, progress)
+    selection = selector.select(problem, patterns, progress)
     chosen = selection.plan or _prepare(problem, parse(selection.candidate))
     chosen._explanation = selection.explanation
     return chosen
@@ -292,16 +321,55 @@ def spmm(A: Any, B: Any, *, candidate: str, device: str | None = None, dtype: An
     -------
     array of shape (m, k) or (m,)
         Of the same kind as `B`.
+
+    Raises
+    ------
+    WarploomError
+        As `plan` and the plan it returns do.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse, warploom as wl
+    >>> A = scipy.sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])
+    >>> wl.spmm(A, np.array([[1.0], [3.0]]), candidate="spmm/lpt/csr/row_split", device="cpu")
+    array([[6.],
+           [1.]])
     """
-    layouts = parse(candidate).kernel.layouts
-    k = B.shape[1] if getattr(B, "ndim", 2) == 2 else 1
-    chosen = plan(
-        A, k=max(k, 1), dtype=dtype, device=device, select=candidate, layout=layout if layout in layouts else layouts[0]
+    chosen = parse(candidate)
+    wanted = _choice("layout", layout, ("row", "column"))
+    layouts = chosen.kernel.layouts
+    B = _array(B)
+    k = B.shape[1] if getattr(B, "ndim", 1) == 2 else 1
+    problem = _problem(A, "spmm", max(k, 1), dtype, wanted if wanted in layouts else layouts[0], "warm", device)
+    return _prepare(problem, chosen) @ B
+
+
+def _problem(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, device: str | None) -> Problem:
+    """Check what describes a product."""
+    _choice("op", op, ("spmm",))
+    target = _device.Device.parse(device)
+    return Problem(
+        op=op,
+        k=_columns(k),
+        layout=_choice("layout", layout, ("row", "column")),
+        cache=_choice("cache", cache, ("warm", "cold")),
+        device=target,
+        matrix=as_csr(A, dtype=_value_type(dtype)),
+        allocate=_device.allocator_for(A, target),
     )
-    return chosen @ B
+
+
+def _array(values: Any) -> Any:
+    """Turn nested lists into an array, and leave arrays of any kind alone."""
+    try:
+        return np.asarray(values) if isinstance(values, (list, tuple)) else values
+    except ValueError as error:
+        raise ShapeError(f"B is not an array: {error}", argument="B") from error
 
 
 def _prepare(problem: Problem, candidate: Candidate) -> Plan:
+    if problem.device.kind == "cuda" and candidate.kernel.name == "cusparse":
+        _device.load_cusparse()
     return Plan(problem.matrix, candidate, problem.k, problem.layout, problem.device, problem.allocate)
 
 
@@ -312,16 +380,17 @@ def _value_type(dtype: Any) -> np.dtype[Any] | None:
         resolved = np.dtype(dtype)
     except TypeError:
         raise DtypeError(f"'{dtype}' is not a NumPy dtype", argument="dtype") from None
-    if resolved not in (np.float32, np.float64):
-        raise DtypeError(f"dtype must be float32 or float64, got {resolved}", argument="dtype")
-    return resolved
+    for accepted in (np.dtype(np.float32), np.dtype(np.float64)):
+        if resolved == accepted:
+            return accepted
+    raise DtypeError(f"dtype must be float32 or float64, got {resolved}", argument="dtype")
 
 
 def _columns(k: Any) -> int:
     if k is None:
         raise ParameterError("k, the number of columns of B, must be given", argument="k")
     try:
-        columns = operator.index(k)
+        columns = int(operator.index(k))
     except TypeError:
         raise ParameterError(f"k must be an integer, got {k!r}", argument="k") from None
     if not 1 <= columns < 2**31:

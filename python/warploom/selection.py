@@ -6,18 +6,21 @@ the device at hand; a trained predictor is another class with the same method.
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
 import dataclasses
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse
 
 from warploom import _core, permutations
 from warploom._device import Device, load_cusparse
-from warploom.candidates import Candidate, enumerate_candidates, kernels, matches
+from warploom.candidates import Candidate, enumerate_candidates, kernels, matches, parse
 from warploom.errors import DeviceError, OutOfMemoryError, ParameterError
 from warploom.explanation import Explanation, Row
 
@@ -55,9 +58,7 @@ class Selection:
 class Selector(Protocol):
     """Anything that can choose a candidate."""
 
-    def select(
-        self, problem: Problem, patterns: str | Sequence[str] | None, progress: Progress | None
-    ) -> Selection:
+    def select(self, problem: Problem, patterns: str | Sequence[str] | None, progress: Progress | None) -> Selection:
         """Choose among the candidates whose names match `patterns`."""
 
 
@@ -97,9 +98,11 @@ class Bench:
                 _core.copy_to_device(ordinal, self._device_B.pointer + offset, part)
                 offset += part.nbytes
         else:
-            order: Any = "C" if problem.layout == "row" else "F"
-            self._B = np.asarray(self._columns(np.arange(problem.k)), order=order)
-            self._C = np.empty((m, problem.k), self._dtype, order=order)
+            try:
+                self._B = self._operand(self._dtype, "C" if problem.layout == "row" else "F")
+                self._C = np.empty((m, problem.k), self._dtype, order="C" if problem.layout == "row" else "F")
+            except (MemoryError, ValueError) as error:  # NumPy has a ValueError for arrays beyond the address space
+                raise self._too_large(error) from error
 
     def _parts_of_B(self, elements: int = 1 << 24) -> Iterator[np.ndarray[Any, Any]]:
         """B in pieces as they lie in memory: for k = rows it may be larger than the host would like to hold."""
@@ -112,6 +115,26 @@ class Bench:
                 yield np.ascontiguousarray(self._block[chosen][:, np.arange(k) % self._block.shape[1]])
             else:
                 yield np.ascontiguousarray(self._columns(chosen).T)
+
+    def _too_large(self, error: Exception) -> OutOfMemoryError:
+        m, n = self.problem.matrix.shape
+        return OutOfMemoryError(
+            f"B of {n:,} x {self.problem.k:,} or C of {m:,} x {self.problem.k:,} does not fit into memory: {error}",
+            argument="k",
+        )
+
+    @functools.cached_property
+    def _evicting(self) -> np.ndarray[Any, Any]:
+        """More than the last-level cache of a CPU holds, as a rule: 256 MiB."""
+        return np.zeros(1 << 25)
+
+    def _operand(self, dtype: npt.DTypeLike, order: Literal["C", "F"]) -> np.ndarray[Any, Any]:
+        B = np.empty((len(self._block), self.problem.k), dtype, order=order)
+        if B.size:
+            width = self._block.shape[1]
+            for start in range(0, self.problem.k, width):
+                B[:, start : start + width] = self._block[:, : self.problem.k - start]
+        return B
 
     def _columns(self, columns: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return self._block[:, columns % max(self._block.shape[1], 1)]
@@ -128,7 +151,9 @@ class Bench:
         lines, exact, bound = self._expected
         if self.problem.device.kind == "cuda":
             size = self.problem.matrix.shape[0] * self.problem.k * self._dtype.itemsize
-            _core.fill_device(self.problem.device.ordinal, self._device_C.pointer, 0xFF, size)  # NaN: must be overwritten
+            _core.fill_device(
+                self.problem.device.ordinal, self._device_C.pointer, 0xFF, size
+            )  # NaN: must be overwritten
             plan._core.run_device(
                 self._device_B.pointer, self._lead_B, self._device_C.pointer, self._lead_C, self.problem.k, 0
             )
@@ -136,8 +161,9 @@ class Bench:
             self._C.fill(np.nan)
             plan._core.run_host(self._B, self._C)
         seen = np.stack([self._result_line(line) for line in lines]) if len(lines) else np.empty_like(exact)
-        wrong = int((~(abs(seen - exact) <= bound)).sum())
-        return f"wrong result in {wrong} of {exact.size} sampled entries" if wrong else ""
+        judged = np.isfinite(bound)
+        wrong = int((~(abs(seen[judged] - exact[judged]) <= bound[judged])).sum())
+        return f"wrong result in {wrong} of {np.count_nonzero(judged)} sampled entries" if wrong else ""
 
     def _result_line(self, line: int) -> np.ndarray[Any, Any]:
         if self.problem.device.kind == "cpu":
@@ -149,24 +175,35 @@ class Bench:
 
     @functools.cached_property
     def _expected(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Sampled rows or columns of C, their float64 values, and the rounding each may differ by."""
+        """Sampled rows or columns of C, their float64 values, and the rounding each may differ by.
+
+        That rounding is infinite where NaN and infinity in A spread or sums overflow: not judged here.
+        """
         matrix, k = self.problem.matrix, self.problem.k
         m, n = matrix.shape
         rng = np.random.default_rng(1)
-        A = scipy.sparse.csr_array((matrix.data[: matrix.nnz], matrix.indices[: matrix.nnz], matrix.indptr), shape=(m, n))
+        A = scipy.sparse.csr_array(
+            (matrix.data[: matrix.nnz], matrix.indices[: matrix.nnz], matrix.indptr), shape=(m, n)
+        )
         lengths = np.diff(matrix.indptr)
         if self.problem.layout == "column":
             lines = np.unique(np.concatenate([[0, k - 1], rng.integers(0, k, 6)]))
             B = self._columns(lines).astype(np.float64)
         else:
-            lines = np.unique(np.concatenate([[0, m - 1, lengths.argmax()], rng.integers(0, m, 61)])) if m else np.arange(0)
+            lines = (
+                np.unique(np.concatenate([[0, m - 1, lengths.argmax()], rng.integers(0, m, 61)])) if m else np.arange(0)
+            )
             A, lengths = A[lines], lengths[lines]
-            B = self._columns(np.arange(k)).astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            exact = A.astype(np.float64) @ B
-            scale = abs(A.astype(np.float64)) @ abs(B)
-        bound = np.finfo(self._dtype).eps * (lengths[:, None] + 2) * scale
-        bound[~np.isfinite(exact)] = np.inf  # what spreads from NaN and infinity in A is not judged here
+            B = self._operand(np.float64, "C")
+        A = A.astype(np.float64)
+        # SciPy's abs() would add up duplicates first: 1 - 1 may be rounded like 2.
+        magnitudes = scipy.sparse.csr_array((abs(A.data), A.indices, A.indptr), shape=A.shape)
+        limits = np.finfo(self._dtype)
+        with np.errstate(invalid="ignore", over="ignore"):
+            exact = A @ B
+            scale = magnitudes @ abs(B)
+            bound = (lengths[:, None] + 2) * (limits.eps * scale + limits.smallest_subnormal)
+        bound[~(scale < limits.max / 2)] = np.inf
         if self.problem.layout == "column":
             exact, bound = exact.T, bound.T
         return lines, exact, bound
@@ -187,7 +224,8 @@ class Bench:
             Fewer timed runs (at least three) if they would take longer than this in total.
         """
         if self.problem.device.kind == "cpu":
-            return Timing.of(self._time_on_cpu(plan, repeats, budget_ms))
+            cold = (cache or self.problem.cache) == "cold"
+            return Timing.of(self._time_on_cpu(plan, cold, repeats, warmup, budget_ms))
         times = plan._core.time_device(
             self._device_B.pointer,
             self._lead_B,
@@ -203,11 +241,14 @@ class Bench:
         )
         return Timing.of(times)
 
-    def _time_on_cpu(self, plan: Plan, repeats: int, budget_ms: float) -> np.ndarray[Any, Any]:
+    def _time_on_cpu(self, plan: Plan, cold: bool, repeats: int, warmup: int, budget_ms: float) -> np.ndarray[Any, Any]:
         times: list[float] = []
-        plan._core.run_host(self._B, self._C)
+        for _ in range(warmup):
+            plan._core.run_host(self._B, self._C)
         deadline = time.perf_counter() + 1e-3 * budget_ms
         while len(times) < repeats and (len(times) < 3 or time.perf_counter() < deadline):
+            if cold:
+                self._evicting += 1
             start = time.perf_counter()
             plan._core.run_host(self._B, self._C)
             times.append(1e6 * (time.perf_counter() - start))
@@ -219,13 +260,16 @@ def copy_bandwidth(device: Device) -> float:
     """Bytes per second, read plus written, of a large copy on the device: what bandwidth floors are measured with."""
     if device.kind == "cuda":
         return _core.measure_copy_bandwidth(device.ordinal, 1 << 29)
+    threads = _core.num_threads()
     from_ = np.ones(1 << 24)
-    to = np.empty_like(from_)
+    to = np.zeros_like(from_)
+    parts = list(zip(np.array_split(to, threads), np.array_split(from_, threads), strict=True))
     times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        np.copyto(to, from_)
-        times.append(time.perf_counter() - start)
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        for _ in range(5):
+            start = time.perf_counter()
+            list(pool.map(lambda part: np.copyto(*part), parts))
+            times.append(time.perf_counter() - start)
     return 2 * from_.nbytes / float(np.median(times))
 
 
@@ -251,9 +295,7 @@ class MeasureSelector:
         self.repeats = repeats
         self.budget_ms = budget_ms
 
-    def select(
-        self, problem: Problem, patterns: str | Sequence[str] | None, progress: Progress | None
-    ) -> Selection:
+    def select(self, problem: Problem, patterns: str | Sequence[str] | None, progress: Progress | None) -> Selection:
         """Measure, and choose the fastest.
 
         Raises
@@ -263,11 +305,7 @@ class MeasureSelector:
         """
         if problem.device.kind == "cuda":
             load_cusparse()
-        listed = [
-            c
-            for c in dict.fromkeys(enumerate_candidates(problem.op, problem.layout, problem.device.kind))
-            if matches(c.name, patterns) and (patterns is not None or not is_redundant(c, problem))
-        ]
+        listed = list(_listed(problem, patterns))
         if not listed:
             raise ParameterError(
                 f"no candidate for {problem.layout}-major operands on {problem.device} matches {patterns!r}",
@@ -276,18 +314,36 @@ class MeasureSelector:
         session = _Session(problem, self)
         baseline = Candidate.make(default_kernel(problem.op, problem.layout)).name
         plain = [c for c in listed if c.permutation == "none"]
-        permuted = [c for c in listed if c.permutation != "none"]
+        # One permutation after the other: each is computed once for all kernels.
+        permuted = [c for name in permutations.names() for c in listed if c.permutation == name != "none"]
         total = len(plain) + len(permuted)
         for candidate in plain:
             session.measure(candidate, progress, total)
         for candidate in permuted:
-            session.measure_permuted(candidate, progress, total, named=patterns is not None)
+            session.measure_permuted(candidate, progress, total, patterns)
         if session.best is None:
             reasons = "; ".join(f"{r.candidate}: {r.note}" for r in session.rows[:5])
             raise ParameterError(f"no candidate can run this problem: {reasons}", argument="candidates")
         plan, _ = session.best
         explanation = Explanation.of_measurements(problem, session.rows, plan.candidate, baseline)
         return Selection(plan.candidate, explanation, plan)
+
+
+def _listed(problem: Problem, patterns: str | Sequence[str] | None) -> Iterator[Candidate]:
+    """Candidates to measure: all that are not redundant, or those that match, and any that is named in full."""
+    device = problem.device.kind
+    registered = list(dict.fromkeys(enumerate_candidates(problem.op, problem.layout, device)))
+    if patterns is None:
+        yield from (c for c in registered if not is_redundant(c, problem))
+        return
+    yield from (c for c in registered if matches(c.name, patterns))
+    for pattern in dict.fromkeys([patterns] if isinstance(patterns, str) else patterns):
+        if any(wildcard in pattern for wildcard in "*?") or any(matches(c.name, pattern) for c in registered):
+            continue
+        with contextlib.suppress(ParameterError):
+            named = parse(pattern)
+            if named not in registered and problem.layout in named.kernel.layouts and device in named.kernel.devices:
+                yield named
 
 
 def is_redundant(candidate: Candidate, problem: Problem) -> bool:
@@ -345,11 +401,14 @@ class _Session:
         self.done += 1
         self._measure(candidate)
 
-    def measure_permuted(self, candidate: Candidate, progress: Progress | None, total: int, *, named: bool) -> None:
-        """Measure a permutation with the default parameters and with the best ones of the original order."""
+    def measure_permuted(
+        self, candidate: Candidate, progress: Progress | None, total: int, patterns: str | Sequence[str] | None
+    ) -> None:
+        """Measure a permutation as listed and with the parameters that were best in the original order."""
         if progress:
             progress(self.done, total, candidate.name)
         self.done += 1
+        named = patterns is not None
         rows = self.problem.matrix.shape[0]
         if rows > self.settings.permutation_rows and not named and permutations.searches(candidate.permutation):
             self.rows.append(
@@ -357,7 +416,8 @@ class _Session:
             )
             return
         for variant in self._variants(candidate):
-            self._measure(variant)
+            if matches(variant.name, patterns) and all(row.candidate != variant.name for row in self.rows):
+                self._measure(variant)
 
     def _variants(self, candidate: Candidate) -> Iterator[Candidate]:
         yield candidate
@@ -370,25 +430,35 @@ class _Session:
 
         problem = self.problem
         reason = _core.spmm_unsupported_reason(
-            problem.matrix, candidate.kernel.format, candidate.kernel.name, problem.k, problem.layout,
-            dict(candidate.parameters), None,
+            problem.matrix,
+            candidate.kernel.format,
+            candidate.kernel.name,
+            problem.k,
+            problem.layout,
+            dict(candidate.parameters),
+            None,
         )
         if reason:
             self.rows.append(Row(candidate.name, note=reason))
             return
-        if self.permutation[0] != candidate.permutation:
-            self.permutation = (candidate.permutation, permute(problem.matrix, candidate.permutation))
         try:
+            if self.permutation[0] != candidate.permutation:
+                self.permutation = (candidate.permutation, permute(problem.matrix, candidate.permutation))
             plan = Plan(
-                problem.matrix, candidate, problem.k, problem.layout, problem.device, problem.allocate,
+                problem.matrix,
+                candidate,
+                problem.k,
+                problem.layout,
+                problem.device,
+                problem.allocate,
                 self.permutation[1],
             )
             if problem_found := self.bench.check(plan):
                 self.rows.append(Row(candidate.name, note=problem_found))
                 return
             timing = self.bench.time(plan, repeats=self.settings.repeats, budget_ms=self.settings.budget_ms)
-        except (DeviceError, OutOfMemoryError) as error:
-            self.rows.append(Row(candidate.name, note=str(error)))
+        except (DeviceError, MemoryError, ParameterError) as error:
+            self.rows.append(Row(candidate.name, note=str(error) or type(error).__name__))
             return
         self.rows.append(
             Row(

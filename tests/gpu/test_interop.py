@@ -5,21 +5,33 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse
-from products import assert_product, operand
 from scipy.sparse import csr_array, random_array
 
 import warploom as wl
+from products import assert_product, operand
 
 PLANS = {
-    "row": ["spmm/none/csr/row_split", "spmm/none/padded-csr/row_split", "spmm/none/segmented-csr/row_split[segment_length=16]"],
-    "column": ["spmm/none/csr/c_stationary", "spmm/none/segmented-csr/c_stationary[segment_length=16]", "spmm/none/padded-csr/c_stationary", "spmm/none/csr/row_split", "spmm/lpt/dcsr/c_stationary"],
+    "row": [
+        "spmm/none/csr/row_split",
+        "spmm/none/padded-csr/row_split",
+        "spmm/none/segmented-csr/row_split[segment_length=16]",
+    ],
+    "column": [
+        "spmm/none/csr/c_stationary",
+        "spmm/none/padded-csr/c_stationary",
+        "spmm/none/segmented-csr/c_stationary[segment_length=16]",
+        "spmm/none/csr/row_split",
+        "spmm/lpt/dcsr/c_stationary",
+    ],
 }
 CASES = [(order, name) for order, names in PLANS.items() for name in names]
 
 
 @pytest.fixture
 def matrix():
-    return csr_array(random_array((300, 200), density=0.1, rng=np.random.default_rng(0), format="csr")).astype(np.float32)
+    return csr_array(random_array((300, 200), density=0.1, rng=np.random.default_rng(0), format="csr")).astype(
+        np.float32
+    )
 
 
 @pytest.mark.parametrize(("order", "name"), CASES)
@@ -33,8 +45,12 @@ def test_torch(matrix, order, name):
         assert C.device == b.device
         assert_product(matrix, b.detach().cpu().numpy(), C.cpu().numpy())
     vector = torch.randn(200, device="cuda")
-    torch.testing.assert_close((plan @ vector).cpu().double(), torch.from_numpy(matrix.astype(np.float64) @ vector.cpu().double().numpy()),
-                               rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        (plan @ vector).cpu().double(),
+        torch.from_numpy(matrix.astype(np.float64) @ vector.cpu().double().numpy()),
+        rtol=1e-4,
+        atol=1e-4,
+    )
 
 
 @pytest.mark.parametrize(("order", "name"), CASES)
@@ -64,7 +80,10 @@ def test_torch_matrix_brings_its_own_memory(matrix):
     with warnings.catch_warnings(), torch.sparse.check_sparse_tensor_invariants():
         warnings.simplefilter("ignore")  # torch's CSR is in beta, and says so
         A = torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr), torch.from_numpy(matrix.indices), torch.from_numpy(matrix.data), size=matrix.shape
+            torch.from_numpy(matrix.indptr),
+            torch.from_numpy(matrix.indices),
+            torch.from_numpy(matrix.data),
+            size=matrix.shape,
         ).cuda()
     before = torch.cuda.memory_allocated()
     plan = wl.plan(A, k=16, device="cuda", select="spmm/none/csr/row_split")

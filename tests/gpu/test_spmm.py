@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from battery import battery
-from products import assert_product, operand, parameter_sets
 from scipy.sparse import csr_array, random_array
 
 import warploom as wl
+from battery import battery
+from products import assert_product, operand, parameter_sets
 from warploom import _core, _device
 from warploom._matrix import as_csr
 from warploom.candidates import kernels
@@ -26,7 +26,13 @@ def multiply(matrix, kernel, order, B, k=None, parameters=None, perm=None):
     if kernel.name == "cusparse" and (reason := _device.load_cusparse()):
         pytest.skip(f"no cuSPARSE: {reason}")
     reason = _core.spmm_unsupported_reason(
-        as_csr(matrix), kernel.format, kernel.name, k or max(B.shape[1], 1), order, kernel.complete(parameters or {}), perm
+        as_csr(matrix),
+        kernel.format,
+        kernel.name,
+        k or max(B.shape[1], 1),
+        order,
+        kernel.complete(parameters or {}),
+        perm,
     )
     if reason:
         pytest.skip(reason)

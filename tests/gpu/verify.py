@@ -5,8 +5,8 @@
 1. builds and installs the package from this checkout into ``build/verified`` (nothing is downloaded);
 2. runs the GPU tests;
 3. runs the battery of small matrices again under ``compute-sanitizer --tool memcheck``;
-4. writes ``tests/gpu/verified.json``: the state of the sources, the GPU, driver and CUDA version, the date, tests passed,
-   failed and skipped, and the sanitizer's errors.
+4. writes ``tests/gpu/verified.json``: the state of the sources, the GPU, driver and CUDA version, the date, tests
+   passed, failed and skipped, and the sanitizer's errors.
 
 The CPU tests warn when the sources have changed since. Needs the run-time and test requirements of the package,
 scikit-build-core, pybind11, a CUDA toolkit and a GPU.
@@ -36,21 +36,40 @@ def run(*command: str, check: bool = True, capture: bool = False) -> subprocess.
     print("+", *command, flush=True)
     paths = [str(SITE), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    return subprocess.run(
-        command, cwd=ROOT, env=environment, check=check, text=True, capture_output=capture
-    )
+    return subprocess.run(command, cwd=ROOT, env=environment, check=check, text=True, capture_output=capture)
 
 
 def build() -> None:
     shutil.rmtree(SITE, ignore_errors=True)
-    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--no-compile",
-        "--target", str(SITE), ".")
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-build-isolation",
+        "--no-deps",
+        "--no-compile",
+        "--target",
+        str(SITE),
+        ".",
+    )
 
 
 def run_tests(selection: list[str]) -> dict[str, int]:
     report = ROOT / "build" / "gpu-tests.xml"
-    run(sys.executable, "-m", "pytest", "-q", "-x" if os.environ.get("CI") else "--maxfail=30", "-p", "no:cacheprovider",
-        f"--junitxml={report}", *selection, check=False)
+    run(
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x" if os.environ.get("CI") else "--maxfail=30",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={report}",
+        *selection,
+        check=False,
+    )
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     for suite in xml.etree.ElementTree.parse(report).getroot().iter("testsuite"):
         bad = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
@@ -64,8 +83,22 @@ def run_tests(selection: list[str]) -> dict[str, int]:
 def run_sanitizer(selection: list[str]) -> int:
     """Errors that memcheck reports over the battery; -1 if it did not get to its summary."""
     tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
-    result = run(tool, "--tool", "memcheck", "--leak-check", "no", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-                 *selection, check=False, capture=True)
+    result = run(
+        tool,
+        "--tool",
+        "memcheck",
+        "--leak-check",
+        "no",
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *selection,
+        check=False,
+        capture=True,
+    )
     print(result.stdout[-3000:], result.stderr[-2000:], flush=True)
     summary = re.search(r"ERROR SUMMARY: (\d+) error", result.stdout)
     if summary is None or not re.search(r"\d+ passed", result.stdout) or "failed" in result.stdout:
@@ -87,7 +120,9 @@ def main() -> int:
         return int(tests["failed"] > 0)
     errors = run_sanitizer(["tests/gpu/test_spmm.py", "-k", "test_battery"])
     info = json.loads(
-        run(sys.executable, "-c", "import json, warploom._core as c; print(json.dumps(c.cuda_info()))", capture=True).stdout
+        run(
+            sys.executable, "-c", "import json, warploom._core as c; print(json.dumps(c.cuda_info()))", capture=True
+        ).stdout
     )
     driver = run("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader", capture=True).stdout.split()[0]
     record = {

@@ -138,9 +138,7 @@ def hybrid_2_3(A, warps, threads, line):
     loads = warp_loads(A, threads)
     masks = cache_masks(A, line)
     start = lowest_load_rows(A, threads, warps)
-    return greedy(
-        A.shape[0], start, lambda perm, row: (distance(masks[perm[-warps]], masks[row]), loads[row])
-    )
+    return greedy(A.shape[0], start, lambda perm, row: (distance(masks[perm[-warps]], masks[row]), loads[row]))
 
 
 REFERENCES = {

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
-import warploom
 from click.testing import CliRunner
+
+import warploom
 from warploom import cli, errors
 
 
@@ -94,9 +95,7 @@ def test_plan_prints_the_table(asked):
 
 
 def test_plan_passes_its_options_on(asked):
-    options = (
-        "--k 32 --layout column --dtype float32 --device cpu --cold --candidates spmm/* --candidates *dcsr*"
-    )
+    options = "--k 32 --layout column --dtype float32 --device cpu --cold --candidates spmm/* --candidates *dcsr*"
     assert run("plan", "example:arrow_4096", *options.split()).exit_code == 0
     asked.pop("A")
     assert asked == {

@@ -8,11 +8,12 @@ import threading
 
 import numpy as np
 import pytest
-from battery import battery
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from products import ORDER, assert_product, magnitudes, operand, parameter_sets
 from scipy.sparse import csr_array, random_array
+
+from battery import battery
+from products import ORDER, assert_product, magnitudes, operand, parameter_sets
 from warploom import _core, errors
 from warploom._matrix import as_csr
 from warploom.candidates import kernels
@@ -23,13 +24,11 @@ CASES = [(name, layout) for name, kernel in KERNELS.items() for layout in kernel
 DTYPES = [np.float32, np.float64]
 
 
-
 def permutations(m, seed=0):
     rng = np.random.default_rng(seed)
     yield None
     yield np.arange(m, dtype=np.int32)[::-1].copy()
     yield rng.permutation(m).astype(np.int32)
-
 
 
 def padded_entries(matrix):
@@ -40,9 +39,7 @@ def prepare(matrix, case, *, k=8, layout, parameters=None, perm=None, device=-1)
     kernel_format, kernel = case.split("/")
     if kernel_format == "padded-csr" and padded_entries(matrix) > 4 * matrix.nnz + 4096:
         pytest.skip("padding would multiply the matrix")
-    return _core.prepare_spmm(
-        as_csr(matrix), kernel_format, kernel, k, layout, parameters or {}, perm, device
-    )
+    return _core.prepare_spmm(as_csr(matrix), kernel_format, kernel, k, layout, parameters or {}, perm, device)
 
 
 def run(plan, m, B, layout):
@@ -53,8 +50,6 @@ def run(plan, m, B, layout):
 
 def multiply(matrix, case, B, layout, **options):
     return run(prepare(matrix, case, k=B.shape[1], layout=layout, **options), matrix.shape[0], B, layout)
-
-
 
 
 @pytest.fixture
@@ -187,9 +182,7 @@ def test_reference(name, layout, dtype):
     B = operand((matrix.shape[1], 5), dtype, layout)
     C, absolute = _core.reference_spmm(as_csr(matrix), B)
     with np.errstate(invalid="ignore"):
-        np.testing.assert_allclose(
-            C, matrix.astype(np.float64) @ B.astype(np.float64), rtol=1e-12, atol=1e-12
-        )
+        np.testing.assert_allclose(C, matrix.astype(np.float64) @ B.astype(np.float64), rtol=1e-12, atol=1e-12)
         scale = magnitudes(matrix) @ abs(B.astype(np.float64))
     np.testing.assert_allclose(absolute, scale, rtol=1e-12)
 

@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+
 from warploom import _core, errors
 
 BUILT_IN = {

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
+
 from warploom import errors, examples
 from warploom._matrix import as_csr
 

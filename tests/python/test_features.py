@@ -4,11 +4,12 @@ from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
-import reference_features
 import scipy.sparse
-import warploom._core as core
 from hypothesis import given
 from hypothesis import strategies as st
+
+import reference_features
+import warploom._core as core
 from strategies import csr_matrices
 from warploom import features
 from warploom.errors import ParameterError
@@ -63,9 +64,7 @@ geometries = st.fixed_dictionaries(
 
 @given(csr_matrices(), geometries)
 def test_spmm_is_the_reference(A, geometry):
-    assert features.spmm(A, **geometry).as_dict() == pytest.approx(
-        reference_features.spmm(A, **geometry), rel=1e-12
-    )
+    assert features.spmm(A, **geometry).as_dict() == pytest.approx(reference_features.spmm(A, **geometry), rel=1e-12)
 
 
 @given(csr_matrices(max_rows=150, max_cols=20), st.sampled_from([32, 63, 64, 65, 100, 128, 129]))

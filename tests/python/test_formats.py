@@ -5,8 +5,9 @@ import gc
 import numpy as np
 import pytest
 import scipy.sparse
-import warploom._core as core
 from hypothesis import given
+
+import warploom._core as core
 from strategies import csr_matrices
 from warploom import formats
 from warploom.errors import DtypeError, InvalidMatrixError

@@ -11,6 +11,7 @@ import scipy.io
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from warploom import errors, io
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
@@ -68,9 +69,7 @@ def test_npz_of_every_format(A, tmp_path, format, container, compressed):
     np.testing.assert_array_equal(io.load(tmp_path / "A.npz").toarray(), A.toarray())
 
 
-@pytest.mark.parametrize(
-    ("dtype", "loaded"), [("f4", "f4"), ("f8", "f8"), ("i4", "f8"), ("?", "f8"), (">f4", "f4")]
-)
+@pytest.mark.parametrize(("dtype", "loaded"), [("f4", "f4"), ("f8", "f8"), ("i4", "f8"), ("?", "f8"), (">f4", "f4")])
 def test_npz_value_types(tmp_path, dtype, loaded):
     np.savez(
         tmp_path / "A.npz",

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from warploom import _core, errors
 from warploom._matrix import as_csr, compressed
 
@@ -111,7 +112,7 @@ def test_pattern_only_leaves_the_values_out():
     view = as_csr(small(np.complex128), pattern_only=True)
     assert view.data is None
     assert view.nnz == 6
-    with pytest.raises(errors.InvalidMatrixError, match="no values"):
+    with pytest.raises(errors.InvalidMatrixError, match="without values"):
         as_csr(view)
 
 

@@ -5,10 +5,11 @@ import threading
 
 import numpy as np
 import pytest
-import reference_permutations as reference
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import reference_permutations as reference
 from warploom import _core, errors, permutations
 from warploom._matrix import as_csr
 
@@ -33,9 +34,7 @@ def skewed(num_rows, num_cols, seed):
     """A power-law graph: empty rows, a few long ones, columns that most rows use."""
     rng = np.random.default_rng(seed)
     lengths = np.minimum((rng.pareto(1.0, num_rows) * 3).astype(int), num_cols)
-    return from_rows(
-        [np.minimum(rng.pareto(0.6, n) * 2, num_cols - 1).astype(int).tolist() for n in lengths], num_cols
-    )
+    return from_rows([np.minimum(rng.pareto(0.6, n) * 2, num_cols - 1).astype(int).tolist() for n in lengths], num_cols)
 
 
 def banded(num_rows, half_width, seed):
@@ -97,9 +96,7 @@ def test_degenerate_shapes(name, shape):
 def test_unsorted_and_repeated_indices(name):
     A = from_rows([[9, 1, 1, 30], [], [30, 9, 1], [2], [2, 2, 2, 2, 2]], 31)
     geometry = {"warps": 2, "threads": 2, "elements_per_cache_line": 4}
-    np.testing.assert_array_equal(
-        permutations.compute(name, A, **geometry), reference.compute(name, A, **geometry)
-    )
+    np.testing.assert_array_equal(permutations.compute(name, A, **geometry), reference.compute(name, A, **geometry))
 
 
 # Large enough that the search rebuilds itself many times, in each of its two ways of counting overlaps.
@@ -136,9 +133,7 @@ def test_wide_matrix_with_few_occupied_columns():
     A = from_rows([[2_000_000_000, 5], [5], [], [2_000_000_000], [1_000_000_000, 5]], 2_147_483_647)
     for name, line in itertools.product(NAMES, (1, 32)):
         geometry = {"warps": 2, "threads": 1, "elements_per_cache_line": line}
-        np.testing.assert_array_equal(
-            permutations.compute(name, A, **geometry), reference.compute(name, A, **geometry)
-        )
+        np.testing.assert_array_equal(permutations.compute(name, A, **geometry), reference.compute(name, A, **geometry))
 
 
 def test_many_masks_without_bitmaps():
@@ -237,9 +232,7 @@ def test_invalid_geometry(name, argument, value):
 def test_largest_geometry(name, argument):
     A = skewed(50, 100, seed=8)
     geometry = {argument: 2**31 - 1}
-    np.testing.assert_array_equal(
-        permutations.compute(name, A, **geometry), reference.compute(name, A, **geometry)
-    )
+    np.testing.assert_array_equal(permutations.compute(name, A, **geometry), reference.compute(name, A, **geometry))
 
 
 def test_unknown_name():
@@ -284,9 +277,7 @@ def test_apply_is_row_indexing(A, data):
             )
 
 
-@pytest.mark.parametrize(
-    "call", [permutations.invert, lambda perm: permutations.apply(sp.csr_array((3, 3)), perm)]
-)
+@pytest.mark.parametrize("call", [permutations.invert, lambda perm: permutations.apply(sp.csr_array((3, 3)), perm)])
 @pytest.mark.parametrize(
     ("perm", "position"),
     [
