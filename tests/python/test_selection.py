@@ -139,7 +139,7 @@ def test_a_failing_permutation_is_a_note(matrix, monkeypatch):
 
 
 def test_what_a_kernel_does_not_support_is_a_note():
-    rows = wl.plan(battery(np.float32)["one giant row"], k=4, device="cpu").explain().rows
+    rows = wl.plan(battery(np.float32)["arrow"], k=4, device="cpu").explain().rows
     notes = {r.note for r in rows if "/padded-csr/" in r.candidate}
     assert len(notes) == 1
     assert "entries for" in notes.pop()
