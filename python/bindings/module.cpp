@@ -6,8 +6,10 @@ PYBIND11_MODULE(_core, module) {
   using namespace warploom::python;
   module.doc() = "C++/CUDA core of warploom. Use the classes and functions of the warploom package instead.";
   module.attr("__version__") = WARPLOOM_VERSION;
-  module.def("num_threads", &warploom::num_threads);
-  module.def("set_num_threads", &warploom::set_num_threads, py::arg("count"));
+  module.def("num_threads", &warploom::num_threads,
+             "Threads a loop on the host may use: those set, else WARPLOOM_NUM_THREADS, else the processors allowed.");
+  module.def("set_num_threads", &warploom::set_num_threads, py::arg("count"),
+             "Set the number of host threads for the process; 0 returns to the default.");
   bind_errors(module);
   bind_csr_view(module);
   bind_permutations(module);

@@ -154,3 +154,13 @@ def test_nonfinite_values_of_B_spread_as_in_scipy():
             if kernel.name != "cusparse":
                 ordered = np.asarray(B, order={"row": "C", "column": "F"}[order])
                 assert_product(matrix, ordered, multiply(matrix, kernel, order, ordered))
+
+
+def test_more_tiles_of_columns_than_a_grid_has():
+    """65,535 is the most; what is wider takes several launches."""
+    matrix = battery(np.float32)["empty rows"]
+    for kernel in kernels("spmm"):
+        if kernel.name == "row_split":
+            B = operand((5, 140_001), np.float32, "row")
+            narrow = {"threads_per_row": 1, "columns_per_thread": 1}
+            assert_product(matrix, B, multiply(matrix, kernel, "row", B, parameters=narrow))

@@ -5,7 +5,6 @@
 
 #include "kernels/cpu/spmm/prepare.hpp"
 #include "kernels/cuda/spmm/prepare.hpp"
-#include "kernels/row_split_shape.hpp"
 #include "warploom/cusparse.hpp"
 #include "warploom/error.hpp"
 #include "warploom/formats/padded_csr.hpp"
@@ -96,20 +95,15 @@ std::string c_stationary_reason(const csr_view& matrix, const spmm_request& requ
   return "";
 }
 
-std::string row_split_reason(const csr_view&, const spmm_request& request) {
-  const std::int64_t tile = row_split_column_threads(request) * request.parameters.at("columns_per_thread");
-  if (request.k > most_blocks_y * tile) return "has too many columns of B for its tile of C";
-  return "";
-}
+std::string no_reason(const csr_view&, const spmm_request&) { return ""; }
 
-std::string segmented_reason(const csr_view& matrix, const spmm_request& request) {
-  if (matrix.nnz() > std::numeric_limits<std::int32_t>::max()) return "needs fewer than 2^31 nonzeros";
-  return row_split_reason(matrix, request);
+std::string offsets_reason(const csr_view& matrix, const spmm_request&) {
+  return matrix.nnz() > std::numeric_limits<std::int32_t>::max() ? "needs fewer than 2^31 nonzeros" : "";
 }
 
 std::string segmented_c_stationary_reason(const csr_view& matrix, const spmm_request& request) {
-  if (matrix.nnz() > std::numeric_limits<std::int32_t>::max()) return "needs fewer than 2^31 nonzeros";
-  return c_stationary_reason(matrix, request);
+  const std::string reason = c_stationary_reason(matrix, request);
+  return reason.empty() ? offsets_reason(matrix, request) : reason;
 }
 
 // Room for some padding also in tiny matrices.
@@ -119,10 +113,7 @@ std::string padding_reason(const csr_view& matrix) {
   return "would store " + std::to_string(stored) + " entries for " + std::to_string(matrix.nnz()) + " nonzeros";
 }
 
-std::string padded_row_split_reason(const csr_view& matrix, const spmm_request& request) {
-  const std::string reason = padding_reason(matrix);
-  return reason.empty() ? row_split_reason(matrix, request) : reason;
-}
+std::string padded_row_split_reason(const csr_view& matrix, const spmm_request&) { return padding_reason(matrix); }
 
 std::string padded_c_stationary_reason(const csr_view& matrix, const spmm_request& request) {
   const std::string reason = c_stationary_reason(matrix, request);
@@ -132,8 +123,7 @@ std::string padded_c_stationary_reason(const csr_view& matrix, const spmm_reques
 std::string cusparse_reason(const csr_view& matrix, const spmm_request& request) {
   if (cusparse_version().empty()) return "needs cuSPARSE, which was not found";
   if (!request.perm.empty()) return "does not take a row permutation";
-  if (matrix.nnz() > std::numeric_limits<std::int32_t>::max()) return "needs fewer than 2^31 nonzeros";
-  return "";
+  return offsets_reason(matrix, request);
 }
 
 const std::vector<layout> both_layouts{layout::row_major, layout::column_major};
@@ -165,7 +155,7 @@ const std::vector<spmm_kernel> kernels{
         .summary = "Threads side by side on the columns of a row of C; column-major B and C are turned round.",
         .layouts = both_layouts,
         .parameters = row_split_parameters,
-        .unsupported_reason = row_split_reason,
+        .unsupported_reason = no_reason,
         .prepare_cpu = prepare_cpu_row_split_csr,
         .prepare_cuda = prepare_cuda_row_split_csr,
     },
@@ -175,7 +165,7 @@ const std::vector<spmm_kernel> kernels{
         .summary = "row_split over the nonempty rows only; the empty rows of C are cleared.",
         .layouts = both_layouts,
         .parameters = row_split_parameters,
-        .unsupported_reason = row_split_reason,
+        .unsupported_reason = no_reason,
         .prepare_cpu = prepare_cpu_row_split_dcsr,
         .prepare_cuda = prepare_cuda_row_split_dcsr,
     },
@@ -185,7 +175,7 @@ const std::vector<spmm_kernel> kernels{
         .summary = "row_split with long rows cut into segments, whose partial sums are added in a fixed order.",
         .layouts = both_layouts,
         .parameters = segmented_parameters,
-        .unsupported_reason = segmented_reason,
+        .unsupported_reason = offsets_reason,
         .prepare_cpu = prepare_cpu_row_split_segmented_csr,
         .prepare_cuda = prepare_cuda_row_split_segmented_csr,
     },

@@ -18,7 +18,6 @@
 #include "kernels/cuda/spmm/device_segments.hpp"
 #include "kernels/cuda/spmm/prepare.hpp"
 #include "kernels/cuda/spmm/transposing_plan.hpp"
-#include "kernels/row_split_shape.hpp"
 
 namespace warploom {
 namespace {
@@ -311,7 +310,12 @@ struct row_split_shape {
         threads_per_block(request.parameters.at("threads_per_block")),
         unroll(request.parameters.at("unroll")) {
     const int per_row = request.parameters.at("threads_per_row");
-    const int column_threads = row_split_column_threads(request);
+    // As many threads side by side as k columns keep busy, or fewer if the request says so.
+    const std::int64_t needed =
+        std::clamp<std::int64_t>((request.k + columns_per_thread - 1) / columns_per_thread, 1, 32);
+    const int useful = std::min<int>(per_row, std::bit_ceil(static_cast<unsigned>(needed)));
+    const int asked = request.parameters.at("column_threads");
+    const int column_threads = asked == 0 ? useful : std::min(asked, useful);
     threads.column_bits = std::countr_zero(static_cast<unsigned>(column_threads));
     threads.nonzero_bits = std::countr_zero(static_cast<unsigned>(per_row / column_threads));
   }
@@ -324,7 +328,19 @@ class launcher {
  public:
   launcher(const row_split_shape& shape, std::int64_t num_items) : shape_(shape), num_items_(num_items) {}
 
-  void operator()(const Items& items, const row_major_operands<Value>& operands, cudaStream_t stream) const {
+  void operator()(const Items& items, row_major_operands<Value> operands, cudaStream_t stream) const {
+    // A grid has at most 65,535 tiles of columns; what is wider takes several.
+    const std::int64_t widest_launch = std::int64_t{65535} * shape_.tile_columns();
+    for (std::int64_t left = operands.k; left > 0; left -= widest_launch) {
+      operands.k = static_cast<int>(std::min(left, widest_launch));
+      launch_tiles(items, operands, stream);
+      operands.B += operands.k;
+      operands.C += operands.k;
+    }
+  }
+
+ private:
+  void launch_tiles(const Items& items, const row_major_operands<Value>& operands, cudaStream_t stream) const {
     constexpr int widest = 16 / sizeof(Value);
     const int width = std::min(vector_width(operands), shape_.columns_per_thread);
     if (width == widest && widest == 4) return by_vectors<4>(items, operands, stream);
@@ -332,7 +348,6 @@ class launcher {
     return by_vectors<1>(items, operands, stream);
   }
 
- private:
   template <int V>
   void by_vectors(const Items& items, const row_major_operands<Value>& operands, cudaStream_t stream) const {
     if constexpr (V * sizeof(Value) <= 16) {
