@@ -207,9 +207,7 @@ def summary(options: argparse.Namespace) -> None:
                 key = (r["layout"], r["k"], r["cache"], r["matrix"])
                 groups.setdefault(key, {})[r["candidate"]] = (float(r["median_us"]), float(r["floor_us"]))
     large = set(generated())
-    print(
-        "set    layout  k     cache count  x default  x vendor best  worst  <0.98  floor  paper's kernel / vendor best; wins"
-    )
+    print("set    layout  k     cache count  x default  x vendor best  worst  <0.98  floor  paper's kernel; wins")
     keys = sorted({(k[3] in large, *k[:3]) for k in groups})
     for is_large, layout, k, cache in keys:
         over_default, over_best, shares, paper, wins = [], [], [], [], {}

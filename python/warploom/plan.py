@@ -12,7 +12,7 @@ import numpy as np
 from warploom import _core, _device, permutations
 from warploom._matrix import as_csr
 from warploom.candidates import Candidate, checked_patterns, parse
-from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
+from warploom.errors import DeviceError, DtypeError, IndexOverflowError, ParameterError, ShapeError
 from warploom.explanation import Explanation
 from warploom.selection import MeasureSelector, Problem, Selector
 
@@ -43,6 +43,8 @@ class Plan:
         allocate: Callable[[int], tuple[int, Any]] | None = None,
         permutation: tuple[np.ndarray[Any, Any] | None, float] | None = None,
     ) -> None:
+        if device.kind == "cuda":
+            check_thread_count(matrix.shape[0], matrix.nnz, candidate)
         perm, permutation_ms = permutation or permute(matrix, candidate.permutation)
         start = time.perf_counter()
         self._core = _core.prepare_spmm(
@@ -141,6 +143,8 @@ class Plan:
                 f"B must have {self.shape[1]} rows, as A has columns, but its shape is ({b.rows}, {b.columns})",
                 argument="B",
             )
+        if b.columns >= 2**31:
+            raise IndexOverflowError(f"B has {b.columns:,} columns; at most {2**31 - 1:,} are supported", argument="B")
         self._check_device(b, "B")
         if out is None:
             result, pointer, leading = b.new(self.shape[0], b.columns, self.layout)
@@ -201,6 +205,26 @@ class Plan:
         return (
             f"<Plan {self.candidate} for {self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, {self.dtype}, "
             f"k={self.k}, {self.layout}-major, on {self.device}>"
+        )
+
+
+def check_thread_count(rows: int, nnz: int, candidate: Candidate) -> None:
+    """Refuse what ``row_split`` cannot number on a GPU: it counts threads in 32 bits.
+
+    Raises
+    ------
+    IndexOverflowError
+        With 2**32 or more threads for a tile of columns: 134 million rows at 32 threads each.
+    """
+    if candidate.kernel.name != "row_split":
+        return
+    parameters = dict(candidate.parameters)
+    segments = rows + (nnz // parameters["segment_length"] if "segment_length" in parameters else 0)
+    if segments * parameters["threads_per_row"] >= 2**32:
+        raise IndexOverflowError(
+            f"{candidate.name} would need {segments * parameters['threads_per_row']:,} threads for {rows:,} rows, "
+            f"at most {2**32 - 1:,} can be numbered; use fewer threads_per_row",
+            argument="candidate",
         )
 
 

@@ -21,7 +21,7 @@ import scipy.sparse
 from warploom import _core, permutations
 from warploom._device import Device, load_cusparse
 from warploom.candidates import Candidate, enumerate_candidates, kernels, matches, parse
-from warploom.errors import DeviceError, OutOfMemoryError, ParameterError
+from warploom.errors import DeviceError, IndexOverflowError, OutOfMemoryError, ParameterError
 from warploom.explanation import Explanation, Row
 
 if TYPE_CHECKING:
@@ -457,7 +457,7 @@ class _Session:
                 self.rows.append(Row(candidate.name, note=problem_found))
                 return
             timing = self.bench.time(plan, repeats=self.settings.repeats, budget_ms=self.settings.budget_ms)
-        except (DeviceError, MemoryError, ParameterError) as error:
+        except (DeviceError, IndexOverflowError, MemoryError, ParameterError) as error:
             self.rows.append(Row(candidate.name, note=str(error) or type(error).__name__))
             return
         self.rows.append(
