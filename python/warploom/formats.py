@@ -92,7 +92,33 @@ class Format(ABC):
 class _CompressedRows(Format):
     """What CSR and DCSR share: entries row after row."""
 
+    #: The class of the core that holds the arrays.
+    _storage: ClassVar[Any]
+
     __slots__ = ()
+
+    @classmethod
+    def from_csr(cls, A: Any) -> Self:
+        """Store a matrix in this format.
+
+        Parameters
+        ----------
+        A : sparse matrix, shape (m, n)
+            Values are float32 or float64; integers and booleans become float64.
+
+        Returns
+        -------
+        CSR or DCSR
+            The class it is called on.
+
+        Raises
+        ------
+        DtypeError
+            The values have another type.
+        InvalidMatrixError
+            The arrays do not form a matrix.
+        """
+        return cls(cls._storage.from_csr(as_csr(A)))
 
     @property
     def indices(self) -> NDArray[np.int32]:
@@ -114,30 +140,9 @@ class CSR(_CompressedRows):
     """
 
     name = "csr"
+    _storage = _core.CsrMatrix
 
     __slots__ = ()
-
-    @classmethod
-    def from_csr(cls, A: Any) -> Self:
-        """Store a matrix as CSR.
-
-        Parameters
-        ----------
-        A : sparse matrix, shape (m, n)
-            Values are float32 or float64.
-
-        Returns
-        -------
-        CSR
-
-        Raises
-        ------
-        DtypeError
-            The values have another type.
-        InvalidMatrixError
-            The arrays do not form a matrix.
-        """
-        return cls(_core.CsrMatrix.from_csr(as_csr(A)))
 
     @property
     def indptr(self) -> NDArray[np.int64]:
@@ -164,30 +169,9 @@ class DCSR(_CompressedRows):
     """
 
     name = "dcsr"
+    _storage = _core.DcsrMatrix
 
     __slots__ = ()
-
-    @classmethod
-    def from_csr(cls, A: Any) -> Self:
-        """Store a matrix as DCSR.
-
-        Parameters
-        ----------
-        A : sparse matrix, shape (m, n)
-            Values are float32 or float64.
-
-        Returns
-        -------
-        DCSR
-
-        Raises
-        ------
-        DtypeError
-            The values have another type.
-        InvalidMatrixError
-            The arrays do not form a matrix.
-        """
-        return cls(_core.DcsrMatrix.from_csr(as_csr(A)))
 
     @property
     def row_ids(self) -> NDArray[np.int32]:

@@ -37,12 +37,23 @@ class Problem:
     """What is to be multiplied, and where."""
 
     matrix: _core.CsrView
+    """A, of shape (m, n)."""
     op: str
+    """The operation, ``"spmm"``."""
     k: int
+    """Columns of B and C."""
     layout: str
+    """Of B and C: ``"row"`` or ``"column"``."""
     cache: str
+    """Before each timed run: ``"warm"`` or ``"cold"``."""
     device: Device
     allocate: Callable[[int], tuple[int, Any]] | None = None
+    """Device memory for plans, ``allocate(bytes) -> (pointer, owner)``; None stands for the device's own pool."""
+
+    @functools.cached_property
+    def row_lengths(self) -> np.ndarray[Any, Any]:
+        """Nonzeros of each row of A, shape (m,)."""
+        return np.diff(self.matrix.indptr)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,7 +196,7 @@ class Bench:
         A = scipy.sparse.csr_array(
             (matrix.data[: matrix.nnz], matrix.indices[: matrix.nnz], matrix.indptr), shape=(m, n)
         )
-        lengths = np.diff(matrix.indptr)
+        lengths = self.problem.row_lengths
         if self.problem.layout == "column":
             lines = np.unique(np.concatenate([[0, k - 1], rng.integers(0, k, 6)]))
             B = self._columns(lines).astype(np.float64)
@@ -356,14 +367,14 @@ def is_redundant(candidate: Candidate, problem: Problem) -> bool:
     - All rows in one thread block for each tile of columns, where there are too few tiles to keep a GPU busy.
     """
     parameters = dict(candidate.parameters)
-    if candidate.name.count("[") == 0:
-        return False
+    if candidate == Candidate.make(candidate.kernel, candidate.permutation):
+        return False  # the default settings are always of interest
     side_by_side = parameters.get("column_threads", 0)
     if side_by_side > 0:
         needed = -(-problem.k // parameters["columns_per_thread"])
         if side_by_side >= min(parameters["threads_per_row"], 32, 1 << (needed - 1).bit_length()):
             return True
-    lengths = np.diff(problem.matrix.indptr)
+    lengths = problem.row_lengths
     if candidate.kernel.format == "dcsr":
         return bool((lengths > 0).all())
     if "segment_length" in parameters:
