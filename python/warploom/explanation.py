@@ -78,6 +78,10 @@ class Explanation:
             f"bandwidth floor {floor_us:,.2f} us: {floor_bytes:,} bytes at the measured copy bandwidth of "
             f"{bandwidth / 1e9:,.0f} GB/s",
         ]
+        if any(row.floor_share > 1 for row in rows):
+            footnotes.append(
+                "over 100 % of the floor: the operands were still in the cache, which is faster than memory"
+            )
         return cls(title, rows, chosen, baseline, footnotes)
 
     @classmethod

@@ -136,3 +136,11 @@ def test_of_a_plan_that_was_named(matrix):
     for part in ("spmm: A 90 x 70", "k = 4", "row-major", "CPU"):
         assert part in explanation.title
     json.dumps(explanation.to_dict(), allow_nan=False)
+
+
+def test_says_how_a_product_can_be_faster_than_the_floor(matrix):
+    plain = "spmm/none/csr/row_split"
+    floor_us = 1e6 * _core.spmm_floor_bytes(as_csr(matrix), 4) / selection.copy_bandwidth(Device("cpu"))
+    for median, said in ((floor_us / 2, True), (floor_us * 2, False)):
+        explanation = made_up(matrix, [Row(plain, 1.0, median, median, median)], plain)
+        assert ("over 100 % of the floor" in str(explanation)) == said
