@@ -88,7 +88,7 @@ class Measurement:
                 continue
             if c.permutation != "none" and (rows > self.options.permutation_rows or c.kernel.name != "c_stationary"):
                 continue
-            reason = _core.spmm_unsupported_reason(
+            reason = _core.unsupported_reason(
                 self.view, c.kernel.format, c.kernel.name, self.k, self.layout, dict(c.parameters), None
             )
             if not reason:
@@ -164,7 +164,7 @@ def measure(options: argparse.Namespace) -> None:
                 k = m if k_name == "rows" else int(k_name)
                 job = Measurement(name, A, layout, k, options)
                 bandwidth = bandwidth or copy_bandwidth(job.device)
-                floor = 1e6 * _core.spmm_floor_bytes(job.view, k) / bandwidth
+                floor = 1e6 * _core.product_floor_bytes(job.view, k) / bandwidth
                 lines = []
                 for cache, candidate, preparation, timing, note in job.run():
                     line = dict(

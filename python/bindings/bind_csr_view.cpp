@@ -16,7 +16,7 @@ std::string number(std::int64_t value) { return std::to_string(value); }
   throw error(error_kind::invalid_matrix, argument, position, message);
 }
 
-std::string dtype_name(const py::array& array) { return py::cast<std::string>(py::str(array.dtype())); }
+std::string describe_dtype(const py::array& array) { return py::cast<std::string>(py::str(array.dtype())); }
 
 void check_size(std::int64_t size, const char* what) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
@@ -82,7 +82,8 @@ csr_holder make_csr_view(py::array_t<std::int64_t, py::array::c_style> indptr, c
   } else if (py::isinstance<py::array_t<std::uint64_t>>(indices)) {
     holder.indices = narrowed(py::array_t<std::uint64_t>(indices), nnz, num_cols);
   } else {
-    throw error(error_kind::dtype, "indices", -1, "indices must be int32, int64 or uint64, got " + dtype_name(indices));
+    throw error(error_kind::dtype, "indices", -1,
+                "indices must be int32, int64 or uint64, got " + describe_dtype(indices));
   }
   holder.view.indices = holder.indices.data();
   if (!data.is_none()) {
@@ -93,13 +94,12 @@ csr_holder make_csr_view(py::array_t<std::int64_t, py::array::c_style> indptr, c
                 "data must have at least nnz = " + number(nnz) + " entries, got " + number(array.size()));
     }
     if (!(array.flags() & py::array::c_style)) malformed("data", -1, "data must be contiguous");
-    if (py::isinstance<py::array_t<float>>(array)) {
-      holder.view.dtype = value_type::float32;
-    } else if (py::isinstance<py::array_t<double>>(array)) {
-      holder.view.dtype = value_type::float64;
-    } else {
-      throw error(error_kind::dtype, "data", -1, "data must be float32 or float64, got " + dtype_name(array));
+    const std::optional<value_type> dtype = value_type_of(array);
+    if (!dtype) {
+      throw error(error_kind::dtype, "data", -1,
+                  "data must be float16, float32 or float64, got " + describe_dtype(array));
     }
+    holder.view.dtype = *dtype;
     holder.view.data = array.data();
     holder.data = std::move(array);
   }

@@ -6,10 +6,6 @@
 namespace warploom::python {
 namespace {
 
-py::dtype numpy_dtype(value_type type) {
-  return type == value_type::float32 ? py::dtype::of<float>() : py::dtype::of<double>();
-}
-
 // A view without a copy that keeps `owner` alive. Read-only: kernels trust that the arrays stay a matrix.
 template <class Value>
 py::array read_only(const std::vector<Value>& values, const py::object& owner) {

@@ -26,6 +26,23 @@ struct csr_holder {
   csr_view view;
 };
 
+inline py::dtype numpy_dtype(value_type type) {
+  if (type == value_type::float16) return py::dtype("float16");
+  return type == value_type::float32 ? py::dtype::of<float>() : py::dtype::of<double>();
+}
+
+inline const char* dtype_name(value_type type) {
+  return type == value_type::float16 ? "float16" : type == value_type::float32 ? "float32" : "float64";
+}
+
+// The value type of an array, or nothing if it is not a supported one in native byte order.
+inline std::optional<value_type> value_type_of(const py::array& array) {
+  for (const value_type type : {value_type::float16, value_type::float32, value_type::float64}) {
+    if (array.dtype().equal(numpy_dtype(type))) return type;
+  }
+  return std::nullopt;
+}
+
 // The vector's storage handed to NumPy without a copy.
 template <class Value>
 py::array_t<Value> to_numpy(std::vector<Value> values) {
@@ -48,6 +65,6 @@ void bind_permutations(py::module_& module);
 void bind_formats(py::module_& module);
 void bind_features(py::module_& module);
 void bind_device(py::module_& module);
-void bind_spmm(py::module_& module);
+void bind_products(py::module_& module);
 
 }  // namespace warploom::python

@@ -16,5 +16,5 @@ PYBIND11_MODULE(_core, module) {
   bind_formats(module);
   bind_features(module);
   bind_device(module);
-  bind_spmm(module);
+  bind_products(module);
 }

@@ -76,7 +76,7 @@ class DeviceMemory:
     @property
     def pointer(self) -> int: ...
 
-class SpmmPlan:
+class ProductPlan:
     """
     A kernel prepared for one matrix on one device.
     """
@@ -151,7 +151,7 @@ def permutation_searches(name: str) -> bool:
     """
 
 def permutation_summary(name: str) -> str: ...
-def prepare_spmm(
+def prepare_product(
     matrix: CsrView,
     format: str,
     kernel: str,
@@ -161,18 +161,18 @@ def prepare_spmm(
     perm: numpy.typing.NDArray[numpy.int32] | None,
     device: int,
     allocate: typing.Any = None,
-) -> SpmmPlan:
+) -> ProductPlan:
     """
     Prepare a kernel for a matrix. `device` is the number of a GPU, or -1 for the CPU.
     """
 
-def reference_spmm(matrix: CsrView, B: numpy.typing.NDArray[typing.Any]) -> tuple[typing.Any, ...]:
+def reference_product(matrix: CsrView, B: numpy.typing.NDArray[typing.Any]) -> tuple[typing.Any, ...]:
     """
     The product and |A| |B|, both summed in float64.
     """
 
 def set_num_threads(count: int) -> None: ...
-def spmm_floor_bytes(matrix: CsrView, k: int) -> int:
+def product_floor_bytes(matrix: CsrView, k: int) -> int:
     """
     Fewest bytes an SpMM can move: A, the rows of B it refers to, and C, once each.
     """
@@ -182,7 +182,7 @@ def spmm_kernels() -> list[dict[str, typing.Any]]:
     The registry: one dict per (format, kernel).
     """
 
-def spmm_unsupported_reason(
+def unsupported_reason(
     matrix: CsrView,
     format: str,
     kernel: str,

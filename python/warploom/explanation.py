@@ -56,7 +56,7 @@ class Explanation:
         from warploom.selection import copy_bandwidth
 
         matrix, dtype = problem.matrix, problem.matrix.data.dtype
-        floor_bytes = _core.spmm_floor_bytes(matrix, problem.k)
+        floor_bytes = _core.product_floor_bytes(matrix, problem.k)
         bandwidth = copy_bandwidth(problem.device)
         floor_us = 1e6 * floor_bytes / bandwidth
         plain = next((r.median_us for r in rows if r.candidate == baseline), math.nan)

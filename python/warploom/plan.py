@@ -47,7 +47,7 @@ class Plan:
             check_thread_count(matrix.shape[0], matrix.nnz, candidate)
         perm, permutation_ms = permutation or permute(matrix, candidate.permutation)
         start = time.perf_counter()
-        self._core = _core.prepare_spmm(
+        self._core = _core.prepare_product(
             matrix,
             candidate.kernel.format,
             candidate.kernel.name,

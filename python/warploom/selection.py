@@ -440,7 +440,7 @@ class _Session:
         from warploom.plan import Plan, permute
 
         problem = self.problem
-        reason = _core.spmm_unsupported_reason(
+        reason = _core.unsupported_reason(
             problem.matrix,
             candidate.kernel.format,
             candidate.kernel.name,

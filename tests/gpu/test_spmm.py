@@ -16,7 +16,7 @@ CASES = [pytest.param(k, order, id=f"{k.format}-{k.name}-{order}") for k in kern
 
 
 def prepare(matrix, kernel, order, k, parameters=None, perm=None):
-    return _core.prepare_spmm(
+    return _core.prepare_product(
         as_csr(matrix), kernel.format, kernel.name, k, order, dict(kernel.complete(parameters or {})), perm, 0
     )
 
@@ -25,7 +25,7 @@ def multiply(matrix, kernel, order, B, k=None, parameters=None, perm=None):
     """Run twice: the second run finds the workspace as the first one left it."""
     if kernel.name == "cusparse" and (reason := _device.load_cusparse()):
         pytest.skip(f"no cuSPARSE: {reason}")
-    reason = _core.spmm_unsupported_reason(
+    reason = _core.unsupported_reason(
         as_csr(matrix),
         kernel.format,
         kernel.name,

@@ -39,7 +39,7 @@ def prepare(matrix, case, *, k=8, layout, parameters=None, perm=None, device=-1)
     kernel_format, kernel = case.split("/")
     if kernel_format == "padded-csr" and padded_entries(matrix) > 4 * matrix.nnz + 4096:
         pytest.skip("padding would multiply the matrix")
-    return _core.prepare_spmm(as_csr(matrix), kernel_format, kernel, k, layout, parameters or {}, perm, device)
+    return _core.prepare_product(as_csr(matrix), kernel_format, kernel, k, layout, parameters or {}, perm, device)
 
 
 def run(plan, m, B, layout):
@@ -180,7 +180,7 @@ def test_any_matrix(matrix, case, k, data):
 def test_reference(name, layout, dtype):
     matrix = battery(dtype)[name]
     B = operand((matrix.shape[1], 5), dtype, layout)
-    C, absolute = _core.reference_spmm(as_csr(matrix), B)
+    C, absolute = _core.reference_product(as_csr(matrix), B)
     with np.errstate(invalid="ignore"):
         np.testing.assert_allclose(C, matrix.astype(np.float64) @ B.astype(np.float64), rtol=1e-12, atol=1e-12)
         scale = magnitudes(matrix) @ abs(B.astype(np.float64))
@@ -191,9 +191,9 @@ def test_reference(name, layout, dtype):
 def test_floor_bytes(dtype):
     size = np.dtype(dtype).itemsize
     matrix = as_csr(battery(dtype)["empty rows"])  # 6 rows, 3 nonzeros in 3 columns
-    assert _core.spmm_floor_bytes(matrix, 10) == 3 * (4 + size) + 7 * 4 + 3 * 10 * size + 6 * 10 * size
+    assert _core.product_floor_bytes(matrix, 10) == 3 * (4 + size) + 7 * 4 + 3 * 10 * size + 6 * 10 * size
     duplicates = as_csr(battery(dtype)["duplicates unsorted"])  # 3 rows, 9 nonzeros, all 4 columns
-    assert _core.spmm_floor_bytes(duplicates, 2) == 9 * (4 + size) + 4 * 4 + 4 * 2 * size + 3 * 2 * size
+    assert _core.product_floor_bytes(duplicates, 2) == 9 * (4 + size) + 4 * 4 + 4 * 2 * size + 3 * 2 * size
 
 
 def test_registry():
@@ -216,11 +216,11 @@ class TestErrors:
         if other in KERNELS[case]["layouts"]:
             pytest.skip("works on both layouts")
         arguments = (*case.split("/"), 8, other, {}, None)
-        reason = _core.spmm_unsupported_reason(as_csr(self.matrix), *arguments)
+        reason = _core.unsupported_reason(as_csr(self.matrix), *arguments)
         assert f"{layout}-major" in reason
         with pytest.raises(errors.ParameterError, match=reason):
             prepare(self.matrix, case, layout=other)
-        assert _core.spmm_unsupported_reason(as_csr(self.matrix), *case.split("/"), 8, layout, {}, None) == ""
+        assert _core.unsupported_reason(as_csr(self.matrix), *case.split("/"), 8, layout, {}, None) == ""
 
     def test_bad_requests(self, case, layout):
         def raises(argument, **options):
@@ -274,7 +274,7 @@ class TestErrors:
     def test_pattern_without_values(self, case, layout):
         pattern = as_csr(self.matrix, pattern_only=True)
         with pytest.raises(errors.InvalidMatrixError) as caught:
-            _core.prepare_spmm(pattern, *case.split("/"), 8, layout, {}, None, -1)
+            _core.prepare_product(pattern, *case.split("/"), 8, layout, {}, None, -1)
         assert caught.value.argument == "data"
 
 

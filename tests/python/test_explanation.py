@@ -39,7 +39,7 @@ def test_of_a_measured_plan(matrix, layout):
     assert explanation.baseline == PLAIN[layout]
     (plain,) = [r for r in rows if r.candidate == explanation.baseline]
     assert plain.speedup == 1.0
-    floor_us = 1e6 * _core.spmm_floor_bytes(as_csr(matrix), 4) / selection.copy_bandwidth(Device("cpu"))
+    floor_us = 1e6 * _core.product_floor_bytes(as_csr(matrix), 4) / selection.copy_bandwidth(Device("cpu"))
     for row in rows:
         assert row.p10_us <= row.median_us <= row.p90_us
         assert row.speedup == plain.median_us / row.median_us
@@ -140,7 +140,7 @@ def test_of_a_plan_that_was_named(matrix):
 
 def test_says_how_a_product_can_be_faster_than_the_floor(matrix):
     plain = "spmm/none/csr/row_split"
-    floor_us = 1e6 * _core.spmm_floor_bytes(as_csr(matrix), 4) / selection.copy_bandwidth(Device("cpu"))
+    floor_us = 1e6 * _core.product_floor_bytes(as_csr(matrix), 4) / selection.copy_bandwidth(Device("cpu"))
     for median, said in ((floor_us / 2, True), (floor_us * 2, False)):
         explanation = made_up(matrix, [Row(plain, 1.0, median, median, median)], plain)
         assert ("over 100 % of the floor" in str(explanation)) == said

@@ -108,14 +108,14 @@ def test_searching_permutations_of_large_matrices_must_be_named(matrix):
 
 @pytest.mark.parametrize("error", [wl.errors.DeviceError("lost it"), wl.errors.OutOfMemoryError("full"), MemoryError()])
 def test_failures_become_notes(matrix, monkeypatch, error):
-    prepare = _core.prepare_spmm
+    prepare = _core.prepare_product
 
     def failing(view, format, *arguments):
         if format == "dcsr":
             raise error
         return prepare(view, format, *arguments)
 
-    monkeypatch.setattr(_core, "prepare_spmm", failing)
+    monkeypatch.setattr(_core, "prepare_product", failing)
     plan = wl.plan(matrix, k=4, device="cpu")
     for row in plan.explain().rows:
         if "/dcsr/" in row.candidate:

@@ -12,11 +12,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "warploom/float16.hpp"
+
 namespace warploom {
 
-enum class value_type { float32, float64 };
+enum class value_type { float16, float32, float64 };
 
-inline std::size_t size_of(value_type type) { return type == value_type::float32 ? 4 : 8; }
+inline std::size_t size_of(value_type type) {
+  return type == value_type::float16 ? 2 : type == value_type::float32 ? 4 : 8;
+}
 
 // Where the nonzeros are. Permutations and features need nothing else.
 struct csr_pattern {
@@ -42,9 +46,29 @@ struct csr_view : csr_pattern {
 // Calls `function(Value{})` with the C++ type that `type` stands for.
 template <class Function>
 decltype(auto) dispatch_value_type(value_type type, Function&& function) {
+  if (type == value_type::float16) return function(float16{});
   if (type == value_type::float32) return function(float{});
   return function(double{});
 }
+
+// The same where float16 was refused before (SpMM).
+template <class Function>
+decltype(auto) dispatch_wide_value_type(value_type type, Function&& function) {
+  if (type == value_type::float32) return function(float{});
+  return function(double{});
+}
+
+// The type in which products of `Value` are summed.
+template <class Value>
+struct accumulator {
+  using type = Value;
+};
+template <>
+struct accumulator<float16> {
+  using type = float;
+};
+template <class Value>
+using accumulator_t = typename accumulator<Value>::type;
 
 // Throws invalid_matrix with the first offending position if the invariants do not hold. Sizes of the arrays are
 // the caller's to check (they are not known here).

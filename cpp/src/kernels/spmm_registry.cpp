@@ -8,7 +8,7 @@
 #include "warploom/cusparse.hpp"
 #include "warploom/error.hpp"
 #include "warploom/formats/padded_csr.hpp"
-#include "warploom/kernels/spmm.hpp"
+#include "warploom/kernels/product.hpp"
 
 namespace warploom {
 namespace {
@@ -85,7 +85,7 @@ const std::vector<parameter> cusparse_coo_parameters{
 
 constexpr std::int64_t most_blocks_y = 65535;  // of a CUDA grid
 
-std::string c_stationary_reason(const csr_view& matrix, const spmm_request& request) {
+std::string c_stationary_reason(const csr_view& matrix, const product_request& request) {
   if (request.order != layout::column_major) return "needs column-major B and C";
   const std::int64_t rows = request.parameters.at("rows_per_block");
   const auto length = request.parameters.find("segment_length");
@@ -95,13 +95,13 @@ std::string c_stationary_reason(const csr_view& matrix, const spmm_request& requ
   return "";
 }
 
-std::string no_reason(const csr_view&, const spmm_request&) { return ""; }
+std::string no_reason(const csr_view&, const product_request&) { return ""; }
 
-std::string offsets_reason(const csr_view& matrix, const spmm_request&) {
+std::string offsets_reason(const csr_view& matrix, const product_request&) {
   return matrix.nnz() > std::numeric_limits<std::int32_t>::max() ? "needs fewer than 2^31 nonzeros" : "";
 }
 
-std::string segmented_c_stationary_reason(const csr_view& matrix, const spmm_request& request) {
+std::string segmented_c_stationary_reason(const csr_view& matrix, const product_request& request) {
   const std::string reason = c_stationary_reason(matrix, request);
   return reason.empty() ? offsets_reason(matrix, request) : reason;
 }
@@ -113,14 +113,14 @@ std::string padding_reason(const csr_view& matrix) {
   return "would store " + std::to_string(stored) + " entries for " + std::to_string(matrix.nnz()) + " nonzeros";
 }
 
-std::string padded_row_split_reason(const csr_view& matrix, const spmm_request&) { return padding_reason(matrix); }
+std::string padded_row_split_reason(const csr_view& matrix, const product_request&) { return padding_reason(matrix); }
 
-std::string padded_c_stationary_reason(const csr_view& matrix, const spmm_request& request) {
+std::string padded_c_stationary_reason(const csr_view& matrix, const product_request& request) {
   const std::string reason = c_stationary_reason(matrix, request);
   return reason.empty() ? padding_reason(matrix) : reason;
 }
 
-std::string cusparse_reason(const csr_view& matrix, const spmm_request& request) {
+std::string cusparse_reason(const csr_view& matrix, const product_request& request) {
   if (cusparse_version().empty()) return "needs cuSPARSE, which was not found";
   if (!request.perm.empty()) return "does not take a row permutation";
   return offsets_reason(matrix, request);
@@ -128,7 +128,7 @@ std::string cusparse_reason(const csr_view& matrix, const spmm_request& request)
 
 const std::vector<layout> both_layouts{layout::row_major, layout::column_major};
 
-const std::vector<spmm_kernel> kernels{
+const std::vector<product_kernel> registered{
     {
         .name = "c_stationary",
         .format = "csr",
@@ -237,47 +237,8 @@ const std::vector<spmm_kernel> kernels{
     },
 };
 
-template <class Items, class Name>
-std::string join(const Items& items, Name name) {
-  std::string text;
-  for (const auto& item : items) text += (text.empty() ? "" : ", ") + name(item);
-  return text;
-}
-
-void check_parameter(const spmm_kernel& kernel, const std::string& name, int value) {
-  const auto known = std::find_if(kernel.parameters.begin(), kernel.parameters.end(),
-                                  [&](const parameter& p) { return p.name == name; });
-  if (known == kernel.parameters.end()) {
-    throw error(error_kind::parameter, name, -1,
-                kernel.format + "/" + kernel.name + " has no parameter '" + name +
-                    "'; known: " + join(kernel.parameters, [](const parameter& p) { return p.name; }));
-  }
-  const std::vector<int>& accepted = known->values;
-  if (std::find(accepted.begin(), accepted.end(), value) == accepted.end()) {
-    throw error(error_kind::parameter, name, -1,
-                name + " of " + kernel.format + "/" + kernel.name + " must be one of " +
-                    join(accepted, [](int v) { return std::to_string(v); }) + ", got " + std::to_string(value));
-  }
-}
-
 }  // namespace
 
-std::span<const spmm_kernel> spmm_kernels() { return kernels; }
-
-const spmm_kernel& find_spmm_kernel(std::string_view format, std::string_view name) {
-  for (const auto& kernel : kernels) {
-    if (kernel.format == format && kernel.name == name) return kernel;
-  }
-  throw error(error_kind::parameter, "candidate", -1,
-              "unknown SpMM kernel '" + std::string(format) + "/" + std::string(name) + "'; known: " +
-                  join(kernels, [](const spmm_kernel& kernel) { return kernel.format + "/" + kernel.name; }));
-}
-
-parameter_values complete_parameters(const spmm_kernel& kernel, const parameter_values& given) {
-  for (const auto& [name, value] : given) check_parameter(kernel, name, value);
-  parameter_values complete = given;
-  for (const parameter& p : kernel.parameters) complete.emplace(p.name, p.default_value);
-  return complete;
-}
+std::span<const product_kernel> spmm_kernels() { return registered; }
 
 }  // namespace warploom

@@ -1,6 +1,7 @@
 #include "warploom/device.hpp"
 
 #include "kernels/no_cuda/no_cuda.hpp"
+#include "warploom/kernels/product.hpp"
 
 namespace warploom {
 
@@ -22,5 +23,7 @@ std::vector<double> time_on_device(const std::function<void(CUstream_st*)>&, con
   no_cuda();
 }
 double measure_copy_bandwidth(std::size_t) { no_cuda(); }
+std::shared_ptr<const device_csr> upload_csr(const csr_view&, const device_allocator&) { no_cuda(); }
+std::size_t device_csr_bytes(const device_csr&) { no_cuda(); }
 
 }  // namespace warploom

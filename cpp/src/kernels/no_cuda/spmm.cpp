@@ -4,49 +4,53 @@
 
 namespace warploom {
 
-std::unique_ptr<spmm_plan> prepare_cuda_c_stationary_csr(const csr_view&, const spmm_request&,
-                                                         const device_allocator&) {
+std::unique_ptr<product_plan> prepare_cuda_c_stationary_csr(const csr_view&, const product_request&,
+                                                            const device_allocator&) {
   no_cuda();
 }
 
-std::unique_ptr<spmm_plan> prepare_cuda_c_stationary_dcsr(const csr_view&, const spmm_request&,
-                                                          const device_allocator&) {
-  no_cuda();
-}
-
-std::unique_ptr<spmm_plan> prepare_cuda_row_split_csr(const csr_view&, const spmm_request&, const device_allocator&) {
-  no_cuda();
-}
-
-std::unique_ptr<spmm_plan> prepare_cuda_row_split_dcsr(const csr_view&, const spmm_request&, const device_allocator&) {
-  no_cuda();
-}
-
-std::unique_ptr<spmm_plan> prepare_cuda_row_split_segmented_csr(const csr_view&, const spmm_request&,
-                                                                const device_allocator&) {
-  no_cuda();
-}
-
-std::unique_ptr<spmm_plan> prepare_cuda_cusparse_csr(const csr_view&, const spmm_request&, const device_allocator&) {
-  no_cuda();
-}
-
-std::unique_ptr<spmm_plan> prepare_cuda_cusparse_coo(const csr_view&, const spmm_request&, const device_allocator&) {
-  no_cuda();
-}
-
-std::unique_ptr<spmm_plan> prepare_cuda_row_split_padded_csr(const csr_view&, const spmm_request&,
+std::unique_ptr<product_plan> prepare_cuda_c_stationary_dcsr(const csr_view&, const product_request&,
                                                              const device_allocator&) {
   no_cuda();
 }
 
-std::unique_ptr<spmm_plan> prepare_cuda_c_stationary_padded_csr(const csr_view&, const spmm_request&,
+std::unique_ptr<product_plan> prepare_cuda_row_split_csr(const csr_view&, const product_request&,
+                                                         const device_allocator&) {
+  no_cuda();
+}
+
+std::unique_ptr<product_plan> prepare_cuda_row_split_dcsr(const csr_view&, const product_request&,
+                                                          const device_allocator&) {
+  no_cuda();
+}
+
+std::unique_ptr<product_plan> prepare_cuda_row_split_segmented_csr(const csr_view&, const product_request&,
+                                                                   const device_allocator&) {
+  no_cuda();
+}
+
+std::unique_ptr<product_plan> prepare_cuda_cusparse_csr(const csr_view&, const product_request&,
+                                                        const device_allocator&) {
+  no_cuda();
+}
+
+std::unique_ptr<product_plan> prepare_cuda_cusparse_coo(const csr_view&, const product_request&,
+                                                        const device_allocator&) {
+  no_cuda();
+}
+
+std::unique_ptr<product_plan> prepare_cuda_row_split_padded_csr(const csr_view&, const product_request&,
                                                                 const device_allocator&) {
   no_cuda();
 }
 
-std::unique_ptr<spmm_plan> prepare_cuda_c_stationary_segmented_csr(const csr_view&, const spmm_request&,
+std::unique_ptr<product_plan> prepare_cuda_c_stationary_padded_csr(const csr_view&, const product_request&,
                                                                    const device_allocator&) {
+  no_cuda();
+}
+
+std::unique_ptr<product_plan> prepare_cuda_c_stationary_segmented_csr(const csr_view&, const product_request&,
+                                                                      const device_allocator&) {
   no_cuda();
 }
 

@@ -25,7 +25,7 @@ void run(const shared_out_rows& rows, int tile_width, const dense_view& B, const
 void c_stationary(const shared_out_rows& rows, const parameter_values& parameters, const dense_view& B,
                   const dense_view& C) {
   const int tile_width = parameters.at("tile_width");
-  dispatch_value_type(rows.rows.dtype, [&]<class Value>(Value) { run<Value>(rows, tile_width, B, C); });
+  dispatch_wide_value_type(rows.rows.dtype, [&]<class Value>(Value) { run<Value>(rows, tile_width, B, C); });
 }
 
 }  // namespace warploom

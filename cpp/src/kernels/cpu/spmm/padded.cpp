@@ -5,19 +5,19 @@
 
 #include "kernels/cpu/spmm/row_split.hpp"
 #include "kernels/cpu/spmm/row_tile.hpp"
-#include "kernels/cpu/spmm/work_ranges.hpp"
+#include "kernels/cpu/work_ranges.hpp"
 
 namespace warploom {
 namespace {
 
-class padded_plan final : public spmm_plan {
+class padded_plan final : public product_plan {
  public:
   padded_plan(padded_csr matrix, layout order) : matrix_(std::move(matrix)), order_(order) {
     ranges_ = balance_work(matrix_.num_rows, [&](std::int64_t) { return matrix_.width; });
   }
 
   void run(const dense_view& B, const dense_view& C, CUstream_st*) override {
-    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
+    dispatch_wide_value_type(matrix_.dtype, [&]<class Value>(Value) {
       if (order_ == layout::row_major) {
         multiply<row_split_tile_width<Value>, Value, layout::row_major>(B, C, row_split_panel_width);
       } else {
@@ -57,7 +57,7 @@ class padded_plan final : public spmm_plan {
 
 }  // namespace
 
-std::unique_ptr<spmm_plan> make_padded_plan(padded_csr matrix, layout order) {
+std::unique_ptr<product_plan> make_padded_plan(padded_csr matrix, layout order) {
   return std::make_unique<padded_plan>(std::move(matrix), order);
 }
 

@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "warploom/formats/padded_csr.hpp"
-#include "warploom/kernels/spmm.hpp"
+#include "warploom/kernels/product.hpp"
 
 namespace warploom {
 
-std::unique_ptr<spmm_plan> make_padded_plan(padded_csr matrix, layout order);
+std::unique_ptr<product_plan> make_padded_plan(padded_csr matrix, layout order);
 
 }  // namespace warploom

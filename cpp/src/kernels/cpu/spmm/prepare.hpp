@@ -3,17 +3,20 @@
 
 #include <memory>
 
-#include "warploom/kernels/spmm.hpp"
+#include "warploom/kernels/product.hpp"
 
 namespace warploom {
 
-std::unique_ptr<spmm_plan> prepare_cpu_c_stationary_csr(const csr_view& matrix, const spmm_request& request);
-std::unique_ptr<spmm_plan> prepare_cpu_c_stationary_dcsr(const csr_view& matrix, const spmm_request& request);
-std::unique_ptr<spmm_plan> prepare_cpu_row_split_csr(const csr_view& matrix, const spmm_request& request);
-std::unique_ptr<spmm_plan> prepare_cpu_row_split_dcsr(const csr_view& matrix, const spmm_request& request);
-std::unique_ptr<spmm_plan> prepare_cpu_row_split_segmented_csr(const csr_view& matrix, const spmm_request& request);
-std::unique_ptr<spmm_plan> prepare_cpu_row_split_padded_csr(const csr_view& matrix, const spmm_request& request);
-std::unique_ptr<spmm_plan> prepare_cpu_c_stationary_padded_csr(const csr_view& matrix, const spmm_request& request);
-std::unique_ptr<spmm_plan> prepare_cpu_c_stationary_segmented_csr(const csr_view& matrix, const spmm_request& request);
+std::unique_ptr<product_plan> prepare_cpu_c_stationary_csr(const csr_view& matrix, const product_request& request);
+std::unique_ptr<product_plan> prepare_cpu_c_stationary_dcsr(const csr_view& matrix, const product_request& request);
+std::unique_ptr<product_plan> prepare_cpu_row_split_csr(const csr_view& matrix, const product_request& request);
+std::unique_ptr<product_plan> prepare_cpu_row_split_dcsr(const csr_view& matrix, const product_request& request);
+std::unique_ptr<product_plan> prepare_cpu_row_split_segmented_csr(const csr_view& matrix,
+                                                                  const product_request& request);
+std::unique_ptr<product_plan> prepare_cpu_row_split_padded_csr(const csr_view& matrix, const product_request& request);
+std::unique_ptr<product_plan> prepare_cpu_c_stationary_padded_csr(const csr_view& matrix,
+                                                                  const product_request& request);
+std::unique_ptr<product_plan> prepare_cpu_c_stationary_segmented_csr(const csr_view& matrix,
+                                                                     const product_request& request);
 
 }  // namespace warploom

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "warploom/kernels/spmm.hpp"
+#include "warploom/kernels/product.hpp"
 
 namespace warploom {
 

@@ -21,7 +21,7 @@ std::size_t bytes_of(const std::vector<Value>& values) {
   return values.size() * sizeof(Value);
 }
 
-class rows_plan final : public spmm_plan {
+class rows_plan final : public product_plan {
  public:
   rows_plan(row_storage rows, const parameter_values& parameters, rows_kernel kernel)
       : rows_(std::move(rows)), parameters_(parameters), kernel_(kernel) {}
@@ -47,7 +47,7 @@ shared_out_rows::shared_out_rows(row_storage stored) : rows(std::move(stored)) {
   unstored_rows = find_unstored_rows(rows);
 }
 
-std::unique_ptr<spmm_plan> make_rows_plan(row_storage rows, const parameter_values& parameters, rows_kernel kernel) {
+std::unique_ptr<product_plan> make_rows_plan(row_storage rows, const parameter_values& parameters, rows_kernel kernel) {
   return std::make_unique<rows_plan>(std::move(rows), parameters, kernel);
 }
 

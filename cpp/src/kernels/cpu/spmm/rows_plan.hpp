@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "kernels/cpu/spmm/row_tile.hpp"
-#include "kernels/cpu/spmm/work_ranges.hpp"
+#include "kernels/cpu/work_ranges.hpp"
+#include "warploom/kernels/product.hpp"
 #include "warploom/kernels/row_storage.hpp"
-#include "warploom/kernels/spmm.hpp"
 
 namespace warploom {
 
@@ -31,7 +31,7 @@ struct shared_out_rows {
 using rows_kernel = void (*)(const shared_out_rows& rows, const parameter_values& parameters, const dense_view& B,
                              const dense_view& C);
 
-std::unique_ptr<spmm_plan> make_rows_plan(row_storage rows, const parameter_values& parameters, rows_kernel kernel);
+std::unique_ptr<product_plan> make_rows_plan(row_storage rows, const parameter_values& parameters, rows_kernel kernel);
 
 template <class Value, layout order>
 void clear_rows(const std::vector<std::int32_t>& rows, std::int64_t k, const dense_tile_view<Value, order>& C) {

@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/spmm/row_split.hpp"
 #include "kernels/cpu/spmm/row_tile.hpp"
-#include "kernels/cpu/spmm/work_ranges.hpp"
+#include "kernels/cpu/work_ranges.hpp"
 
 namespace warploom {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 template <class Value>
 using row_major_view = dense_tile_view<Value, layout::row_major>;
 
-class segmented_plan final : public spmm_plan {
+class segmented_plan final : public product_plan {
  public:
   explicit segmented_plan(segmented_csr matrix) : matrix_(std::move(matrix)) {
     segment_ranges_ = balance_work(matrix_.segments.size(), [&](std::int64_t s) { return matrix_.segments[s].length; });
@@ -23,7 +23,7 @@ class segmented_plan final : public spmm_plan {
   }
 
   void run(const dense_view& B, const dense_view& C, CUstream_st*) override {
-    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
+    dispatch_wide_value_type(matrix_.dtype, [&]<class Value>(Value) {
       const dense_view partials = make_room_for_partials(C.num_cols);
       multiply_segments(row_major_view<Value>(B), row_major_view<Value>(C), row_major_view<Value>(partials),
                         C.num_cols);
@@ -80,7 +80,7 @@ class segmented_plan final : public spmm_plan {
 
 }  // namespace
 
-std::unique_ptr<spmm_plan> make_segmented_plan(segmented_csr matrix) {
+std::unique_ptr<product_plan> make_segmented_plan(segmented_csr matrix) {
   return std::make_unique<segmented_plan>(std::move(matrix));
 }
 

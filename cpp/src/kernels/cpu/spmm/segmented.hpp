@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "warploom/formats/segmented_csr.hpp"
-#include "warploom/kernels/spmm.hpp"
+#include "warploom/kernels/product.hpp"
 
 namespace warploom {
 
-std::unique_ptr<spmm_plan> make_segmented_plan(segmented_csr matrix);
+std::unique_ptr<product_plan> make_segmented_plan(segmented_csr matrix);
 
 }  // namespace warploom

@@ -25,9 +25,9 @@ void transpose(const Value* from, std::int64_t ldfrom, Value* to, std::int64_t l
 }
 
 template <class Value>
-class transposing_plan final : public spmm_plan {
+class transposing_plan final : public product_plan {
  public:
-  explicit transposing_plan(std::unique_ptr<spmm_plan> inner) : inner_(std::move(inner)) {}
+  explicit transposing_plan(std::unique_ptr<product_plan> inner) : inner_(std::move(inner)) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     const std::int64_t k = C.num_cols;
@@ -41,15 +41,15 @@ class transposing_plan final : public spmm_plan {
   std::size_t bytes() const override { return inner_->bytes() + (B_.size() + C_.size()) * sizeof(Value); }
 
  private:
-  std::unique_ptr<spmm_plan> inner_;
+  std::unique_ptr<product_plan> inner_;
   std::vector<Value> B_;
   std::vector<Value> C_;
 };
 
 }  // namespace
 
-std::unique_ptr<spmm_plan> make_cpu_transposing_plan(std::unique_ptr<spmm_plan> inner, value_type dtype) {
-  return dispatch_value_type(dtype, [&](auto value) -> std::unique_ptr<spmm_plan> {
+std::unique_ptr<product_plan> make_cpu_transposing_plan(std::unique_ptr<product_plan> inner, value_type dtype) {
+  return dispatch_wide_value_type(dtype, [&](auto value) -> std::unique_ptr<product_plan> {
     return std::make_unique<transposing_plan<decltype(value)>>(std::move(inner));
   });
 }

@@ -3,11 +3,11 @@
 
 #include <memory>
 
-#include "warploom/kernels/spmm.hpp"
+#include "warploom/kernels/product.hpp"
 
 namespace warploom {
 
 // Copies B to row-major order, runs `inner`, and copies the result back to column-major order.
-std::unique_ptr<spmm_plan> make_cpu_transposing_plan(std::unique_ptr<spmm_plan> inner, value_type dtype);
+std::unique_ptr<product_plan> make_cpu_transposing_plan(std::unique_ptr<product_plan> inner, value_type dtype);
 
 }  // namespace warploom

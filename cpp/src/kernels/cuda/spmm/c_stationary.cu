@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(1024)
 template <class Value>
 class offset_storage {
  public:
-  offset_storage(const row_storage& rows, const spmm_request&, const device_allocator& allocate)
+  offset_storage(const row_storage& rows, const product_request&, const device_allocator& allocate)
       : rows_(rows, allocate) {}
   std::int64_t num_items() const { return rows_.num_items(); }
   void clear(const dense_view& C, cudaStream_t stream) const { rows_.clear(C, layout::column_major, stream); }
@@ -217,7 +217,7 @@ class offset_storage {
 template <class Value>
 class padded_storage {
  public:
-  padded_storage(const padded_csr& matrix, const spmm_request&, const device_allocator& allocate)
+  padded_storage(const padded_csr& matrix, const product_request&, const device_allocator& allocate)
       : rows_(matrix, allocate) {}
   std::int64_t num_items() const { return rows_.num_rows(); }
   void clear(const dense_view&, cudaStream_t) const {}  // every row is stored
@@ -240,7 +240,7 @@ struct segments_and_rows {
 template <class Value>
 class segment_storage {
  public:
-  segment_storage(const segments_and_rows& matrix, const spmm_request& request, const device_allocator& allocate)
+  segment_storage(const segments_and_rows& matrix, const product_request& request, const device_allocator& allocate)
       : segments_(matrix.segments, matrix.rows, request.k, request.k, allocate) {}
   std::int64_t num_items() const { return static_cast<std::int64_t>(segments_.size()); }
   void clear(const dense_view&, cudaStream_t) const {}  // every row has a segment
@@ -253,10 +253,10 @@ class segment_storage {
 };
 
 template <class Value, class Storage>
-class c_stationary_plan final : public spmm_plan {
+class c_stationary_plan final : public product_plan {
  public:
   template <class Matrix>
-  c_stationary_plan(const Matrix& matrix, const spmm_request& request, const device_allocator& allocate)
+  c_stationary_plan(const Matrix& matrix, const product_request& request, const device_allocator& allocate)
       : storage_(matrix, request, allocate),
         tile_width_(request.parameters.at("tile_width")),
         threads_per_row_(request.parameters.at("threads_per_row")),
@@ -333,9 +333,9 @@ class c_stationary_plan final : public spmm_plan {
 };
 
 template <template <class> class Storage, class Matrix>
-std::unique_ptr<spmm_plan> prepare(const Matrix& matrix, const spmm_request& request,
-                                   const device_allocator& allocate) {
-  return dispatch_value_type(matrix.dtype, [&](auto value) -> std::unique_ptr<spmm_plan> {
+std::unique_ptr<product_plan> prepare(const Matrix& matrix, const product_request& request,
+                                      const device_allocator& allocate) {
+  return dispatch_wide_value_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
     using Value = decltype(value);
     return std::make_unique<c_stationary_plan<Value, Storage<Value>>>(matrix, request, allocate);
   });
@@ -343,23 +343,25 @@ std::unique_ptr<spmm_plan> prepare(const Matrix& matrix, const spmm_request& req
 
 }  // namespace
 
-std::unique_ptr<spmm_plan> prepare_cuda_c_stationary_csr(const csr_view& matrix, const spmm_request& request,
-                                                         const device_allocator& allocate) {
+std::unique_ptr<product_plan> prepare_cuda_c_stationary_csr(const csr_view& matrix, const product_request& request,
+                                                            const device_allocator& allocate) {
   return prepare<offset_storage>(store_all_rows(matrix, request.perm), request, allocate);
 }
 
-std::unique_ptr<spmm_plan> prepare_cuda_c_stationary_dcsr(const csr_view& matrix, const spmm_request& request,
-                                                          const device_allocator& allocate) {
+std::unique_ptr<product_plan> prepare_cuda_c_stationary_dcsr(const csr_view& matrix, const product_request& request,
+                                                             const device_allocator& allocate) {
   return prepare<offset_storage>(store_nonempty_rows(matrix, request.perm), request, allocate);
 }
 
-std::unique_ptr<spmm_plan> prepare_cuda_c_stationary_padded_csr(const csr_view& matrix, const spmm_request& request,
-                                                                const device_allocator& allocate) {
+std::unique_ptr<product_plan> prepare_cuda_c_stationary_padded_csr(const csr_view& matrix,
+                                                                   const product_request& request,
+                                                                   const device_allocator& allocate) {
   return prepare<padded_storage>(to_padded(store_all_rows(matrix, request.perm)), request, allocate);
 }
 
-std::unique_ptr<spmm_plan> prepare_cuda_c_stationary_segmented_csr(const csr_view& matrix, const spmm_request& request,
-                                                                   const device_allocator& allocate) {
+std::unique_ptr<product_plan> prepare_cuda_c_stationary_segmented_csr(const csr_view& matrix,
+                                                                      const product_request& request,
+                                                                      const device_allocator& allocate) {
   row_storage rows = store_all_rows(matrix, request.perm);
   segmented_csr segments =
       to_segmented(rows, request.parameters.at("segment_length"), request.parameters.at("longest_first") != 0);

@@ -40,11 +40,11 @@ class dense_operand {
   api::dense_descriptor handle_ = nullptr;
 };
 
-class cusparse_plan final : public spmm_plan {
+class cusparse_plan final : public product_plan {
  public:
   enum class sparse_format { csr, coo };
 
-  cusparse_plan(const csr_view& matrix, const spmm_request& request, const device_allocator& allocate,
+  cusparse_plan(const csr_view& matrix, const product_request& request, const device_allocator& allocate,
                 sparse_format format)
       : num_rows_(matrix.num_rows),
         num_cols_(matrix.num_cols),
@@ -116,13 +116,13 @@ class cusparse_plan final : public spmm_plan {
 
 }  // namespace
 
-std::unique_ptr<spmm_plan> prepare_cuda_cusparse_csr(const csr_view& matrix, const spmm_request& request,
-                                                     const device_allocator& allocate) {
+std::unique_ptr<product_plan> prepare_cuda_cusparse_csr(const csr_view& matrix, const product_request& request,
+                                                        const device_allocator& allocate) {
   return std::make_unique<cusparse_plan>(matrix, request, allocate, cusparse_plan::sparse_format::csr);
 }
 
-std::unique_ptr<spmm_plan> prepare_cuda_cusparse_coo(const csr_view& matrix, const spmm_request& request,
-                                                     const device_allocator& allocate) {
+std::unique_ptr<product_plan> prepare_cuda_cusparse_coo(const csr_view& matrix, const product_request& request,
+                                                        const device_allocator& allocate) {
   return std::make_unique<cusparse_plan>(matrix, request, allocate, cusparse_plan::sparse_format::coo);
 }
 

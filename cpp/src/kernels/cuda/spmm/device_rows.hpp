@@ -9,8 +9,8 @@
 #include "kernels/cuda/device/rows.cuh"
 #include "kernels/cuda/runtime.hpp"
 #include "warploom/formats/padded_csr.hpp"
+#include "warploom/kernels/product.hpp"
 #include "warploom/kernels/row_storage.hpp"
-#include "warploom/kernels/spmm.hpp"
 
 namespace warploom::cuda {
 

@@ -305,7 +305,7 @@ struct row_split_shape {
   int unroll;
   thread_shape threads;
 
-  explicit row_split_shape(const spmm_request& request)
+  explicit row_split_shape(const product_request& request)
       : columns_per_thread(request.parameters.at("columns_per_thread")),
         threads_per_block(request.parameters.at("threads_per_block")),
         unroll(request.parameters.at("unroll")) {
@@ -392,9 +392,9 @@ row_major_operands<Value> make_operands(const dense_view& B, const dense_view& C
 }
 
 template <class Value>
-class row_plan final : public spmm_plan {
+class row_plan final : public product_plan {
  public:
-  row_plan(const row_storage& rows, const spmm_request& request, const device_allocator& allocate)
+  row_plan(const row_storage& rows, const product_request& request, const device_allocator& allocate)
       : rows_(rows, allocate), launch_(row_split_shape(request), rows_.num_items()) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
@@ -411,9 +411,9 @@ class row_plan final : public spmm_plan {
 };
 
 template <class Value>
-class padded_plan final : public spmm_plan {
+class padded_plan final : public product_plan {
  public:
-  padded_plan(const padded_csr& matrix, const spmm_request& request, const device_allocator& allocate)
+  padded_plan(const padded_csr& matrix, const product_request& request, const device_allocator& allocate)
       : rows_(matrix, allocate), launch_(row_split_shape(request), matrix.num_rows) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
@@ -430,9 +430,9 @@ class padded_plan final : public spmm_plan {
 };
 
 template <class Value>
-class segment_plan final : public spmm_plan {
+class segment_plan final : public product_plan {
  public:
-  segment_plan(const segmented_csr& matrix, const row_storage& rows, const spmm_request& request,
+  segment_plan(const segmented_csr& matrix, const row_storage& rows, const product_request& request,
                const device_allocator& allocate)
       : segments_(matrix, rows, request.k, row_split_shape(request).tiles(request.k), allocate),
         launch_(row_split_shape(request), matrix.segments.size()) {}
@@ -459,8 +459,8 @@ class segment_plan final : public spmm_plan {
 
 // `prepare` gets a request in row-major order. In column-major order B and C are turned round about its plan.
 template <class Prepare>
-std::unique_ptr<spmm_plan> in_requested_order(const csr_view& matrix, spmm_request request,
-                                              const device_allocator& allocate, Prepare prepare) {
+std::unique_ptr<product_plan> in_requested_order(const csr_view& matrix, product_request request,
+                                                 const device_allocator& allocate, Prepare prepare) {
   if (request.order == layout::row_major) return prepare(request);
   const std::int64_t k = request.k;
   request.order = layout::row_major;
@@ -468,10 +468,10 @@ std::unique_ptr<spmm_plan> in_requested_order(const csr_view& matrix, spmm_reque
   return cuda::make_transposing_plan(prepare(request), matrix, k, allocate);
 }
 
-std::unique_ptr<spmm_plan> prepare_rows(const csr_view& matrix, const row_storage& rows, const spmm_request& request,
-                                        const device_allocator& allocate) {
-  return in_requested_order(matrix, request, allocate, [&](const spmm_request& row_major) {
-    return dispatch_value_type(rows.dtype, [&](auto value) -> std::unique_ptr<spmm_plan> {
+std::unique_ptr<product_plan> prepare_rows(const csr_view& matrix, const row_storage& rows,
+                                           const product_request& request, const device_allocator& allocate) {
+  return in_requested_order(matrix, request, allocate, [&](const product_request& row_major) {
+    return dispatch_wide_value_type(rows.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
       return std::make_unique<row_plan<decltype(value)>>(rows, row_major, allocate);
     });
   });
@@ -479,33 +479,34 @@ std::unique_ptr<spmm_plan> prepare_rows(const csr_view& matrix, const row_storag
 
 }  // namespace
 
-std::unique_ptr<spmm_plan> prepare_cuda_row_split_csr(const csr_view& matrix, const spmm_request& request,
-                                                      const device_allocator& allocate) {
+std::unique_ptr<product_plan> prepare_cuda_row_split_csr(const csr_view& matrix, const product_request& request,
+                                                         const device_allocator& allocate) {
   return prepare_rows(matrix, store_all_rows(matrix, request.perm), request, allocate);
 }
 
-std::unique_ptr<spmm_plan> prepare_cuda_row_split_dcsr(const csr_view& matrix, const spmm_request& request,
-                                                       const device_allocator& allocate) {
+std::unique_ptr<product_plan> prepare_cuda_row_split_dcsr(const csr_view& matrix, const product_request& request,
+                                                          const device_allocator& allocate) {
   return prepare_rows(matrix, store_nonempty_rows(matrix, request.perm), request, allocate);
 }
 
-std::unique_ptr<spmm_plan> prepare_cuda_row_split_segmented_csr(const csr_view& matrix, const spmm_request& request,
-                                                                const device_allocator& allocate) {
+std::unique_ptr<product_plan> prepare_cuda_row_split_segmented_csr(const csr_view& matrix,
+                                                                   const product_request& request,
+                                                                   const device_allocator& allocate) {
   const row_storage rows = store_all_rows(matrix, request.perm);
   const segmented_csr segments =
       to_segmented(rows, request.parameters.at("segment_length"), request.parameters.at("longest_first") != 0);
-  return in_requested_order(matrix, request, allocate, [&](const spmm_request& row_major) {
-    return dispatch_value_type(rows.dtype, [&](auto value) -> std::unique_ptr<spmm_plan> {
+  return in_requested_order(matrix, request, allocate, [&](const product_request& row_major) {
+    return dispatch_wide_value_type(rows.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
       return std::make_unique<segment_plan<decltype(value)>>(segments, rows, row_major, allocate);
     });
   });
 }
 
-std::unique_ptr<spmm_plan> prepare_cuda_row_split_padded_csr(const csr_view& matrix, const spmm_request& request,
-                                                             const device_allocator& allocate) {
+std::unique_ptr<product_plan> prepare_cuda_row_split_padded_csr(const csr_view& matrix, const product_request& request,
+                                                                const device_allocator& allocate) {
   const padded_csr padded = to_padded(store_all_rows(matrix, request.perm));
-  return in_requested_order(matrix, request, allocate, [&](const spmm_request& row_major) {
-    return dispatch_value_type(matrix.dtype, [&](auto value) -> std::unique_ptr<spmm_plan> {
+  return in_requested_order(matrix, request, allocate, [&](const product_request& row_major) {
+    return dispatch_wide_value_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
       return std::make_unique<padded_plan<decltype(value)>>(padded, row_major, allocate);
     });
   });

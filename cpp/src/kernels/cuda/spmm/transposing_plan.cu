@@ -46,9 +46,9 @@ void transpose(const Value* from, std::int64_t ldfrom, Value* to, std::int64_t l
 }
 
 template <class Value>
-class transposing_plan final : public spmm_plan {
+class transposing_plan final : public product_plan {
  public:
-  transposing_plan(std::unique_ptr<spmm_plan> inner, std::int64_t num_rows, std::int64_t num_cols, std::int64_t k,
+  transposing_plan(std::unique_ptr<product_plan> inner, std::int64_t num_rows, std::int64_t num_cols, std::int64_t k,
                    const device_allocator& allocate)
       : inner_(std::move(inner)),
         columns_(k),
@@ -75,7 +75,7 @@ class transposing_plan final : public spmm_plan {
   std::size_t bytes() const override { return inner_->bytes() + B_.bytes() + C_.bytes(); }
 
  private:
-  std::unique_ptr<spmm_plan> inner_;
+  std::unique_ptr<product_plan> inner_;
   std::int64_t columns_;
   std::int64_t padded_;
   device_array<Value> B_;
@@ -84,9 +84,9 @@ class transposing_plan final : public spmm_plan {
 
 }  // namespace
 
-std::unique_ptr<spmm_plan> make_transposing_plan(std::unique_ptr<spmm_plan> inner, const csr_view& matrix,
-                                                 std::int64_t k, const device_allocator& allocate) {
-  return dispatch_value_type(matrix.dtype, [&](auto value) -> std::unique_ptr<spmm_plan> {
+std::unique_ptr<product_plan> make_transposing_plan(std::unique_ptr<product_plan> inner, const csr_view& matrix,
+                                                    std::int64_t k, const device_allocator& allocate) {
+  return dispatch_wide_value_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
     return std::make_unique<transposing_plan<decltype(value)>>(std::move(inner), matrix.num_rows, matrix.num_cols, k,
                                                                allocate);
   });

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "warploom/kernels/spmm.hpp"
+#include "warploom/kernels/product.hpp"
 
 namespace warploom::cuda {
 
@@ -12,7 +12,7 @@ inline std::int64_t padded_columns(std::int64_t k) { return (k + 3) / 4 * 4; }
 
 // Copies B to row-major order, runs `inner`, and copies the result back to column-major order. Holds room for k columns
 // of B and C; wider products are computed panel by panel. `inner` is prepared for padded_columns(k) columns.
-std::unique_ptr<spmm_plan> make_transposing_plan(std::unique_ptr<spmm_plan> inner, const csr_view& matrix,
-                                                 std::int64_t k, const device_allocator& allocate);
+std::unique_ptr<product_plan> make_transposing_plan(std::unique_ptr<product_plan> inner, const csr_view& matrix,
+                                                    std::int64_t k, const device_allocator& allocate);
 
 }  // namespace warploom::cuda

@@ -1,4 +1,4 @@
-#include "warploom/kernels/spmm.hpp"
+#include "warploom/kernels/product.hpp"
 
 #include <cmath>
 
@@ -33,7 +33,7 @@ void multiply(const csr_view& matrix, const dense_view& B, layout order, double*
 
 }  // namespace
 
-void reference_spmm(const csr_view& matrix, const dense_view& B, layout order, double* C, double* absolute) {
+void reference_product(const csr_view& matrix, const dense_view& B, layout order, double* C, double* absolute) {
   dispatch_value_type(matrix.dtype, [&]<class Value>(Value) { multiply<Value>(matrix, B, order, C, absolute); });
 }
 

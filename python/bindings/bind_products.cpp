@@ -1,10 +1,11 @@
-// SpMM kernels as the registry lists them, plans made from them, and the reference product.
+// Kernels as the registries list them, plans made from them, and the reference product.
+#include <algorithm>
 #include <mutex>
 #include <string>
 
 #include "common.hpp"
 #include "warploom/error.hpp"
-#include "warploom/kernels/spmm.hpp"
+#include "warploom/kernels/product.hpp"
 #include "warploom/permutation.hpp"
 
 namespace warploom::python {
@@ -24,7 +25,13 @@ std::string shape_of(std::int64_t rows, std::int64_t columns) {
   return "(" + std::to_string(rows) + ", " + std::to_string(columns) + ")";
 }
 
-// ---- The registry
+operation parse_operation(const std::string& name) {
+  if (name == "spmm") return operation::spmm;
+  if (name == "spmv") return operation::spmv;
+  throw error(error_kind::parameter, "op", -1, "op must be 'spmm' or 'spmv', got '" + name + "'");
+}
+
+// ---- The registries
 
 py::list describe_parameters(const std::vector<parameter>& parameters) {
   py::list list;
@@ -35,31 +42,29 @@ py::list describe_parameters(const std::vector<parameter>& parameters) {
   return list;
 }
 
-py::list describe_kernels() {
+py::list describe_kernels(const std::string& op) {
   py::list list;
-  for (const spmm_kernel& kernel : spmm_kernels()) {
+  for (const product_kernel& kernel : kernels(parse_operation(op))) {
     py::list layouts;
     for (const layout order : kernel.layouts) layouts.append(to_string(order));
     py::list devices;
     devices.append("cuda");
     if (kernel.on_cpu) devices.append("cpu");
-    list.append(py::dict(py::arg("name") = kernel.name, py::arg("format") = kernel.format,
-                         py::arg("summary") = kernel.summary, py::arg("layouts") = layouts,
-                         py::arg("parameters") = describe_parameters(kernel.parameters),
-                         py::arg("permutes") = kernel.permutes, py::arg("reproducible") = kernel.reproducible,
-                         py::arg("devices") = devices));
+    py::list dtypes;
+    for (const value_type dtype : kernel.dtypes) dtypes.append(dtype_name(dtype));
+    list.append(py::dict(
+        py::arg("name") = kernel.name, py::arg("format") = kernel.format, py::arg("summary") = kernel.summary,
+        py::arg("layouts") = layouts, py::arg("parameters") = describe_parameters(kernel.parameters),
+        py::arg("permutes") = kernel.permutes, py::arg("reproducible") = kernel.reproducible,
+        py::arg("devices") = devices, py::arg("dtypes") = dtypes, py::arg("from_device") = kernel.from_device));
   }
   return list;
 }
 
 // ---- Operands
 
-const char* dtype_name(value_type dtype) { return dtype == value_type::float32 ? "float32" : "float64"; }
-
 void check_dtype(const py::array& array, value_type dtype, const char* name) {
-  const bool same = dtype == value_type::float32 ? py::isinstance<py::array_t<float>>(array)
-                                                 : py::isinstance<py::array_t<double>>(array);
-  if (same) return;
+  if (value_type_of(array) == dtype) return;
   throw error(error_kind::dtype, name, -1,
               std::string(name) + " must be " + dtype_name(dtype) + " like the matrix, got " +
                   py::cast<std::string>(py::str(array.dtype())));
@@ -109,7 +114,7 @@ void check_columns(std::int64_t k) {
 
 void check_has_values(const csr_holder& matrix) {
   if (matrix.data) return;
-  throw error(error_kind::invalid_matrix, "data", -1, "the matrix is a pattern without values; SpMM needs them");
+  throw error(error_kind::invalid_matrix, "data", -1, "the matrix is a pattern without values; a product needs them");
 }
 
 // ---- Plans
@@ -117,8 +122,8 @@ void check_has_values(const csr_holder& matrix) {
 class bound_plan {
  public:
   // `device` is the number of a GPU, or -1 for the CPU.
-  bound_plan(csr_holder matrix, layout order, int device, std::unique_ptr<spmm_plan> plan)
-      : matrix_(std::move(matrix)), order_(order), device_(device), plan_(std::move(plan)) {}
+  bound_plan(csr_holder matrix, operation op, layout order, int device, std::unique_ptr<product_plan> plan)
+      : matrix_(std::move(matrix)), op_(op), order_(order), device_(device), plan_(std::move(plan)) {}
 
   std::size_t bytes() const { return plan_->bytes(); }
 
@@ -127,6 +132,7 @@ class bound_plan {
     const dense_view C_view = view_dense(C, order_, matrix_.view.dtype, "C");
     check_shape(B_view, matrix_.view.num_cols, B_view.num_cols, "B");
     check_shape(C_view, matrix_.view.num_rows, B_view.num_cols, "C");
+    check_columns_of_operation(B_view.num_cols);
     check_output(B, C);
     const py::gil_scoped_release release;
     const std::lock_guard<std::mutex> one_at_a_time(
@@ -142,9 +148,16 @@ class bound_plan {
   void run_device(std::uintptr_t B, std::int64_t ldb, std::uintptr_t C, std::int64_t ldc, std::int64_t k,
                   std::uintptr_t stream) {
     if (device_ < 0) throw error(error_kind::device, "B", -1, "this plan was made for the CPU but B is in GPU memory");
+    check_columns_of_operation(k);
     const device_guard guard(device_);
     plan_->run({reinterpret_cast<void*>(B), matrix_.view.num_cols, k, ldb},
                {reinterpret_cast<void*>(C), matrix_.view.num_rows, k, ldc}, reinterpret_cast<CUstream_st*>(stream));
+  }
+
+  std::vector<double> time_conversion(const timing_options& options) {
+    const device_guard guard(device_);
+    const py::gil_scoped_release release;
+    return plan_->time_conversion(options);
   }
 
   std::vector<double> time_device(std::uintptr_t B, std::int64_t ldb, std::uintptr_t C, std::int64_t ldc,
@@ -158,6 +171,11 @@ class bound_plan {
   }
 
  private:
+  void check_columns_of_operation(std::int64_t k) const {
+    if (op_ == operation::spmm || k == 1) return;
+    throw error(error_kind::shape, "B", -1, "an SpMV plan multiplies one vector, got " + std::to_string(k));
+  }
+
   static void check_output(const py::array& B, const py::array& C) {
     if (!C.writeable()) throw error(error_kind::parameter, "C", -1, "C is read-only");
     if (py::cast<bool>(py::module_::import("numpy").attr("shares_memory")(B, C))) {
@@ -185,9 +203,10 @@ class bound_plan {
   }
 
   csr_holder matrix_;  // a CPU plan may look at its arrays
+  operation op_;
   layout order_;
   int device_;
-  std::unique_ptr<spmm_plan> plan_;
+  std::unique_ptr<product_plan> plan_;
   std::mutex running_;
 };
 
@@ -205,12 +224,26 @@ device_allocator make_allocator(const py::object& allocate) {
   };
 }
 
-spmm_request make_request(const csr_holder& matrix, const spmm_kernel& kernel, std::int64_t k,
-                          const std::string& layout_name, const parameter_values& parameters,
-                          const std::optional<permutation_array>& perm) {
+// A matrix in the memory of a GPU.
+struct resident_csr {
+  int device;
+  std::shared_ptr<const device_csr> matrix;
+};
+
+resident_csr upload(const csr_holder& matrix, int device, const py::object& allocate) {
+  check_has_values(matrix);
+  const device_allocator allocator = make_allocator(allocate);
+  const py::gil_scoped_release release;
+  const device_guard guard(device);
+  return {device, upload_csr(matrix.view, allocator)};
+}
+
+product_request make_request(const csr_holder& matrix, const product_kernel& kernel, std::int64_t k,
+                             const std::string& layout_name, const parameter_values& parameters,
+                             const std::optional<permutation_array>& perm) {
   check_has_values(matrix);
   check_columns(k);
-  spmm_request request;
+  product_request request;
   request.k = k;
   request.order = parse_layout(layout_name);
   request.parameters = complete_parameters(kernel, parameters);
@@ -222,20 +255,34 @@ spmm_request make_request(const csr_holder& matrix, const spmm_kernel& kernel, s
   return request;
 }
 
-std::unique_ptr<bound_plan> prepare(const csr_holder& matrix, const std::string& format, const std::string& kernel_name,
-                                    std::int64_t k, const std::string& layout_name, const parameter_values& parameters,
-                                    const std::optional<permutation_array>& perm, int device,
-                                    const py::object& allocate) {
-  const spmm_kernel& kernel = find_spmm_kernel(format, kernel_name);
-  const spmm_request request = make_request(matrix, kernel, k, layout_name, parameters, perm);
+// Why the kernel cannot run this request, or "".
+std::string reason_against(const csr_holder& matrix, const product_kernel& kernel, const product_request& request) {
+  if (std::find(kernel.dtypes.begin(), kernel.dtypes.end(), matrix.view.dtype) == kernel.dtypes.end()) {
+    return std::string("does not work on ") + dtype_name(matrix.view.dtype);
+  }
+  return kernel.unsupported_reason(matrix.view, request);
+}
+
+std::unique_ptr<bound_plan> prepare(const std::string& op_name, const csr_holder& matrix, const std::string& format,
+                                    const std::string& kernel_name, std::int64_t k, const std::string& layout_name,
+                                    const parameter_values& parameters, const std::optional<permutation_array>& perm,
+                                    int device, const py::object& allocate, const resident_csr* resident) {
+  const operation op = parse_operation(op_name);
+  const product_kernel& kernel = find_kernel(op, format, kernel_name);
+  product_request request = make_request(matrix, kernel, k, layout_name, parameters, perm);
+  if (op == operation::spmv && k != 1) throw error(error_kind::parameter, "k", -1, "k must be 1 for SpMV");
   if (device < 0 && !kernel.on_cpu) {
     throw error(error_kind::parameter, "candidate", -1, format + "/" + kernel_name + " runs on a GPU only");
   }
+  if (resident != nullptr) {
+    if (resident->device != device) throw error(error_kind::device, "resident", -1, "the matrix is on another device");
+    request.resident = resident->matrix;
+  }
   const device_allocator allocator = make_allocator(allocate);
-  std::unique_ptr<spmm_plan> plan;
+  std::unique_ptr<product_plan> plan;
   {
     const py::gil_scoped_release release;
-    const std::string reason = kernel.unsupported_reason(matrix.view, request);
+    const std::string reason = reason_against(matrix, kernel, request);
     if (!reason.empty()) throw error(error_kind::parameter, "candidate", -1, format + "/" + kernel_name + " " + reason);
     if (device < 0) {
       plan = kernel.prepare_cpu(matrix.view, request);
@@ -244,14 +291,14 @@ std::unique_ptr<bound_plan> prepare(const csr_holder& matrix, const std::string&
       plan = kernel.prepare_cuda(matrix.view, request, allocator);
     }
   }
-  return std::make_unique<bound_plan>(matrix, request.order, device, std::move(plan));
+  return std::make_unique<bound_plan>(matrix, op, request.order, device, std::move(plan));
 }
 
-std::string unsupported_reason(const csr_holder& matrix, const std::string& format, const std::string& kernel_name,
-                               std::int64_t k, const std::string& layout_name, const parameter_values& parameters,
-                               const std::optional<permutation_array>& perm) {
-  const spmm_kernel& kernel = find_spmm_kernel(format, kernel_name);
-  return kernel.unsupported_reason(matrix.view, make_request(matrix, kernel, k, layout_name, parameters, perm));
+std::string unsupported_reason(const std::string& op, const csr_holder& matrix, const std::string& format,
+                               const std::string& kernel_name, std::int64_t k, const std::string& layout_name,
+                               const parameter_values& parameters, const std::optional<permutation_array>& perm) {
+  const product_kernel& kernel = find_kernel(parse_operation(op), format, kernel_name);
+  return reason_against(matrix, kernel, make_request(matrix, kernel, k, layout_name, parameters, perm));
 }
 
 // ---- Reference
@@ -268,7 +315,7 @@ py::tuple reference(const csr_holder& matrix, const py::array& B) {
   double* const absolute_data = absolute.mutable_data();
   {
     const py::gil_scoped_release release;
-    reference_spmm(matrix.view, B_view, order, C_data, absolute_data);
+    reference_product(matrix.view, B_view, order, C_data, absolute_data);
   }
   return py::make_tuple(C, absolute);
 }
@@ -276,20 +323,32 @@ py::tuple reference(const csr_holder& matrix, const py::array& B) {
 std::int64_t floor_bytes(const csr_holder& matrix, std::int64_t k) {
   check_columns(k);
   const py::gil_scoped_release release;
-  return spmm_floor_bytes(matrix.view, k, matrix.view.dtype);
+  return product_floor_bytes(matrix.view, k, matrix.view.dtype);
 }
 
 }  // namespace
 
-void bind_spmm(py::module_& module) {
-  module.def("spmm_kernels", &describe_kernels, "The registry: one dict per (format, kernel).");
-  py::class_<bound_plan>(module, "SpmmPlan", "A kernel prepared for one matrix on one device.")
+void bind_products(py::module_& module) {
+  module.def("kernels", &describe_kernels, py::arg("op"), "The registry of an operation: one dict per kernel.");
+  py::class_<resident_csr>(module, "DeviceCsr",
+                           "A CSR matrix in the memory of a GPU, shared by the plans made from it.")
+      .def_property_readonly("nbytes", [](const resident_csr& m) { return device_csr_bytes(*m.matrix); });
+  module.def("upload_csr", &upload, py::arg("matrix"), py::arg("device"), py::arg("allocate") = py::none(),
+             "Copy a matrix to the memory of a GPU.");
+  py::class_<bound_plan>(module, "ProductPlan", "A kernel prepared for one matrix on one device.")
       .def_property_readonly("nbytes", &bound_plan::bytes, "Memory the plan holds on its device.")
       .def("run_host", &bound_plan::run_host, py::arg("B").noconvert(), py::arg("C").noconvert(),
            "Overwrite C with the product of the matrix and B, both host arrays; complete on return.")
       .def("run_device", &bound_plan::run_device, py::arg("B"), py::arg("ldb"), py::arg("C"), py::arg("ldc"),
            py::arg("k"), py::arg("stream"),
            "Enqueue the product of operands in device memory, given by their addresses.")
+      .def(
+          "time_conversion",
+          [](bound_plan& plan, int warmup, int repeats) {
+            return to_numpy(plan.time_conversion({false, warmup, repeats, 1e3, repeats}));
+          },
+          py::kw_only(), py::arg("warmup"), py::arg("repeats"),
+          "Microseconds of each conversion from CSR on the device; empty if the format is not made there.")
       .def(
           "time_device",
           [](bound_plan& plan, std::uintptr_t B, std::int64_t ldb, std::uintptr_t C, std::int64_t ldc, std::int64_t k,
@@ -300,17 +359,17 @@ void bind_spmm(py::module_& module) {
           py::arg("B"), py::arg("ldb"), py::arg("C"), py::arg("ldc"), py::arg("k"), py::arg("stream"), py::kw_only(),
           py::arg("cold"), py::arg("warmup"), py::arg("repeats"), py::arg("budget_ms"), py::arg("min_repeats"),
           "Microseconds of each repeat, between events on the device.");
-  module.def("prepare_spmm", &prepare, py::arg("matrix"), py::arg("format"), py::arg("kernel"), py::arg("k"),
-             py::arg("layout"), py::arg("parameters"), py::arg("perm").none(true), py::arg("device"),
-             py::arg("allocate") = py::none(),
+  module.def("prepare_product", &prepare, py::arg("op"), py::arg("matrix"), py::arg("format"), py::arg("kernel"),
+             py::arg("k"), py::arg("layout"), py::arg("parameters"), py::arg("perm").none(true), py::arg("device"),
+             py::arg("allocate") = py::none(), py::arg("resident").none(true) = nullptr,
              "Prepare a kernel for a matrix. `device` is the number of a GPU, or -1 for the CPU.");
-  module.def("spmm_unsupported_reason", &unsupported_reason, py::arg("matrix"), py::arg("format"), py::arg("kernel"),
-             py::arg("k"), py::arg("layout"), py::arg("parameters"), py::arg("perm").none(true),
+  module.def("unsupported_reason", &unsupported_reason, py::arg("op"), py::arg("matrix"), py::arg("format"),
+             py::arg("kernel"), py::arg("k"), py::arg("layout"), py::arg("parameters"), py::arg("perm").none(true),
              "Why the kernel cannot run this request, or the empty string.");
-  module.def("reference_spmm", &reference, py::arg("matrix"), py::arg("B"),
+  module.def("reference_product", &reference, py::arg("matrix"), py::arg("B"),
              "The product and |A| |B|, both summed in float64.");
-  module.def("spmm_floor_bytes", &floor_bytes, py::arg("matrix"), py::arg("k"),
-             "Fewest bytes an SpMM can move: A, the rows of B it refers to, and C, once each.");
+  module.def("product_floor_bytes", &floor_bytes, py::arg("matrix"), py::arg("k"),
+             "Fewest bytes a product can move: A in CSR, the rows of B it refers to, and C, once each.");
 }
 
 }  // namespace warploom::python

@@ -1,6 +1,6 @@
 #include <vector>
 
-#include "warploom/kernels/spmm.hpp"
+#include "warploom/kernels/product.hpp"
 
 namespace warploom {
 namespace {
@@ -18,7 +18,7 @@ std::int64_t count_referenced_columns(const csr_pattern& matrix) {
 
 }  // namespace
 
-std::int64_t spmm_floor_bytes(const csr_pattern& matrix, std::int64_t k, value_type dtype) {
+std::int64_t product_floor_bytes(const csr_pattern& matrix, std::int64_t k, value_type dtype) {
   constexpr std::int64_t index = 4;  // bytes of a column index and of a row offset on the device
   const auto value = static_cast<std::int64_t>(size_of(dtype));
   const std::int64_t A = matrix.nnz() * (index + value) + (matrix.num_rows + 1) * index;

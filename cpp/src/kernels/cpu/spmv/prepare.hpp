@@ -1,0 +1,15 @@
+// Preparation of every SpMV kernel on the CPU: the same product through the same format.
+#pragma once
+
+#include <memory>
+
+#include "warploom/kernels/product.hpp"
+
+namespace warploom {
+
+// Each is called prepare_cpu_<format>.
+using prepare_cpu_spmv = std::unique_ptr<product_plan>(const csr_view& matrix, const product_request& request);
+
+prepare_cpu_spmv prepare_cpu_csr;
+
+}  // namespace warploom

@@ -1,0 +1,54 @@
+// Value types on the device: float16 is stored as __half and multiplied and summed in float32.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include "warploom/csr_view.hpp"
+
+namespace warploom::cuda {
+
+template <class Value>
+struct device_type {
+  using type = Value;
+};
+template <>
+struct device_type<float16> {
+  using type = __half;
+};
+// What the host calls Value, as device code calls it.
+template <class Value>
+using device_type_t = typename device_type<Value>::type;
+
+template <class Value>
+struct sum_type {
+  using type = Value;
+};
+template <>
+struct sum_type<__half> {
+  using type = float;
+};
+// The type in which products of Value (a device type) are summed.
+template <class Value>
+using sum_type_t = typename sum_type<Value>::type;
+
+__device__ __forceinline__ float widen(__half value) { return __half2float(value); }
+__device__ __forceinline__ float widen(float value) { return value; }
+__device__ __forceinline__ double widen(double value) { return value; }
+
+template <class Value>
+__device__ __forceinline__ Value narrow(sum_type_t<Value> sum) {
+  if constexpr (sizeof(Value) == 2) {
+    return __float2half_rn(sum);
+  } else {
+    return sum;
+  }
+}
+
+// Calls `function(Value{})` with the device type that `type` stands for.
+template <class Function>
+decltype(auto) dispatch_device_type(value_type type, Function&& function) {
+  return dispatch_value_type(type,
+                             [&](auto value) -> decltype(auto) { return function(device_type_t<decltype(value)>{}); });
+}
+
+}  // namespace warploom::cuda
