@@ -36,16 +36,16 @@ def as_csr(A: Any, *, dtype: npt.DTypeLike | None = None, pattern_only: bool = F
         A `scipy.sparse` matrix or array (CSR is looked at in place, every other format is converted), a CSR
         tensor of PyTorch or a sparse matrix of CuPy (brought to the host if need be). Column indices may be
         unsorted and may repeat, stored zeros are kept, and the arrays may be longer than they need be.
-    dtype : {"float32", "float64"}, optional
-        Value type of the view; by default that of `A` if it is float32 or float64, and float64 for booleans
-        and integers.
+    dtype : {"float16", "float32", "float64"}, optional
+        Value type of the view; by default that of `A` if it is one of these, and float64 for booleans and
+        integers.
     pattern_only : bool
         Leave the values out. Those of a CSR matrix may then be of any type.
 
     Returns
     -------
     _core.CsrView
-        `indptr` int64 (m + 1), `indices` int32 and `data` float32 or float64. The arrays of `A` are looked
+        `indptr` int64 (m + 1), `indices` int32 and `data` float16, float32 or float64. The arrays of `A` are looked
         at, not copied, where they are contiguous and already of these types.
 
     Raises
@@ -101,7 +101,7 @@ def compressed(
         None leaves the values out.
     shape : tuple of int
         (m, n).
-    dtype : {"float32", "float64"}, optional
+    dtype : {"float16", "float32", "float64"}, optional
         As in `as_csr`.
 
     Returns
@@ -154,14 +154,14 @@ def _wanted_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     try:
         wanted = np.dtype(dtype)
     except TypeError as error:
-        raise DtypeError(f"dtype must be float32 or float64, got {dtype!r}", argument="dtype") from error
+        raise DtypeError(f"dtype must be float16, float32 or float64, got {dtype!r}", argument="dtype") from error
     if not _is_supported(wanted):
-        raise DtypeError(f"dtype must be float32 or float64, got {wanted}", argument="dtype")
+        raise DtypeError(f"dtype must be float16, float32 or float64, got {wanted}", argument="dtype")
     return wanted.newbyteorder("=")
 
 
 def _is_supported(dtype: np.dtype[Any]) -> bool:
-    return dtype.newbyteorder("=") in (np.float32, np.float64)
+    return dtype.newbyteorder("=") in (np.float16, np.float32, np.float64)
 
 
 def _two_sizes(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -228,14 +228,15 @@ def _values(values: Any, wanted: np.dtype[Any] | None) -> _Array:
         raise InvalidMatrixError(f"data must be one-dimensional, got shape {array.shape}", argument="data")
     _check_value_dtype(array.dtype)
     if wanted is None:
-        wanted = np.dtype(np.float32 if array.dtype.newbyteorder("=") == np.float32 else np.float64)
+        own = array.dtype.newbyteorder("=")
+        wanted = own if _is_supported(own) else np.dtype(np.float64)
     return _tidy(array, wanted)
 
 
 def _check_value_dtype(dtype: np.dtype[Any]) -> None:
     if dtype.kind not in "biu" and not _is_supported(dtype):
         raise DtypeError(
-            f"data of A must be float32, float64, integers or booleans, got {dtype}; see A.astype",
+            f"data of A must be float16, float32, float64, integers or booleans, got {dtype}; see A.astype",
             argument="data",
         )
 
@@ -385,7 +386,7 @@ def _from_torch(A: Any) -> _Parts:
         )
     values = A.values().detach()
     if str(values.dtype) == "torch.bfloat16":  # NumPy has no such type
-        raise DtypeError("data of A must be float32, float64, integers or booleans, got bfloat16", argument="data")
+        raise DtypeError("data of A must be float16, float32, float64, integers or booleans, got bfloat16", argument="data")
     _two_sizes(tuple(A.shape))
     return A.crow_indices().cpu().numpy(), A.col_indices().cpu().numpy(), values.cpu().numpy(), tuple(A.shape)
 

@@ -1,9 +1,4 @@
-"""Storage formats of a sparse matrix.
-
-Every format is a class with the same face: `from_csr` builds it from any sparse matrix, `to_csr` gives a
-SciPy matrix back, and both keep the value type, the order of the nonzeros within their row, repeated entries
-and stored zeros. Its arrays are read-only views of the memory that the kernels read.
-"""
+"""What all formats have in common."""
 
 from __future__ import annotations
 
@@ -14,13 +9,12 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from warploom import _core
 from warploom._matrix import as_csr
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["CSR", "DCSR", "Format", "names"]
+__all__ = ["CompressedRows", "Format"]
 
 
 class Format(ABC):
@@ -66,7 +60,7 @@ class Format(ABC):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the values, float32 or float64."""
+        """Type of the values: float16, float32 or float64."""
         dtype: np.dtype[Any] = self._core.dtype
         return dtype
 
@@ -89,7 +83,7 @@ class Format(ABC):
         return f"<{type(self).__name__} {rows}x{cols} {self.dtype}, {self.nnz} nonzeros, {self.nbytes} bytes>"
 
 
-class _CompressedRows(Format):
+class CompressedRows(Format):
     """What CSR and DCSR share: entries row after row."""
 
     #: The class of the core that holds the arrays.
@@ -104,7 +98,7 @@ class _CompressedRows(Format):
         Parameters
         ----------
         A : sparse matrix, shape (m, n)
-            Values are float32 or float64; integers and booleans become float64.
+            Values are float16, float32 or float64; integers and booleans become float64.
 
         Returns
         -------
@@ -131,64 +125,3 @@ class _CompressedRows(Format):
         """Value of each entry."""
         data: NDArray[Any] = self._core.data
         return data
-
-
-class CSR(_CompressedRows):
-    """Compressed sparse row: the arrays SciPy has, in memory of their own.
-
-    Row i has the entries ``indptr[i]`` to ``indptr[i + 1]`` (exclusive) of ``indices`` and ``data``.
-    """
-
-    name = "csr"
-    _storage = _core.CsrMatrix
-
-    __slots__ = ()
-
-    @property
-    def indptr(self) -> NDArray[np.int64]:
-        """Where each row starts in `indices` and `data`, and where the last ends: m + 1 offsets."""
-        indptr: NDArray[np.int64] = self._core.indptr
-        return indptr
-
-
-class DCSR(_CompressedRows):
-    """Doubly compressed sparse row: CSR that leaves out the rows without entries.
-
-    Row ``row_ids[p]`` has the entries ``indptr[p]`` to ``indptr[p + 1]`` (exclusive) of ``indices`` and
-    ``data``. Nothing is padded. The format is from Buluc and Gilbert (2008). Mehrabi et al. (2021), Fig. 1,
-    call ``row_ids`` rowptr, ``indptr`` rowidx, ``indices`` colidx and ``data`` value.
-
-    Examples
-    --------
-    >>> import scipy.sparse
-    >>> from warploom.formats import DCSR
-    >>> A = scipy.sparse.csr_array([[0.0, 1, 0, 2], [0, 0, 0, 0], [0, 0, 0, 0], [3, 0, 0, 0]])
-    >>> stored = DCSR.from_csr(A)
-    >>> stored.row_ids.tolist(), stored.indptr.tolist(), stored.indices.tolist()
-    ([0, 3], [0, 2, 3], [1, 3, 0])
-    """
-
-    name = "dcsr"
-    _storage = _core.DcsrMatrix
-
-    __slots__ = ()
-
-    @property
-    def row_ids(self) -> NDArray[np.int32]:
-        """Rows that have entries, ascending."""
-        row_ids: NDArray[np.int32] = self._core.row_ids
-        return row_ids
-
-    @property
-    def indptr(self) -> NDArray[np.int64]:
-        """Where each row of `row_ids` starts in `indices` and `data`, and where the last ends."""
-        indptr: NDArray[np.int64] = self._core.indptr
-        return indptr
-
-
-_FORMATS: tuple[type[Format], ...] = (CSR, DCSR)
-
-
-def names() -> tuple[str, ...]:
-    """Return the names of the formats, as they appear in the names of candidates."""
-    return tuple(known.name for known in _FORMATS)

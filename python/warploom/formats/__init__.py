@@ -1,0 +1,21 @@
+"""Storage formats of a sparse matrix.
+
+Every format is a class with the same face: `from_csr` builds it from any sparse matrix, `to_csr` gives a
+SciPy matrix back, and both keep the value type, the order of the nonzeros within their row, repeated entries
+and stored zeros. Its arrays are read-only views of the memory that the kernels read.
+"""
+
+from __future__ import annotations
+
+from warploom.formats.base import Format
+from warploom.formats.csr import CSR
+from warploom.formats.dcsr import DCSR
+
+__all__ = ["CSR", "DCSR", "Format", "names"]
+
+_FORMATS: tuple[type[Format], ...] = (CSR, DCSR)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the formats, as they appear in the names of candidates."""
+    return tuple(known.name for known in _FORMATS)

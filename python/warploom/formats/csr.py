@@ -1,0 +1,29 @@
+"""Compressed sparse row."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warploom import _core
+from warploom.formats.base import CompressedRows
+
+__all__ = ["CSR"]
+
+
+class CSR(CompressedRows):
+    """Compressed sparse row: the arrays SciPy has, in memory of their own.
+
+    Row i has the entries ``indptr[i]`` to ``indptr[i + 1]`` (exclusive) of ``indices`` and ``data``.
+    """
+
+    name = "csr"
+    _storage = _core.CsrMatrix
+
+    __slots__ = ()
+
+    @property
+    def indptr(self) -> NDArray[np.int64]:
+        """Where each row starts in `indices` and `data`, and where the last ends: m + 1 offsets."""
+        indptr: NDArray[np.int64] = self._core.indptr
+        return indptr
