@@ -89,7 +89,7 @@ class Measurement:
             if c.permutation != "none" and (rows > self.options.permutation_rows or c.kernel.name != "c_stationary"):
                 continue
             reason = _core.unsupported_reason(
-                self.view, c.kernel.format, c.kernel.name, self.k, self.layout, dict(c.parameters), None
+                "spmm", self.view, c.kernel.format, c.kernel.name, self.k, self.layout, dict(c.parameters), None
             )
             if not reason:
                 kept.append(c)
