@@ -115,6 +115,7 @@ class Bench:
         self._lead_B, self._lead_C = (problem.k,) * 2 if problem.layout == "row" else (max(n, 1), max(m, 1))
         if problem.device.kind == "cuda":
             ordinal, itemsize = problem.device.ordinal, self._dtype.itemsize
+            self._eviction = _core.eviction_memory(ordinal)
             self._device_B = _core.DeviceMemory(ordinal, max(n * problem.k * itemsize, 1))
             self._device_C = _core.DeviceMemory(ordinal, max(m * problem.k * itemsize, 1))
             offset = 0
@@ -376,13 +377,17 @@ def _listed(problem: Problem, patterns: str | Sequence[str] | None) -> Iterator[
 def is_redundant(candidate: Candidate, problem: Problem) -> bool:
     """Whether another candidate does the same work, so that measuring this one would tell nothing new.
 
-    - Threads side by side that k columns do not need.
+    - Threads side by side that k columns do not need, or (SpMV) more threads for a row than the longest one has
+      nonzeros.
     - DCSR with other than default parameters where no row is empty: it is CSR then.
     - Segments longer than every row: shorter ones that still cut no row are the same, and in the order of the rows they
       are CSR.
     - All rows in one thread block for each tile of columns, where there are too few tiles to keep a GPU busy.
     """
     parameters = dict(candidate.parameters)
+    if candidate.kernel.op == "spmv":
+        threads = parameters.get("threads_per_row", 0)
+        return threads // 2 >= max(int(problem.row_lengths.max(initial=0)), 1)
     if candidate == Candidate.make(candidate.kernel, candidate.permutation):
         return False  # the default settings are always of interest
     side_by_side = parameters.get("column_threads", 0)
