@@ -39,8 +39,6 @@ COLUMNS = [
     "p90_us",
     "repeats",
     "floor_us",
-    "bytes",
-    "conversion_us",
     "note",
 ]
 
@@ -71,11 +69,7 @@ def measure(options: argparse.Namespace) -> None:
                     continue
                 if A is None:
                     A = load()
-                # Scaled so that float16 holds the values and their sums.
-                data = (A.data / (largest or 1)).astype(dtype)
-                job = Measurement(
-                    sp.csr_array((data, A.indices, A.indptr), shape=A.shape), "spmv", "column", 1, options
-                )
+                job = Measurement(scaled(A, dtype), "spmv", "column", 1, options)
                 bandwidth = bandwidth or copy_bandwidth(job.problem.device)
                 shared = {
                     "matrix": name,

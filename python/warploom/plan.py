@@ -328,9 +328,9 @@ def plan(
     patterns = checked_patterns(candidates, "candidates")
     if isinstance(select, str) and select != "measure":
         try:
-            chosen = parse(select)
-            _check_operation(chosen, op)
-            return _prepare(problem, chosen)
+            named = parse(select)
+            _check_operation(named, op)
+            return _prepare(problem, named)
         except ParameterError as error:
             if error.argument == "candidate":
                 error.argument = "select"  # as this function calls it
