@@ -44,8 +44,9 @@ void bind_format_compressed_sell(py::module_& module) {
                              [](const py::object& self) {
                                const auto& segments = self.cast<const matrix_type&>().segments;
                                const auto* first = reinterpret_cast<const std::uint32_t*>(segments.data());
-                               py::array_t<std::uint32_t> array({static_cast<py::ssize_t>(segments.size()), 4}, first,
-                                                                self);
+                               const py::array::ShapeContainer shape{static_cast<py::ssize_t>(segments.size()),
+                                                                     py::ssize_t{4}};
+                               py::array_t<std::uint32_t> array(shape, first, self);
                                array.attr("flags").attr("writeable") = false;
                                return array;
                              })

@@ -295,9 +295,7 @@ class compressed_sell_vector_plan final : public spmv_plan {
     cuda::check_launch("compressed_sell_vector_kernel");
   }
 
-  std::size_t bytes() const override {
-    return segments_.bytes() + indices_.bytes() + data_.bytes() + row_ids_.bytes();
-  }
+  std::size_t bytes() const override { return segments_.bytes() + indices_.bytes() + data_.bytes() + row_ids_.bytes(); }
 
  private:
   unsigned num_rows_;
