@@ -1,6 +1,7 @@
 // SpMV through compressed-sell: a warp for each segment of a slice, a lane for the rows that lie in its places. All
 // loads of a batch of slots, values and codes, are issued before the first of them is needed; what x is read for is
 // known one latency later. Parts of a slice meet in shared memory and are added in their order.
+#include <algorithm>
 #include <bit>
 
 #include "kernels/cuda/device/values.cuh"
@@ -110,9 +111,11 @@ struct lane_rows {
     }
   }
 
-  // A place without an entry adds 0 * 0, whatever x holds.
+  // A place without an entry adds 0 * 0, whatever x holds. The barrier keeps the compiler from moving loads of the
+  // matrix behind those of x, which have to wait for columns.
   __device__ __forceinline__ void multiply(const cuda::vector<Value, R> (&loaded)[batch],
                                            const int (&columns)[batch][R], const bool (&present)[batch][R]) {
+    __syncwarp();
     Value x_values[batch][R];
 #pragma unroll
     for (int u = 0; u < batch; ++u) {
@@ -242,33 +245,50 @@ __device__ __forceinline__ void add_parts(Sum (&sums)[R], Sum* partial, int part
 
 extern __shared__ double shared_sums[];  // of a block whose slices have several parts
 
+// Every warp multiplies `segments_per_warp` consecutive segments; one where a slice has several parts, of which there
+// are 2^log2_parts.
 template <class Value, int R>
 __global__ void __launch_bounds__(most_warps_per_block* sell_lanes)
-    compressed_sell_vector_kernel(unsigned num_rows, unsigned num_segments, int parts,
+    compressed_sell_vector_kernel(unsigned num_rows, unsigned num_segments, unsigned segments_per_warp, int log2_parts,
                                   const int4* __restrict__ segments, const unsigned char* __restrict__ indices,
                                   const Value* __restrict__ values, const std::int32_t* __restrict__ row_ids,
                                   const Value* __restrict__ x, Value* __restrict__ y) {
   using rows_type = lane_rows<Value, R>;
   const int warp = threadIdx.x / sell_lanes;
   const int lane = threadIdx.x % sell_lanes;
-  const unsigned segment = blockIdx.x * (blockDim.x / sell_lanes) + warp;
-  int4 description = make_int4(0, 0, 0, 0);  // past the last segment: one without slots, for add_parts
-  if (segment < num_segments) description = __ldg(segments + segment);
-  const auto slots_and_encoding = static_cast<unsigned>(description.y);
-  rows_type rows(x, values + std::int64_t{description.x} * rows_type::height,
-                 indices + static_cast<std::size_t>(static_cast<unsigned>(description.z)) * sell_index_unit,
-                 static_cast<int>(slots_and_encoding >> 3), lane);
-  rows.multiply_segment(static_cast<sell_encoding>(slots_and_encoding & 7u), description.w);
-  if (parts > 1) {
-    add_parts(rows.sums, reinterpret_cast<typename rows_type::sum_type*>(shared_sums), parts, warp, lane);
-    if (warp % parts != 0) return;
-  }
-  const std::uint64_t first_row = std::uint64_t{segment / parts} * rows_type::height;
+  const unsigned first = (blockIdx.x * (blockDim.x / sell_lanes) + warp) * segments_per_warp;
+  // Past the last segment: one without slots, of rows that do not exist.
+  const auto describe = [&](unsigned s) { return s < num_segments ? __ldg(segments + s) : make_int4(0, 0, 0, 0); };
+  int4 next = describe(first);
+  for (unsigned segment = first; segment < first + segments_per_warp; ++segment) {
+    const int4 description = next;
+    if (segment + 1 < first + segments_per_warp) next = describe(segment + 1);
+    const auto slots_and_encoding = static_cast<unsigned>(description.y);
+    rows_type rows(x, values + std::int64_t{description.x} * rows_type::height,
+                   indices + static_cast<std::size_t>(static_cast<unsigned>(description.z)) * sell_index_unit,
+                   static_cast<int>(slots_and_encoding >> 3), lane);
+    rows.multiply_segment(static_cast<sell_encoding>(slots_and_encoding & 7u), description.w);
+    if (log2_parts > 0) {
+      add_parts(rows.sums, reinterpret_cast<typename rows_type::sum_type*>(shared_sums), 1 << log2_parts, warp, lane);
+      if (warp & ((1 << log2_parts) - 1)) return;
+    }
+    const std::uint64_t first_row = std::uint64_t{segment >> log2_parts} * rows_type::height;
 #pragma unroll
-  for (int r = 0; r < R; ++r) {
-    const std::uint64_t row = first_row + r * sell_lanes + lane;
-    if (row < num_rows) y[row_ids ? row_ids[row] : row] = cuda::narrow<Value>(rows.sums[r]);
+    for (int r = 0; r < R; ++r) {
+      const std::uint64_t row = first_row + r * sell_lanes + lane;
+      if (row < num_rows) y[row_ids ? row_ids[row] : row] = cuda::narrow<Value>(rows.sums[r]);
+    }
   }
+}
+
+// Segments in a row hide the latency of a segment's description, once there are enough of them for every warp that the
+// GPU can hold, several times over.
+unsigned choose_segments_per_warp(std::size_t num_segments, int parts) {
+  constexpr std::size_t warps_per_multiprocessor = 32;
+  constexpr std::size_t rounds = 8;
+  if (parts > 1) return 1;
+  const std::size_t warps = cuda::device_attribute(cudaDevAttrMultiProcessorCount) * warps_per_multiprocessor;
+  return static_cast<unsigned>(std::clamp<std::size_t>(num_segments / (warps * rounds), 1, 4));
 }
 
 template <class Value, int R>
@@ -277,6 +297,7 @@ class compressed_sell_vector_plan final : public spmv_plan {
   compressed_sell_vector_plan(const compressed_sell_matrix& matrix, const device_allocator& allocate)
       : num_rows_(static_cast<unsigned>(matrix.num_rows)),
         parts_(matrix.options.parts),
+        segments_per_warp_(choose_segments_per_warp(matrix.segments.size(), parts_)),
         segments_(cuda::upload(matrix.segments.data(), matrix.segments.size(), allocate)),
         indices_(cuda::upload(matrix.indices.data(), matrix.indices.size(), allocate)),
         data_(cuda::upload(matrix.data.data(), matrix.data.size(), allocate)),
@@ -284,14 +305,16 @@ class compressed_sell_vector_plan final : public spmv_plan {
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
     if (num_rows_ == 0) return;
-    const unsigned warps = parts_ > warps_per_block ? parts_ : warps_per_block;
+    const int warps = std::max(parts_, warps_per_block);
     const auto num_segments = static_cast<unsigned>(segments_.size());
+    const std::uint64_t per_block = std::uint64_t{segments_per_warp_} * warps;
+    const auto blocks = static_cast<unsigned>((num_segments + per_block - 1) / per_block);
     const std::size_t shared = parts_ > 1 ? warps * sell_lanes * R * sizeof(cuda::sum_type_t<Value>) : 0;
-    compressed_sell_vector_kernel<Value, R>
-        <<<num_segments / warps + (num_segments % warps != 0), warps * sell_lanes, shared, stream>>>(
-            num_rows_, num_segments, parts_, reinterpret_cast<const int4*>(segments_.data()),
-            reinterpret_cast<const unsigned char*>(indices_.data()), reinterpret_cast<const Value*>(data_.data()),
-            row_ids_.data(), static_cast<const Value*>(x), static_cast<Value*>(y));
+    compressed_sell_vector_kernel<Value, R><<<blocks, warps * sell_lanes, shared, stream>>>(
+        num_rows_, num_segments, segments_per_warp_, std::countr_zero(static_cast<unsigned>(parts_)),
+        reinterpret_cast<const int4*>(segments_.data()), reinterpret_cast<const unsigned char*>(indices_.data()),
+        reinterpret_cast<const Value*>(data_.data()), row_ids_.data(), static_cast<const Value*>(x),
+        static_cast<Value*>(y));
     cuda::check_launch("compressed_sell_vector_kernel");
   }
 
@@ -300,6 +323,7 @@ class compressed_sell_vector_plan final : public spmv_plan {
  private:
   unsigned num_rows_;
   int parts_;
+  unsigned segments_per_warp_;
   cuda::device_array<sell_segment> segments_;
   cuda::device_array<std::byte> indices_;
   cuda::device_array<std::byte> data_;
