@@ -24,6 +24,7 @@ std::span<const product_kernel> spmv_kernels() {
       padded_csr_vector(),
       csr_cusparse(),
       coo_cusparse(),
+      compressed_sell_vector(),
   };
   return registered;
 }

@@ -16,5 +16,6 @@ prepare_cuda_spmv prepare_cuda_csr_vector;
 prepare_cuda_spmv prepare_cuda_padded_csr_vector;
 prepare_cuda_spmv prepare_cuda_csr_cusparse;
 prepare_cuda_spmv prepare_cuda_coo_cusparse;
+prepare_cuda_spmv prepare_cuda_compressed_sell_vector;
 
 }  // namespace warploom
