@@ -15,6 +15,9 @@ std::span<const product_kernel> spmv_kernels() {
   static const std::vector<product_kernel> registered{
       csr_scalar(),
       csr_vector(),
+      csr_adaptive(),
+      csr_blockwise(),
+      csr_merge(),
   };
   return registered;
 }
