@@ -25,6 +25,9 @@ std::span<const product_kernel> spmv_kernels() {
       csr_cusparse(),
       coo_cusparse(),
       compressed_sell_vector(),
+      csr_adaptive(),
+      csr_blockwise(),
+      csr_merge(),
   };
   return registered;
 }

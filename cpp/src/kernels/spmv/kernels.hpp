@@ -11,6 +11,9 @@ product_kernel padded_csr_vector();
 product_kernel csr_cusparse();
 product_kernel coo_cusparse();
 product_kernel compressed_sell_vector();
+product_kernel csr_adaptive();
+product_kernel csr_blockwise();
+product_kernel csr_merge();
 
 // Value types of kernels that work on all of them.
 inline const std::vector<value_type> all_value_types{value_type::float16, value_type::float32, value_type::float64};
