@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from warploom.formats.base import Format
 from warploom.formats.csr import CSR
+from warploom.formats.dasp import DASP
 from warploom.formats.dcsr import DCSR
 
-__all__ = ["CSR", "DCSR", "Format", "names"]
+__all__ = ["CSR", "DASP", "DCSR", "Format", "names"]
 
-_FORMATS: tuple[type[Format], ...] = (CSR, DCSR)
+_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, DASP)
 
 
 def names() -> tuple[str, ...]:
