@@ -28,6 +28,8 @@ std::span<const product_kernel> spmv_kernels() {
       csr_adaptive(),
       csr_blockwise(),
       csr_merge(),
+      dasp_tensor_core(),
+      dasp_cuda_core(),
   };
   return registered;
 }

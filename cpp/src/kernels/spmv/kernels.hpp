@@ -14,6 +14,8 @@ product_kernel compressed_sell_vector();
 product_kernel csr_adaptive();
 product_kernel csr_blockwise();
 product_kernel csr_merge();
+product_kernel dasp_tensor_core();
+product_kernel dasp_cuda_core();
 
 // Value types of kernels that work on all of them.
 inline const std::vector<value_type> all_value_types{value_type::float16, value_type::float32, value_type::float64};

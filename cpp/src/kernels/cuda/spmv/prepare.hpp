@@ -20,5 +20,7 @@ prepare_cuda_spmv prepare_cuda_compressed_sell_vector;
 prepare_cuda_spmv prepare_cuda_csr_adaptive;
 prepare_cuda_spmv prepare_cuda_csr_blockwise;
 prepare_cuda_spmv prepare_cuda_csr_merge;
+prepare_cuda_spmv prepare_cuda_dasp_tensor_core;
+prepare_cuda_spmv prepare_cuda_dasp_cuda_core;
 
 }  // namespace warploom
