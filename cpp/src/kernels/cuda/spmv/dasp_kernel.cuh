@@ -38,10 +38,11 @@ struct dasp_view {
   sum_type_t<Value>* workspace;     // [part]: sums of the parts of cut rows
   unsigned* arrived;                // [long row]: its parts that are done, zero between runs
   int num_parts, num_medium;
+  int num_wide_blocks, num_row_blocks;
   int num_one_three, num_pairs, num_pieced;
   int num_single, num_single_and_empty;
   int long_bits, medium_bits;
-  unsigned medium_begin, pieced_begin, single_begin;  // first thread block of each kind
+  unsigned medium_begin, narrow_begin, pieced_begin, single_begin;  // first thread block of each kind
 };
 
 namespace detail {
@@ -167,8 +168,8 @@ __device__ __forceinline__ void multiply_medium(const dasp_view<Value>& A, unsig
   const int row_block = static_cast<int>(block << (dasp_warp_bits - A.medium_bits)) + (warp >> A.medium_bits);
   const int i = row_block * dasp_block_rows + row_in_block;
   // Everything that says where things are is loaded at once.
-  const bool block_there = row_block * dasp_block_rows < A.num_medium;
-  const bool row_there = i < A.num_medium;
+  const bool block_there = row_block < A.num_wide_blocks;
+  const bool row_there = block_there && i < A.num_medium;
   const int first_block = block_there ? __ldg(A.block_ptr + row_block) : 0;
   const int count = block_there ? __ldg(A.block_ptr + row_block + 1) - first_block : 0;
   const int irregular_begin = row_there ? __ldg(A.irregular_ptr + i) : 0;
@@ -202,6 +203,59 @@ __device__ __forceinline__ void multiply_medium(const dasp_view<Value>& A, unsig
     for (int other = 1; other < stride; ++other) sum += shared[warp + other][row_in_block];
   }
   if (row_there && column == 0) y[row] = narrow<Value>(sum);
+}
+
+// Row blocks of at most two blocks hold too little to keep a warp busy: it takes four of them at a time.
+template <class Sums, class Value>
+__device__ __forceinline__ void multiply_narrow(const dasp_view<Value>& A, unsigned block, const Value* x, Value* y) {
+  constexpr int together = 4;
+  const int column = threadIdx.x % dasp_block_columns;
+  const int row_in_block = threadIdx.x % 32 / dasp_block_columns;
+  const int first = A.num_wide_blocks + static_cast<int>(block * dasp_warps + threadIdx.x / 32) * together;
+  int bounds[together + 1], irregular[together], irregular_end[together];
+#pragma unroll
+  for (int u = 0; u <= together; ++u) bounds[u] = __ldg(A.block_ptr + min(first + u, A.num_row_blocks));
+#pragma unroll
+  for (int u = 0; u < together; ++u) {
+    const int i = (first + u) * dasp_block_rows + row_in_block;
+    irregular[u] = __ldg(A.irregular_ptr + min(i, A.num_medium)) + column;
+    irregular_end[u] = __ldg(A.irregular_ptr + min(i + 1, A.num_medium));
+  }
+  sum_type_t<Value> sum[together] = {};
+  bool more = true;
+  for (int step = 0; more; ++step) {  // one block and four irregular entries of each row
+    std::int32_t columns[2 * together];
+    Value values[2 * together], entries[2 * together];
+    more = false;
+#pragma unroll
+    for (int u = 0; u < together; ++u) {
+      const dasp_slots<Value> slots = blocks_from(A.regular, bounds[u] + step);
+      const bool regular = bounds[u] + step < bounds[u + 1];
+      columns[u] = regular ? __ldcs(slots.indices) : -1;
+      values[u] = regular ? __ldcs(slots.data) : Value{};
+      const bool rest = irregular[u] < irregular_end[u];
+      columns[together + u] = rest ? __ldcs(A.irregular.indices + irregular[u]) : -1;
+      values[together + u] = rest ? __ldcs(A.irregular.data + irregular[u]) : Value{};
+      irregular[u] += dasp_block_columns;
+      more = more || bounds[u] + step + 1 < bounds[u + 1] || irregular[u] < irregular_end[u];
+    }
+#pragma unroll
+    for (int u = 0; u < 2 * together; ++u) entries[u] = gather(x, columns[u]);
+#pragma unroll
+    for (int u = 0; u < together; ++u) {
+      Sums sums;
+      sums.add(values[u], entries[u]);
+      sum[u] += sums.part(threadIdx.x % 32) + widen(values[together + u]) * widen(entries[together + u]);
+    }
+    more = __any_sync(all_lanes, more);
+  }
+#pragma unroll
+  for (int u = 0; u < together; ++u) {
+    const int i = (first + u) * dasp_block_rows + row_in_block;
+    sum[u] += __shfl_xor_sync(all_lanes, sum[u], 1);
+    sum[u] += __shfl_xor_sync(all_lanes, sum[u], 2);
+    if (i < A.num_medium && column == 0) y[__ldg(A.medium_rows + i)] = narrow<Value>(sum[u]);
+  }
 }
 
 // Entries of a pieced row that belong to its first row: 1 of 1&3, 2 of 2&2, all of a row of four.
@@ -311,8 +365,10 @@ __global__ void __launch_bounds__(dasp_threads, 4)
   const unsigned block = blockIdx.x;
   if (block < A.medium_begin) {
     detail::multiply_long<Sums>(A, block, x, y, shared);
-  } else if (block < A.pieced_begin) {
+  } else if (block < A.narrow_begin) {
     detail::multiply_medium<Sums>(A, block - A.medium_begin, x, y, shared);
+  } else if (block < A.pieced_begin) {
+    detail::multiply_narrow<Sums>(A, block - A.narrow_begin, x, y);
   } else if (block < A.single_begin) {
     const int first = static_cast<int>(block - A.pieced_begin) * dasp_threads;
     if constexpr (Sums::on_tensor_cores) {
@@ -376,6 +432,8 @@ class dasp_plan final : public spmv_plan {
     view_.arrived = arrived_.data();
     view_.num_parts = sizes.num_parts;
     view_.num_medium = sizes.num_medium;
+    view_.num_wide_blocks = sizes.num_wide_blocks();
+    view_.num_row_blocks = sizes.num_row_blocks();
     view_.num_one_three = sizes.num_one_three;
     view_.num_pairs = sizes.num_pairs();
     view_.num_pieced = sizes.num_pieced();
@@ -390,12 +448,13 @@ class dasp_plan final : public spmv_plan {
                                                               : 0;
     const int longest_medium = (sizes.longest_medium + dasp_block_columns - 1) / dasp_block_columns;
     view_.long_bits = share_bits(sizes.num_parts, longest_part);
-    view_.medium_bits = share_bits(sizes.num_row_blocks(), longest_medium);
+    view_.medium_bits = share_bits(sizes.num_wide_blocks(), longest_medium);
     const auto blocks = [](std::int64_t items, int per_block) {
       return static_cast<unsigned>((items + per_block - 1) / per_block);
     };
     view_.medium_begin = blocks(sizes.num_parts, dasp_warps >> view_.long_bits);
-    view_.pieced_begin = view_.medium_begin + blocks(sizes.num_row_blocks(), dasp_warps >> view_.medium_bits);
+    view_.narrow_begin = view_.medium_begin + blocks(sizes.num_wide_blocks(), dasp_warps >> view_.medium_bits);
+    view_.pieced_begin = view_.narrow_begin + blocks(sizes.num_row_blocks() - sizes.num_wide_blocks(), 4 * dasp_warps);
     view_.single_begin = view_.pieced_begin + blocks(sizes.num_pieced(), dasp_threads);
     num_blocks_ = view_.single_begin + blocks(view_.num_single_and_empty, dasp_threads);
   }

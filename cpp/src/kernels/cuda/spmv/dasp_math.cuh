@@ -19,9 +19,10 @@ struct cuda_core_sums {
   static constexpr bool on_tensor_cores = false;
   sum_type_t<Value> sum = 0;
 
+  __device__ __forceinline__ void add(Value a, Value x) { sum += widen(a) * widen(x); }
   __device__ __forceinline__ void add(const Value (&a)[dasp_unroll], const Value (&x)[dasp_unroll]) {
 #pragma unroll
-    for (int u = 0; u < dasp_unroll; ++u) sum += widen(a[u]) * widen(x[u]);
+    for (int u = 0; u < dasp_unroll; ++u) add(a[u], x[u]);
   }
   __device__ __forceinline__ sum_type_t<Value> part(int) const { return sum; }
 };

@@ -36,7 +36,8 @@ struct summary {
   int4 totals;
   std::int32_t first[num_categories + 1];
   std::int32_t longest_medium;
-  std::int32_t unused[3];
+  std::int32_t first_narrow;  // in sorted order
+  std::int32_t unused[2];
 };
 
 __global__ void find_keys(int num_rows, const std::int32_t* indptr, int max_length, std::uint16_t* keys,
@@ -54,6 +55,8 @@ __global__ void find_categories(int num_rows, const std::uint16_t* keys, int max
   const int before = p == 0 ? -1 : category_of(keys[p - 1], max_length);
   const int here = p == num_rows ? num_categories : category_of(keys[p], max_length);
   for (int category = before + 1; category <= here; ++category) found->first[category] = static_cast<int>(p);
+  const bool wide_before = p == 0 || keys[p - 1] > dasp_narrow_length;
+  if (wide_before && (p == num_rows || keys[p] <= dasp_narrow_length)) found->first_narrow = static_cast<int>(p);
   if (before < 1 && here >= 1) found->longest_medium = here == 1 ? keys[p] : 0;
 }
 
@@ -371,6 +374,7 @@ void device_dasp::read_sizes(const scratch& work) {
   sizes_.num_rows = found.first[num_categories];
   sizes_.num_long = rows_of(0);
   sizes_.num_medium = rows_of(1);
+  sizes_.num_wide = found.first_narrow - sizes_.num_long;
   sizes_.longest_medium = found.longest_medium;
   sizes_.num_one_three = std::min(ones, threes) / dasp_block_rows * dasp_block_rows;
   sizes_.num_twos = rows_of(4);

@@ -16,11 +16,15 @@ inline constexpr int dasp_block_columns = 4;
 inline constexpr int dasp_block_slots = dasp_block_rows * dasp_block_columns;
 inline constexpr int dasp_part_groups = 32;  // groups of a long row that are summed in one go
 
+// Row blocks whose rows are no longer than this have at most two blocks.
+inline constexpr int dasp_narrow_length = 2 * dasp_block_columns;
+
 // Rows and slots of each category, on the host.
 struct dasp_sizes {
   std::int32_t num_rows = 0;
   std::int32_t num_long = 0;
   std::int32_t num_medium = 0;
+  std::int32_t num_wide = 0;        // medium rows of more than dasp_narrow_length entries
   std::int32_t longest_medium = 0;  // entries
   std::int32_t num_one_three = 0;   // pairs
   std::int32_t num_twos = 0;        // rows
@@ -37,6 +41,9 @@ struct dasp_sizes {
   }
   __host__ __device__ std::int32_t num_pairs() const { return num_one_three + (num_twos + 1) / 2; }
   __host__ __device__ std::int32_t num_pieced() const { return num_pairs() + num_four; }
+  __host__ __device__ std::int32_t num_wide_blocks() const {
+    return (num_wide + dasp_block_rows - 1) / dasp_block_rows;
+  }
   // Sections of the slots.
   __host__ __device__ std::int64_t regular_begin() const { return std::int64_t{num_groups} * 2 * dasp_block_slots; }
   __host__ __device__ std::int64_t pieced_begin() const {
