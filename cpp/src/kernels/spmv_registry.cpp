@@ -22,6 +22,7 @@ std::span<const product_kernel> spmv_kernels() {
       csr_scalar(),
       csr_vector(),
       padded_csr_vector(),
+      packed_csr_segmented_sum(),
       csr_cusparse(),
       coo_cusparse(),
       compressed_sell_vector(),

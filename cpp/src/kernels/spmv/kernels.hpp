@@ -8,6 +8,7 @@ namespace warploom {
 product_kernel csr_scalar();
 product_kernel csr_vector();
 product_kernel padded_csr_vector();
+product_kernel packed_csr_segmented_sum();
 product_kernel csr_cusparse();
 product_kernel coo_cusparse();
 product_kernel compressed_sell_vector();
