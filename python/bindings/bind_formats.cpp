@@ -48,6 +48,7 @@ void bind_formats(py::module_& module) {
   bind_csr(module);
   bind_dcsr(module);
   bind_format_compressed_sell(module);
+  bind_dasp(module);
 }
 
 }  // namespace warploom::python

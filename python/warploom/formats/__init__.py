@@ -10,11 +10,12 @@ from __future__ import annotations
 from warploom.formats.base import Format
 from warploom.formats.compressed_sell import CompressedSELL
 from warploom.formats.csr import CSR
+from warploom.formats.dasp import DASP
 from warploom.formats.dcsr import DCSR
 
-__all__ = ["CSR", "DCSR", "CompressedSELL", "Format", "names"]
+_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, CompressedSELL, DASP)
 
-_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, CompressedSELL)
+__all__ = ["CSR", "DASP", "DCSR", "CompressedSELL", "Format", "names"]
 
 
 def names() -> tuple[str, ...]:
