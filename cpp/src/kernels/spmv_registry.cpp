@@ -15,6 +15,7 @@ std::span<const product_kernel> spmv_kernels() {
   static const std::vector<product_kernel> registered{
       csr_scalar(),
       csr_vector(),
+      column_panels_shared_x(),
   };
   return registered;
 }
