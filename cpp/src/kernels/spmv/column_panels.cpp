@@ -29,7 +29,7 @@ product_kernel column_panels_shared_x() {
       .summary =
           "A thread block keeps a panel of x in shared memory and sums the rows of its share of the panel; a second "
           "launch adds the sums of a row over the panels. For large irregular matrices.",
-      .layouts = {layout::row_major},
+      .layouts = {layout::column_major},
       .parameters = {{"panel_kb",
                       224,
                       {1, 16, 64, 96, 144, 224},

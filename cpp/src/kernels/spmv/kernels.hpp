@@ -7,6 +7,9 @@ namespace warploom {
 
 product_kernel csr_scalar();
 product_kernel csr_vector();
+product_kernel padded_csr_vector();
+product_kernel csr_cusparse();
+product_kernel coo_cusparse();
 product_kernel column_panels_shared_x();
 
 // Value types of kernels that work on all of them.
@@ -15,5 +18,7 @@ inline const std::vector<value_type> all_value_types{value_type::float16, value_
 // Answers of unsupported_reason that several kernels share.
 std::string spmv_no_reason(const csr_view& matrix, const product_request& request);
 std::string spmv_needs_int32_offsets(const csr_view& matrix, const product_request& request);
+// For formats with padding: refuses several times more places than nonzeros (some are fine in tiny matrices).
+std::string spmv_padding_reason(std::int64_t places, std::int64_t nnz);
 
 }  // namespace warploom

@@ -13,6 +13,9 @@ using prepare_cuda_spmv = std::unique_ptr<product_plan>(const csr_view& matrix, 
 
 prepare_cuda_spmv prepare_cuda_csr_scalar;
 prepare_cuda_spmv prepare_cuda_csr_vector;
+prepare_cuda_spmv prepare_cuda_padded_csr_vector;
+prepare_cuda_spmv prepare_cuda_csr_cusparse;
+prepare_cuda_spmv prepare_cuda_coo_cusparse;
 prepare_cuda_spmv prepare_cuda_column_panels_shared_x;
 
 }  // namespace warploom
