@@ -24,6 +24,12 @@ std::span<const product_kernel> spmv_kernels() {
       padded_csr_vector(),
       csr_cusparse(),
       coo_cusparse(),
+      compressed_sell_vector(),
+      csr_adaptive(),
+      csr_blockwise(),
+      csr_merge(),
+      dasp_tensor_core(),
+      dasp_cuda_core(),
       column_panels_shared_x(),
   };
   return registered;

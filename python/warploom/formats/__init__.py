@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from warploom.formats.base import Format
 from warploom.formats.column_panels import ColumnPanels
+from warploom.formats.compressed_sell import CompressedSELL
 from warploom.formats.csr import CSR
+from warploom.formats.dasp import DASP
 from warploom.formats.dcsr import DCSR
 
-__all__ = ["CSR", "DCSR", "ColumnPanels", "Format", "names"]
+_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, CompressedSELL, DASP, ColumnPanels)
 
-_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, ColumnPanels)
+__all__ = ["CSR", "DASP", "DCSR", "ColumnPanels", "CompressedSELL", "Format", "names"]
 
 
 def names() -> tuple[str, ...]:

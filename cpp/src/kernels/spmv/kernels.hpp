@@ -10,6 +10,12 @@ product_kernel csr_vector();
 product_kernel padded_csr_vector();
 product_kernel csr_cusparse();
 product_kernel coo_cusparse();
+product_kernel compressed_sell_vector();
+product_kernel csr_adaptive();
+product_kernel csr_blockwise();
+product_kernel csr_merge();
+product_kernel dasp_tensor_core();
+product_kernel dasp_cuda_core();
 product_kernel column_panels_shared_x();
 
 // Value types of kernels that work on all of them.

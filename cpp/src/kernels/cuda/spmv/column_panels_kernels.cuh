@@ -54,18 +54,20 @@ struct lane_tile {
 
   uint4 columns;
   uint4 values[vectors];
-  unsigned ends;    // bit j: place j is the last of its row
-  unsigned before;  // rows that end in the lanes before
+  unsigned described;  // taken apart where it is used: here that would wait for the load
 
   __device__ __forceinline__ void load(const panels_view<Value>& A, int tile, int lane) {
     const std::int64_t at = std::int64_t{tile} * 32 + lane;
     columns = __ldcs(A.columns + at);
 #pragma unroll
     for (int q = 0; q < vectors; ++q) values[q] = __ldcs(A.values + (std::int64_t{tile} * vectors + q) * 32 + lane);
-    const unsigned described = __ldcs(A.lanes + at);
-    ends = described & 0xffu;
-    before = described >> 8;
+    described = __ldcs(A.lanes + at);
   }
+
+  // Bit j: place j is the last of its row.
+  __device__ __forceinline__ unsigned ends() const { return described & 0xffu; }
+  // Rows that end in the lanes before.
+  __device__ __forceinline__ int rows_before() const { return static_cast<int>(described >> 8); }
 
   __device__ __forceinline__ unsigned column(int j) const {
     const unsigned pair = j < 2 ? columns.x : j < 4 ? columns.y : j < 6 ? columns.z : columns.w;
@@ -122,6 +124,20 @@ __device__ __forceinline__ Sum sum_before_lane(Sum tail, bool has_end, Sum& carr
   return before;
 }
 
+// Puts the sums of the rows that end in this lane into `staged`, from `slot` on, as far as it reaches.
+template <class Sum>
+__device__ __forceinline__ void stage_sums(const Sum (&row_sums)[8], unsigned ends, int slot, Sum* staged) {
+  unsigned offset = slot * static_cast<int>(sizeof(Sum));  // in bytes; wraps round below 0
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const bool ends_here = ends >> j & 1;  // selected, not branched on: nearly every lane has ends of its own
+    if (ends_here && offset < staged_sums * sizeof(Sum)) {
+      *reinterpret_cast<Sum*>(reinterpret_cast<char*>(staged) + offset) = row_sums[j];
+    }
+    offset += ends_here ? sizeof(Sum) : 0;
+  }
+}
+
 // Multiplies a tile and writes the sums of the rows that end in it from `sums` on; returns how many.
 template <class Value>
 __device__ __forceinline__ int sum_tile(const lane_tile<Value>& tile, const Value* shared_x, sum_type_t<Value>* staged,
@@ -130,30 +146,30 @@ __device__ __forceinline__ int sum_tile(const lane_tile<Value>& tile, const Valu
   sum_type gathered[8];
 #pragma unroll
   for (int j = 0; j < 8; ++j) gathered[j] = widen(shared_x[tile.column(j)]);
+  const unsigned ends = tile.ends();
   sum_type row_sums[8];
   sum_type running = 0;
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
     running += widen(tile.value(j)) * gathered[j];
     row_sums[j] = running;
-    if (tile.ends >> j & 1) running = 0;
+    if (ends >> j & 1) running = 0;
   }
-  const sum_type before = sum_before_lane(running, tile.ends != 0, carry, lane);
-
-  const int total = __shfl_sync(all_lanes, static_cast<int>(tile.before) + __popc(tile.ends), 31);
-  for (int first = 0; first < total; first += staged_sums) {
-    unsigned slot = tile.before - first;  // wraps round below 0
-    sum_type added = before;
+  const sum_type before = sum_before_lane(running, ends != 0, carry, lane);
+  const unsigned first_end = ends & (0u - ends);
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      if (!(tile.ends >> j & 1)) continue;
-      if (slot < staged_sums) staged[slot] = row_sums[j] + added;
-      ++slot;
-      added = 0;
-    }
+  for (int j = 0; j < 8; ++j) {
+    if (first_end >> j & 1) row_sums[j] += before;
+  }
+
+  const int total = __shfl_sync(all_lanes, tile.rows_before() + __popc(ends), 31);
+  for (int first = 0; first < total; first += staged_sums) {
+    stage_sums(row_sums, ends, tile.rows_before() - first, staged);
     __syncwarp();
-    const int count = min(total - first, staged_sums);
-    for (int i = lane; i < count; i += 32) __stcg(sums + first + i, staged[i]);
+#pragma unroll
+    for (int i = 0; i < staged_sums; i += 32) {
+      if (first + i + lane < total) __stcg(sums + first + i + lane, staged[i + lane]);
+    }
     __syncwarp();
   }
   return total;
