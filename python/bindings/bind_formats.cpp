@@ -49,6 +49,7 @@ void bind_formats(py::module_& module) {
   bind_dcsr(module);
   bind_format_compressed_sell(module);
   bind_dasp(module);
+  bind_column_panels(module);
 }
 
 }  // namespace warploom::python

@@ -31,6 +31,7 @@ std::span<const product_kernel> spmv_kernels() {
       csr_merge(),
       dasp_tensor_core(),
       dasp_cuda_core(),
+      column_panels_shared_x(),
   };
   return registered;
 }

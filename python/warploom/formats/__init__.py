@@ -8,14 +8,15 @@ and stored zeros. Its arrays are read-only views of the memory that the kernels 
 from __future__ import annotations
 
 from warploom.formats.base import Format
+from warploom.formats.column_panels import ColumnPanels
 from warploom.formats.compressed_sell import CompressedSELL
 from warploom.formats.csr import CSR
 from warploom.formats.dasp import DASP
 from warploom.formats.dcsr import DCSR
 
-_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, CompressedSELL, DASP)
+_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, CompressedSELL, DASP, ColumnPanels)
 
-__all__ = ["CSR", "DASP", "DCSR", "CompressedSELL", "Format", "names"]
+__all__ = ["CSR", "DASP", "DCSR", "ColumnPanels", "CompressedSELL", "Format", "names"]
 
 
 def names() -> tuple[str, ...]:

@@ -15,5 +15,6 @@ prepare_cpu_spmv prepare_cpu_padded_csr;
 prepare_cpu_spmv prepare_cpu_packed_csr;
 prepare_cpu_spmv prepare_cpu_compressed_sell;
 prepare_cpu_spmv prepare_cpu_dasp;
+prepare_cpu_spmv prepare_cpu_column_panels;
 
 }  // namespace warploom

@@ -23,5 +23,6 @@ prepare_cuda_spmv prepare_cuda_csr_blockwise;
 prepare_cuda_spmv prepare_cuda_csr_merge;
 prepare_cuda_spmv prepare_cuda_dasp_tensor_core;
 prepare_cuda_spmv prepare_cuda_dasp_cuda_core;
+prepare_cuda_spmv prepare_cuda_column_panels_shared_x;
 
 }  // namespace warploom
