@@ -68,5 +68,6 @@ void bind_column_panels(py::module_& module);
 void bind_features(py::module_& module);
 void bind_device(py::module_& module);
 void bind_products(py::module_& module);
+void bind_row_partition(py::module_& module);
 
 }  // namespace warploom::python

@@ -233,6 +233,11 @@ def measure_copy_bandwidth(device: int, bytes: int) -> float:
     """
 
 def num_threads() -> int: ...
+def partition_rows(
+    matrix: CsrView, long_row: int
+) -> tuple[
+    numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.bool_]
+]: ...
 def permutation_names() -> list[str]: ...
 def permutation_searches(name: str) -> bool:
     """
@@ -266,11 +271,19 @@ def product_floor_bytes(matrix: CsrView, k: int) -> int:
     Fewest bytes an SpMM can move: A, the rows of B it refers to, and C, once each.
     """
 
+def share_thread_blocks(
+    row_block: numpy.typing.NDArray[numpy.int64],
+    nnz_block: numpy.typing.NDArray[numpy.int64],
+    is_long: numpy.typing.NDArray[numpy.bool_],
+    total: int,
+) -> numpy.typing.NDArray[numpy.int64]: ...
 def spmm_kernels() -> list[dict[str, typing.Any]]:
     """
     The registry: one dict per (format, kernel).
     """
 
+def threads_per_row_mean(matrix: CsrView) -> int: ...
+def threads_per_row_square_mean(matrix: CsrView) -> int: ...
 def unsupported_reason(
     matrix: CsrView,
     format: str,
