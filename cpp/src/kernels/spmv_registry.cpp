@@ -15,6 +15,8 @@ std::span<const product_kernel> spmv_kernels() {
   static const std::vector<product_kernel> registered{
       csr_scalar(),
       csr_vector(),
+      ell_vector(),
+      sell_vector(),
   };
   return registered;
 }

@@ -10,10 +10,12 @@ from __future__ import annotations
 from warploom.formats.base import Format
 from warploom.formats.csr import CSR
 from warploom.formats.dcsr import DCSR
+from warploom.formats.ell import ELL
+from warploom.formats.sell import SELL
 
-__all__ = ["CSR", "DCSR", "Format", "names"]
+__all__ = ["CSR", "DCSR", "ELL", "SELL", "Format", "names"]
 
-_FORMATS: tuple[type[Format], ...] = (CSR, DCSR)
+_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, ELL, SELL)
 
 
 def names() -> tuple[str, ...]:

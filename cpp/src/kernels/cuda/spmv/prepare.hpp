@@ -13,5 +13,7 @@ using prepare_cuda_spmv = std::unique_ptr<product_plan>(const csr_view& matrix, 
 
 prepare_cuda_spmv prepare_cuda_csr_scalar;
 prepare_cuda_spmv prepare_cuda_csr_vector;
+prepare_cuda_spmv prepare_cuda_ell_vector;
+prepare_cuda_spmv prepare_cuda_sell_vector;
 
 }  // namespace warploom
