@@ -8,14 +8,16 @@ and stored zeros. Its arrays are read-only views of the memory that the kernels 
 from __future__ import annotations
 
 from warploom.formats.base import Format
+from warploom.formats.compressed_sell import CompressedSELL
 from warploom.formats.csr import CSR
+from warploom.formats.dasp import DASP
 from warploom.formats.dcsr import DCSR
 from warploom.formats.ell import ELL
 from warploom.formats.sell import SELL
 
-__all__ = ["CSR", "DCSR", "ELL", "SELL", "Format", "names"]
+__all__ = ["CSR", "DASP", "DCSR", "ELL", "SELL", "CompressedSELL", "Format", "names"]
 
-_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, ELL, SELL)
+_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, DASP, CompressedSELL, ELL, SELL)
 
 
 def names() -> tuple[str, ...]:

@@ -30,7 +30,7 @@ product_kernel ell_vector() {
       .name = "vector",
       .format = "ell",
       .summary = "ELL of Bell and Garland 2009 with threads_per_row threads for each row; it reads no row offsets.",
-      .layouts = {layout::row_major},
+      .layouts = {layout::column_major},
       .parameters = {{"threads_per_row", 1, {1, 2, 4, 8}, {1, 2, 4, 8}, false, "threads that share a row"}},
       .dtypes = all_value_types,
       .permutes = false,

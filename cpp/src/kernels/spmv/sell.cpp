@@ -29,7 +29,7 @@ product_kernel sell_vector() {
       .format = "sell",
       .summary =
           "SELL-C-sigma, a warp for each slice of 32 / threads_per_row rows: every load of the matrix is coalesced.",
-      .layouts = {layout::row_major},
+      .layouts = {layout::column_major},
       .parameters = {{"threads_per_row", 1, {1, 2, 4, 8, 16}, {1, 2, 4, 8}, true, "threads that share a row"},
                      {"sort_window",
                       1,
