@@ -30,7 +30,10 @@ std::span<const product_kernel> spmv_kernels() {
       csr_merge(),
       dasp_tensor_core(),
       dasp_cuda_core(),
+      bsr_vector(),
+      coo_segmented_sum(),
       ell_vector(),
+      hyb_fused(),
       sell_vector(),
   };
   return registered;

@@ -8,16 +8,19 @@ and stored zeros. Its arrays are read-only views of the memory that the kernels 
 from __future__ import annotations
 
 from warploom.formats.base import Format
+from warploom.formats.bsr import BSR
 from warploom.formats.compressed_sell import CompressedSELL
+from warploom.formats.coo import COO
 from warploom.formats.csr import CSR
 from warploom.formats.dasp import DASP
 from warploom.formats.dcsr import DCSR
 from warploom.formats.ell import ELL
+from warploom.formats.hyb import HYB
 from warploom.formats.sell import SELL
 
-__all__ = ["CSR", "DASP", "DCSR", "ELL", "SELL", "CompressedSELL", "Format", "names"]
+__all__ = ["BSR", "COO", "CSR", "DASP", "DCSR", "ELL", "HYB", "SELL", "CompressedSELL", "Format", "names"]
 
-_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, DASP, CompressedSELL, ELL, SELL)
+_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, DASP, CompressedSELL, COO, ELL, HYB, BSR, SELL)
 
 
 def names() -> tuple[str, ...]:

@@ -17,9 +17,8 @@ std::string ell_reason(const csr_view& matrix, const product_request& request) {
   if (!request.perm.empty()) return "does not take a row permutation";
   const std::int64_t width = longest_row(matrix);
   const std::int64_t places = width * matrix.num_rows;
-  if (!padding_is_reasonable(places, matrix.nnz())) {
-    return "would store " + std::to_string(places) + " places for " + std::to_string(matrix.nnz()) + " nonzeros";
-  }
+  const std::string reason = spmv_padding_reason(places, matrix.nnz());
+  if (!reason.empty()) return reason;
   return width * (matrix.num_rows + 31) > most_places ? "needs fewer than 2^31 places" : "";
 }
 

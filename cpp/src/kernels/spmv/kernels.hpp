@@ -16,7 +16,10 @@ product_kernel csr_blockwise();
 product_kernel csr_merge();
 product_kernel dasp_tensor_core();
 product_kernel dasp_cuda_core();
+product_kernel bsr_vector();
+product_kernel coo_segmented_sum();
 product_kernel ell_vector();
+product_kernel hyb_fused();
 product_kernel sell_vector();
 
 // Value types of kernels that work on all of them.

@@ -7,7 +7,6 @@
 #include "kernels/cuda/spmv/prepare.hpp"
 #include "kernels/spmv/kernels.hpp"
 #include "kernels/spmv/sell.hpp"
-#include "warploom/formats/ell.hpp"
 
 namespace warploom {
 namespace {
@@ -15,9 +14,8 @@ namespace {
 std::string sell_reason(const csr_view& matrix, const product_request& request) {
   if (!request.perm.empty()) return "does not take a row permutation";
   const std::int64_t places = sell_places(matrix, sell_slice_height(request), request.parameters.at("sort_window"));
-  if (!padding_is_reasonable(places, matrix.nnz())) {
-    return "would store " + std::to_string(places) + " places for " + std::to_string(matrix.nnz()) + " nonzeros";
-  }
+  const std::string reason = spmv_padding_reason(places, matrix.nnz());
+  if (!reason.empty()) return reason;
   return places > std::numeric_limits<std::int32_t>::max() ? "needs fewer than 2^31 places" : "";
 }
 
