@@ -37,11 +37,14 @@ struct block_shape {
 // The part of x that meets the values of a thread; places past the last column are padding.
 template <bool Whole, int Width, class Value>
 __device__ __forceinline__ cuda::vector<Value, Width> load_operand(const Value* x, unsigned column, unsigned num_cols) {
-  if constexpr (Whole) return cuda::load<Value, Width>(x + column);
-  cuda::vector<Value, Width> operand;
+  if constexpr (Whole) {
+    return cuda::load<Value, Width>(x + column);
+  } else {
+    cuda::vector<Value, Width> operand;
 #pragma unroll
-  for (int v = 0; v < Width; ++v) operand.lane[v] = column + v < num_cols ? __ldg(x + column + v) : Value(0);
-  return operand;
+    for (int v = 0; v < Width; ++v) operand.lane[v] = column + v < num_cols ? __ldg(x + column + v) : Value(0);
+    return operand;
+  }
 }
 
 // `Whole`: x is aligned to the vectors that threads load, and the columns are a multiple of the block size.
