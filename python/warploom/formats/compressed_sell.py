@@ -48,7 +48,7 @@ class CompressedSELL(Format):
     >>> A = scipy.sparse.diags_array([np.ones(63), np.full(64, 2.0), np.ones(63)], offsets=[-1, 0, 1])
     >>> stored = CompressedSELL.from_csr(A)
     >>> {name: count for name, count in stored.encodings.items() if count}
-    {'diagonal': 2}
+    {'diagonal': 1}
     >>> stored.index_bytes_per_nonzero < 1
     True
     """
@@ -58,7 +58,7 @@ class CompressedSELL(Format):
     __slots__ = ()
 
     @classmethod
-    def from_csr(cls, A: Any, *, rows_per_lane: int = 1, sort_window: int = 1, parts: int = 1) -> CompressedSELL:
+    def from_csr(cls, A: Any, *, rows_per_lane: int = 2, sort_window: int = 1, parts: int = 1) -> CompressedSELL:
         """Store a matrix in this format.
 
         Parameters

@@ -55,7 +55,7 @@ inline constexpr std::int64_t sell_index_unit = 16;
 inline constexpr std::int64_t sell_slot_group = 8;
 
 struct compressed_sell_options {
-  int rows_per_lane = 1;  // 1, 2 or 4
+  int rows_per_lane = 2;  // 1, 2 or 4
   int sort_window = 1;    // rows are sorted by length, longest first, within so many consecutive rows; 1: not at all
   int parts = 1;          // segments of a slice: 1, 2, 4 or 8
 };

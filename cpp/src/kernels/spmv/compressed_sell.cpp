@@ -29,7 +29,7 @@ product_kernel compressed_sell_vector() {
       .summary =
           "Slices of 32 or more rows with column indices of 0 to 16 bits where they fit: a warp for each slice, "
           "a lane for each row.",
-      .layouts = {layout::row_major},
+      .layouts = {layout::column_major},
       .parameters = {{"rows_per_lane", 2, {1, 2, 4}, {1, 2, 4}, true, "rows of a lane; a slice has 32 times as many"},
                      {"sort_window",
                       1,

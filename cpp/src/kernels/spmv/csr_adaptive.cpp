@@ -11,7 +11,7 @@ product_kernel csr_adaptive() {
       .summary =
           "CSR-adaptive of Greathouse and Daga 2014: rows in blocks of about equal numbers of nonzeros, summed through "
           "shared memory; long rows by one thread block or several.",
-      .layouts = {layout::row_major},
+      .layouts = {layout::column_major},
       .parameters = {{"nnz_per_block",
                       1024,
                       {256, 512, 1024, 2048, 4096},

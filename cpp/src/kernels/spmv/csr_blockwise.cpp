@@ -26,7 +26,7 @@ product_kernel csr_blockwise() {
       .summary =
           "Gao et al. 2024: blocks of short rows as CSR-vector, each with its own threads per row, and a thread block "
           "for every long row.",
-      .layouts = {layout::row_major},
+      .layouts = {layout::column_major},
       .parameters = {{"long_row", 512, {128, 256, 512, 1024}, {128, 512}, false, "nonzeros from which a row is long"},
                      {"threads_per_row",
                       0,

@@ -9,7 +9,7 @@ product_kernel csr_merge() {
       .name = "merge",
       .format = "csr",
       .summary = "Merge-path SpMV of Merrill and Garland 2016: every thread takes equally many nonzeros and row ends.",
-      .layouts = {layout::row_major},
+      .layouts = {layout::column_major},
       .parameters = {{"items_per_thread", 8, {2, 4, 8, 16}, {2, 4, 8, 16}, false, "nonzeros and row ends of a thread"}},
       .dtypes = all_value_types,
       .from_device = true,

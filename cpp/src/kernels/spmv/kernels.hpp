@@ -8,6 +8,7 @@ namespace warploom {
 product_kernel csr_scalar();
 product_kernel csr_vector();
 product_kernel padded_csr_vector();
+product_kernel packed_csr_segmented_sum();
 product_kernel csr_cusparse();
 product_kernel coo_cusparse();
 product_kernel compressed_sell_vector();
@@ -16,6 +17,7 @@ product_kernel csr_blockwise();
 product_kernel csr_merge();
 product_kernel dasp_tensor_core();
 product_kernel dasp_cuda_core();
+product_kernel column_panels_shared_x();
 product_kernel bsr_vector();
 product_kernel coo_segmented_sum();
 product_kernel ell_vector();

@@ -12,8 +12,10 @@ using prepare_cpu_spmv = std::unique_ptr<product_plan>(const csr_view& matrix, c
 
 prepare_cpu_spmv prepare_cpu_csr;
 prepare_cpu_spmv prepare_cpu_padded_csr;
+prepare_cpu_spmv prepare_cpu_packed_csr;
 prepare_cpu_spmv prepare_cpu_compressed_sell;
 prepare_cpu_spmv prepare_cpu_dasp;
+prepare_cpu_spmv prepare_cpu_column_panels;
 prepare_cpu_spmv prepare_cpu_bsr;
 prepare_cpu_spmv prepare_cpu_coo;
 prepare_cpu_spmv prepare_cpu_ell;

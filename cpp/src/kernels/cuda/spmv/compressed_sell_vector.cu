@@ -3,6 +3,7 @@
 // known one latency later. Parts of a slice meet in shared memory and are added in their order.
 #include <algorithm>
 #include <bit>
+#include <type_traits>
 
 #include "kernels/cuda/device/values.cuh"
 #include "kernels/cuda/device/vector.cuh"
@@ -16,43 +17,80 @@ namespace {
 
 constexpr int warps_per_block = 4;
 constexpr int most_warps_per_block = 8;  // for 8 parts
+constexpr int least_blocks = 4;          // of that size on a multiprocessor: leaves a thread 64 registers
 
 static_assert(sizeof(sell_segment) == sizeof(int4));
 
-// The matrix is read once: what is loaded of it should leave the caches to x.
-template <class T, int Width>
-__device__ __forceinline__ cuda::vector<T, Width> load_once(const T* from) {
-  constexpr int bytes = sizeof(T) * Width;
-  cuda::vector<T, Width> result;
-  if constexpr (bytes == 1) {
-    *reinterpret_cast<unsigned char*>(&result) = __ldcs(reinterpret_cast<const unsigned char*>(from));
-  } else if constexpr (bytes == 2) {
-    *reinterpret_cast<unsigned short*>(&result) = __ldcs(reinterpret_cast<const unsigned short*>(from));
-  } else if constexpr (bytes == 4) {
-    *reinterpret_cast<unsigned*>(&result) = __ldcs(reinterpret_cast<const unsigned*>(from));
-  } else if constexpr (bytes == 8) {
-    *reinterpret_cast<uint2*>(&result) = __ldcs(reinterpret_cast<const uint2*>(from));
-  } else {
-    static_assert(bytes % 16 == 0);
+// What a lane loads of one slot: R places of type T, side by side. They stay in the registers they were loaded to until
+// `get` takes one out: unpacking them earlier would make the warp wait before its other loads are under way.
+template <class T, int R>
+struct packed {
+  static constexpr int bytes = sizeof(T) * R;
+  unsigned words[(bytes + 3) / 4];
+
+  // The matrix is read once: what is loaded of it should leave the caches to x.
+  __device__ __forceinline__ void load_once(const T* from) {
+    if constexpr (bytes == 1) {
+      words[0] = __ldcs(reinterpret_cast<const unsigned char*>(from));
+    } else if constexpr (bytes == 2) {
+      words[0] = __ldcs(reinterpret_cast<const unsigned short*>(from));
+    } else if constexpr (bytes == 4) {
+      words[0] = __ldcs(reinterpret_cast<const unsigned*>(from));
+    } else if constexpr (bytes == 8) {
+      const uint2 loaded = __ldcs(reinterpret_cast<const uint2*>(from));
+      words[0] = loaded.x;
+      words[1] = loaded.y;
+    } else {
+      static_assert(bytes % 16 == 0);
 #pragma unroll
-    for (int i = 0; i < bytes / 16; ++i) {
-      reinterpret_cast<uint4*>(&result)[i] = __ldcs(reinterpret_cast<const uint4*>(from) + i);
+      for (int i = 0; i < bytes / 16; ++i) {
+        const uint4 loaded = __ldcs(reinterpret_cast<const uint4*>(from) + i);
+        words[4 * i] = loaded.x;
+        words[4 * i + 1] = loaded.y;
+        words[4 * i + 2] = loaded.z;
+        words[4 * i + 3] = loaded.w;
+      }
     }
   }
-  return result;
-}
 
-// How far the bits of a value without an entry jump.
-__device__ __forceinline__ int jump_of(__half value) { return __half_as_ushort(value); }
-__device__ __forceinline__ int jump_of(float value) { return __float_as_int(value); }
-__device__ __forceinline__ int jump_of(double value) { return __double2loint(value); }
+  __device__ __forceinline__ void fill(unsigned word) {
+#pragma unroll
+    for (unsigned& w : words) w = word;
+  }
+
+  // The bits of place r, without those above if T has fewer than 32.
+  __device__ __forceinline__ unsigned bits(int r) const {
+    constexpr unsigned size = sizeof(T) < 4 ? sizeof(T) : 4;
+    const unsigned shifted = words[r * sizeof(T) / 4] >> (r * sizeof(T) % 4 * 8);
+    return size == 4 ? shifted : shifted & ((1u << size * 8 % 32) - 1u);
+  }
+
+  __device__ __forceinline__ T get(int r) const {
+    if constexpr (std::is_same_v<T, double>) {
+      return __hiloint2double(static_cast<int>(words[2 * r + 1]), static_cast<int>(words[2 * r]));
+    } else if constexpr (std::is_same_v<T, float>) {
+      return __uint_as_float(words[r]);
+    } else if constexpr (std::is_same_v<T, __half>) {
+      return __ushort_as_half(static_cast<unsigned short>(bits(r)));
+    } else {
+      return static_cast<T>(bits(r));
+    }
+  }
+};
+
+// A pointer the compiler does not compute anew for every load that a condition guards.
+template <class T>
+__device__ __forceinline__ const T* keep_in_register(const T* pointer) {
+  asm("" : "+l"(pointer));
+  return pointer;
+}
 
 // Slots whose loads are in flight together: 16 places a lane, half as many of 8 bytes. A power of two, at most 8.
 template <class Value, int R>
-constexpr int batch_slots = (sizeof(Value) == 8 ? 8 : 16) / R < 8 ? (sizeof(Value) == 8 ? 8 : 16) / R : 8;
+constexpr int batch_slots = std::min((sizeof(Value) == 8 ? 8 : 16) / R, 8);
 
-// What one lane does with its R rows of a segment: row r is at position 32 r + lane of the slice. Everything but
-// `lane`, and what is loaded by it, is the same for the whole warp.
+// What one lane does with its R rows of a segment: row r is at position 32 r + lane of the slice. All but `lane`, and
+// what is loaded with it, is the same for the whole warp.
 template <class Value, int R>
 struct lane_rows {
   using sum_type = cuda::sum_type_t<Value>;
@@ -60,49 +98,33 @@ struct lane_rows {
   static constexpr int batch = batch_slots<Value, R>;
 
   const Value* __restrict__ x;
-  const Value* values;         // of the segment, those of the lane first
-  const unsigned char* codes;  // of the segment, from its slot bases on where there are any
+  const Value* values;           // the lane's places of the first slot
+  const unsigned char* encoded;  // slot bases, presence bits and codes of the segment
   int num_slots;
   int lane;
   sum_type sums[R] = {};
 
-  __device__ __forceinline__ lane_rows(const Value* x, const Value* values, const unsigned char* codes, int num_slots,
-                                       int lane)
-      : x(x), values(values + lane * R), codes(codes), num_slots(num_slots), lane(lane) {}
-
   __device__ __forceinline__ const unsigned char* after_slot_bases() const {
-    return codes + (num_slots + sell_slot_group - 1) / sell_slot_group * sell_slot_group * sizeof(int);
+    return encoded + (num_slots + sell_slot_group - 1) / sell_slot_group * sell_slot_group * sizeof(int);
   }
 
-  // The rest of the last batch is not loaded: its places count as places without an entry.
-  __device__ __forceinline__ void load_values(int slot, cuda::vector<Value, R> (&loaded)[batch]) const {
+  // The lane's places of the slots from `slot` on, of an array that starts at `first`. Places past the last slot are
+  // not loaded: they get the bits of `absent`.
+  template <class T>
+  __device__ __forceinline__ void load_batch(const T* first, int slot, unsigned absent,
+                                             packed<T, R> (&loaded)[batch]) const {
+    const T* from = keep_in_register(first + std::int64_t{slot} * height);
 #pragma unroll
     for (int u = 0; u < batch; ++u) {
-      if (slot + u < num_slots) {
-        loaded[u] = load_once<Value, R>(values + std::int64_t{slot + u} * height);
-      } else {
-        loaded[u] = cuda::vector<Value, R>{};
-      }
-    }
-  }
-
-  template <class Code>
-  __device__ __forceinline__ void load_codes(const Code* from, int slot, cuda::vector<Code, R> (&loaded)[batch]) const {
-#pragma unroll
-    for (int u = 0; u < batch; ++u) {
-      if (slot + u < num_slots) {
-        loaded[u] = load_once<Code, R>(from + std::int64_t{slot + u} * height + lane * R);
-      } else {
-#pragma unroll
-        for (int r = 0; r < R; ++r) loaded[u].lane[r] = Code(-1);
-      }
+      loaded[u].fill(absent);
+      if (slot + u < num_slots) loaded[u].load_once(from + u * height);
     }
   }
 
   // Slot bases are padded to whole groups, so a batch can always be loaded whole.
   __device__ __forceinline__ void load_slot_bases(int slot, int (&bases)[batch]) const {
     constexpr int width = batch < 4 ? batch : 4;
-    const int* from = reinterpret_cast<const int*>(codes) + slot;
+    const int* from = reinterpret_cast<const int*>(encoded) + slot;
 #pragma unroll
     for (int u = 0; u < batch; u += width) {
       const auto loaded = cuda::load<int, width>(from + u);
@@ -111,99 +133,103 @@ struct lane_rows {
     }
   }
 
-  // A place without an entry adds 0 * 0, whatever x holds. The barrier keeps the compiler from moving loads of the
-  // matrix behind those of x, which have to wait for columns.
-  __device__ __forceinline__ void multiply(const cuda::vector<Value, R> (&loaded)[batch],
-                                           const int (&columns)[batch][R], const bool (&present)[batch][R]) {
-    __syncwarp();
+  // Keeps the compiler from moving loads of the matrix behind those of x, which have to wait for the columns.
+  __device__ __forceinline__ static void all_loads_issued() { __syncwarp(); }
+
+  // Adds the places of a batch. A negative column stands for no entry: such a place adds 0 * 0, whatever x holds; with
+  // `Jumps` its value may have any bits.
+  template <bool Jumps = false>
+  __device__ __forceinline__ void multiply(const packed<Value, R> (&loaded)[batch], const int (&columns)[batch][R]) {
     Value x_values[batch][R];
 #pragma unroll
     for (int u = 0; u < batch; ++u) {
 #pragma unroll
-      for (int r = 0; r < R; ++r) x_values[u][r] = present[u][r] ? __ldg(x + columns[u][r]) : Value(0);
+      for (int r = 0; r < R; ++r) x_values[u][r] = columns[u][r] >= 0 ? __ldg(x + columns[u][r]) : Value(0);
     }
 #pragma unroll
     for (int u = 0; u < batch; ++u) {
 #pragma unroll
-      for (int r = 0; r < R; ++r) sums[r] += cuda::widen(loaded[u].lane[r]) * cuda::widen(x_values[u][r]);
+      for (int r = 0; r < R; ++r) {
+        sum_type value = cuda::widen(loaded[u].get(r));
+        if (Jumps && columns[u][r] < 0) value = 0;
+        sums[r] += value * cuda::widen(x_values[u][r]);
+      }
     }
   }
 
   template <bool Full>
   __device__ __forceinline__ void diagonals() {
-    const unsigned char* present_bits = after_slot_bases() + lane * R;
+    const unsigned char* presence = after_slot_bases() + lane * R;
     for (int slot = 0; slot < num_slots; slot += batch) {
-      cuda::vector<Value, R> loaded[batch];
-      load_values(slot, loaded);
+      packed<Value, R> loaded[batch];
+      load_batch(values, slot, 0, loaded);
+      packed<unsigned char, R> group;  // one bit for each slot of a group; none past the last slot
+      if constexpr (!Full) group.load_once(presence + slot / static_cast<int>(sell_slot_group) * height);
       int bases[batch];
       load_slot_bases(slot, bases);
-      cuda::vector<unsigned char, R> bits;
-      if constexpr (!Full) {
-        bits = *reinterpret_cast<const cuda::vector<unsigned char, R>*>(present_bits + slot / 8 * height);
-      }
+      all_loads_issued();
       int columns[batch][R];
-      bool present[batch][R];
 #pragma unroll
       for (int u = 0; u < batch; ++u) {
 #pragma unroll
         for (int r = 0; r < R; ++r) {
-          columns[u][r] = bases[u] + r * sell_lanes + lane;
-          present[u][r] = Full ? slot + u < num_slots : (bits.lane[r] >> (slot % 8 + u) & 1) != 0;
+          const bool entry = Full ? slot + u < num_slots : (group.bits(r) >> (slot % sell_slot_group + u) & 1u) != 0;
+          columns[u][r] = entry ? bases[u] + r * sell_lanes + lane : -1;
         }
       }
-      multiply(loaded, columns, present);
+      multiply(loaded, columns);
     }
   }
 
   // Codes are offsets from the base of their slot, or all from `segment_base`.
   template <bool SlotBases, class Code>
   __device__ __forceinline__ void offsets(int segment_base) {
-    const auto* from = reinterpret_cast<const Code*>(SlotBases ? after_slot_bases() : codes);
+    const auto* codes = reinterpret_cast<const Code*>(SlotBases ? after_slot_bases() : encoded) + lane * R;
     for (int slot = 0; slot < num_slots; slot += batch) {
-      cuda::vector<Code, R> offset[batch];
-      load_codes(from, slot, offset);
+      packed<Code, R> offset[batch];
+      load_batch(codes, slot, ~0u, offset);
       int bases[batch];
       if constexpr (SlotBases) load_slot_bases(slot, bases);
-      cuda::vector<Value, R> loaded[batch];
-      load_values(slot, loaded);
+      packed<Value, R> loaded[batch];
+      load_batch(values, slot, 0, loaded);
+      all_loads_issued();
       int columns[batch][R];
-      bool present[batch][R];
 #pragma unroll
       for (int u = 0; u < batch; ++u) {
 #pragma unroll
         for (int r = 0; r < R; ++r) {
-          columns[u][r] = (SlotBases ? bases[u] : segment_base) + static_cast<int>(offset[u].lane[r]);
-          present[u][r] = offset[u].lane[r] != Code(-1);
+          const int column = (SlotBases ? bases[u] : segment_base) + static_cast<int>(offset[u].bits(r));
+          columns[u][r] = offset[u].get(r) != Code(-1) ? column : -1;
         }
       }
-      multiply(loaded, columns, present);
+      multiply(loaded, columns);
     }
   }
 
   template <class Code>
   __device__ __forceinline__ void deltas(int segment_base) {
-    const auto* from = reinterpret_cast<const Code*>(codes);
+    const auto* codes = reinterpret_cast<const Code*>(encoded) + lane * R;
     int column[R];
 #pragma unroll
     for (int r = 0; r < R; ++r) column[r] = segment_base;
     for (int slot = 0; slot < num_slots; slot += batch) {
-      cuda::vector<Code, R> delta[batch];
-      load_codes(from, slot, delta);
-      cuda::vector<Value, R> loaded[batch];
-      load_values(slot, loaded);
+      packed<Code, R> delta[batch];
+      load_batch(codes, slot, ~0u, delta);
+      packed<Value, R> loaded[batch];
+      load_batch(values, slot, 0, loaded);
+      all_loads_issued();
       int columns[batch][R];
-      bool present[batch][R];
 #pragma unroll
       for (int u = 0; u < batch; ++u) {
 #pragma unroll
         for (int r = 0; r < R; ++r) {
-          present[u][r] = delta[u].lane[r] != Code(-1);
-          column[r] += present[u][r] ? static_cast<int>(delta[u].lane[r]) : jump_of(loaded[u].lane[r]);
-          columns[u][r] = column[r];
-          if (!present[u][r]) loaded[u].lane[r] = Value(0);  // the bits of a jump may be NaN
+          const bool entry = delta[u].get(r) != Code(-1);
+          // A place without an entry jumps by the low bits of its value.
+          column[r] += static_cast<int>(entry ? delta[u].bits(r) : loaded[u].bits(r));
+          columns[u][r] = entry ? column[r] : -1;
         }
       }
-      multiply(loaded, columns, present);
+      multiply<true>(loaded, columns);
     }
   }
 
@@ -248,7 +274,7 @@ extern __shared__ double shared_sums[];  // of a block whose slices have several
 // Every warp multiplies `segments_per_warp` consecutive segments; one where a slice has several parts, of which there
 // are 2^log2_parts.
 template <class Value, int R>
-__global__ void __launch_bounds__(most_warps_per_block* sell_lanes)
+__global__ void __launch_bounds__(most_warps_per_block* sell_lanes, least_blocks)
     compressed_sell_vector_kernel(unsigned num_rows, unsigned num_segments, unsigned segments_per_warp, int log2_parts,
                                   const int4* __restrict__ segments, const unsigned char* __restrict__ indices,
                                   const Value* __restrict__ values, const std::int32_t* __restrict__ row_ids,
@@ -264,9 +290,9 @@ __global__ void __launch_bounds__(most_warps_per_block* sell_lanes)
     const int4 description = next;
     if (segment + 1 < first + segments_per_warp) next = describe(segment + 1);
     const auto slots_and_encoding = static_cast<unsigned>(description.y);
-    rows_type rows(x, values + std::int64_t{description.x} * rows_type::height,
+    rows_type rows{keep_in_register(x), values + std::int64_t{description.x} * rows_type::height + lane * R,
                    indices + static_cast<std::size_t>(static_cast<unsigned>(description.z)) * sell_index_unit,
-                   static_cast<int>(slots_and_encoding >> 3), lane);
+                   static_cast<int>(slots_and_encoding >> 3), lane};
     rows.multiply_segment(static_cast<sell_encoding>(slots_and_encoding & 7u), description.w);
     if (log2_parts > 0) {
       add_parts(rows.sums, reinterpret_cast<typename rows_type::sum_type*>(shared_sums), 1 << log2_parts, warp, lane);
