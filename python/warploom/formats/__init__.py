@@ -2,7 +2,8 @@
 
 Every format is a class with the same face: `from_csr` builds it from any sparse matrix, `to_csr` gives a
 SciPy matrix back, and both keep the value type, the order of the nonzeros within their row, repeated entries
-and stored zeros (`BSR` sorts a row and adds repeated entries up). Its arrays are read-only views of the memory that the kernels read.
+and stored zeros (`BSR` sorts each row and adds repeated entries up). Its arrays are read-only views of the
+memory that the kernels read.
 """
 
 from __future__ import annotations
