@@ -32,6 +32,11 @@ std::span<const product_kernel> spmv_kernels() {
       dasp_tensor_core(),
       dasp_cuda_core(),
       column_panels_shared_x(),
+      bsr_vector(),
+      coo_segmented_sum(),
+      ell_vector(),
+      hyb_fused(),
+      sell_vector(),
   };
   return registered;
 }

@@ -18,6 +18,11 @@ product_kernel csr_merge();
 product_kernel dasp_tensor_core();
 product_kernel dasp_cuda_core();
 product_kernel column_panels_shared_x();
+product_kernel bsr_vector();
+product_kernel coo_segmented_sum();
+product_kernel ell_vector();
+product_kernel hyb_fused();
+product_kernel sell_vector();
 
 // Value types of kernels that work on all of them.
 inline const std::vector<value_type> all_value_types{value_type::float16, value_type::float32, value_type::float64};

@@ -24,5 +24,10 @@ prepare_cuda_spmv prepare_cuda_csr_merge;
 prepare_cuda_spmv prepare_cuda_dasp_tensor_core;
 prepare_cuda_spmv prepare_cuda_dasp_cuda_core;
 prepare_cuda_spmv prepare_cuda_column_panels_shared_x;
+prepare_cuda_spmv prepare_cuda_bsr_vector;
+prepare_cuda_spmv prepare_cuda_coo_segmented_sum;
+prepare_cuda_spmv prepare_cuda_ell_vector;
+prepare_cuda_spmv prepare_cuda_hyb_fused;
+prepare_cuda_spmv prepare_cuda_sell_vector;
 
 }  // namespace warploom
