@@ -47,6 +47,7 @@ void bind_dcsr(py::module_& module) {
 void bind_formats(py::module_& module) {
   bind_csr(module);
   bind_dcsr(module);
+  bind_format_cmrs(module);
 }
 
 }  // namespace warploom::python

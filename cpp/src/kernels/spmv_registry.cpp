@@ -15,6 +15,9 @@ std::span<const product_kernel> spmv_kernels() {
   static const std::vector<product_kernel> registered{
       csr_scalar(),
       csr_vector(),
+      cmrs_basic(),
+      cmrs_modified(),
+      cmrs_registers(),
   };
   return registered;
 }

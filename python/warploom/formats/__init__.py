@@ -8,12 +8,13 @@ and stored zeros. Its arrays are read-only views of the memory that the kernels 
 from __future__ import annotations
 
 from warploom.formats.base import Format
+from warploom.formats.cmrs import CMRS
 from warploom.formats.csr import CSR
 from warploom.formats.dcsr import DCSR
 
-__all__ = ["CSR", "DCSR", "Format", "names"]
+__all__ = ["CMRS", "CSR", "DCSR", "Format", "names"]
 
-_FORMATS: tuple[type[Format], ...] = (CSR, DCSR)
+_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, CMRS)
 
 
 def names() -> tuple[str, ...]:

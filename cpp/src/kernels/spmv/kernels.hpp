@@ -7,6 +7,9 @@ namespace warploom {
 
 product_kernel csr_scalar();
 product_kernel csr_vector();
+product_kernel cmrs_basic();
+product_kernel cmrs_modified();
+product_kernel cmrs_registers();
 
 // Value types of kernels that work on all of them.
 inline const std::vector<value_type> all_value_types{value_type::float16, value_type::float32, value_type::float64};

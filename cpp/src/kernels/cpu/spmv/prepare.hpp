@@ -11,5 +11,6 @@ namespace warploom {
 using prepare_cpu_spmv = std::unique_ptr<product_plan>(const csr_view& matrix, const product_request& request);
 
 prepare_cpu_spmv prepare_cpu_csr;
+prepare_cpu_spmv prepare_cpu_cmrs;
 
 }  // namespace warploom

@@ -13,5 +13,8 @@ using prepare_cuda_spmv = std::unique_ptr<product_plan>(const csr_view& matrix, 
 
 prepare_cuda_spmv prepare_cuda_csr_scalar;
 prepare_cuda_spmv prepare_cuda_csr_vector;
+prepare_cuda_spmv prepare_cuda_cmrs_basic;
+prepare_cuda_spmv prepare_cuda_cmrs_modified;
+prepare_cuda_spmv prepare_cuda_cmrs_registers;
 
 }  // namespace warploom
