@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["generated"]
+__all__ = ["generated", "huge"]
 
 
 def _values(pattern: sp.csr_array, seed: int) -> sp.csr_array:
@@ -24,15 +25,21 @@ def _from_coo(m: int, n: int, rows: np.ndarray, cols: np.ndarray, seed: int = 0)
 
 def _stencil(shape: tuple[int, ...], offsets: list[tuple[int, ...]]) -> sp.csr_array:
     """Grid points coupled to their neighbours at `offsets`, cut off at the boundary."""
-    grid = np.indices(shape).reshape(len(shape), -1)
-    rows, cols = [], []
-    for offset in offsets:
-        other = grid + np.array(offset)[:, None]
-        inside = np.all((other >= 0) & (other < np.array(shape)[:, None]), axis=0)
-        rows.append(np.flatnonzero(inside))
-        cols.append(np.ravel_multi_index(tuple(other[:, inside]), shape))
     size = int(np.prod(shape))
-    return _from_coo(size, size, np.concatenate(rows), np.concatenate(cols))
+    steps = np.cumprod((1, *shape[:0:-1]))[::-1]  # from one point to the next along each axis
+    offsets = sorted(offsets, key=lambda offset: int(np.dot(offset, steps)))
+    inside = np.empty((size, len(offsets)), bool)
+    columns = np.empty((size, len(offsets)), np.int32)
+    for o, offset in enumerate(offsets):
+        along = [
+            (np.arange(length) + step >= 0) & (np.arange(length) + step < length)
+            for length, step in zip(shape, offset, strict=True)
+        ]
+        inside[:, o] = functools.reduce(np.logical_and.outer, along).ravel()
+        columns[:, o] = np.arange(size, dtype=np.int32) + int(np.dot(offset, steps))
+    indptr = np.concatenate([[0], np.cumsum(inside.sum(axis=1, dtype=np.int64))])
+    indices = columns[inside]
+    return _values(sp.csr_array((np.empty(len(indices), np.float32), indices, indptr), shape=(size, size)), 0)
 
 
 def _cross(dimensions: int) -> list[tuple[int, ...]]:
@@ -66,10 +73,11 @@ def _rmat(scale: int, edges_per_vertex: int, seed: int = 3) -> sp.csr_array:
     """Recursive matrix graph with Graph500's probabilities (0.57, 0.19, 0.19, 0.05)."""
     rng = np.random.default_rng(seed)
     count = edges_per_vertex << scale
-    rows, cols = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    rows, cols = np.zeros(count, np.int32), np.zeros(count, np.int32)
     for _ in range(scale):
-        quadrant = np.searchsorted([0.57, 0.76, 0.95], rng.random(count))
-        rows, cols = 2 * rows + quadrant // 2, 2 * cols + quadrant % 2
+        chance = rng.random(count, np.float32)
+        lower = chance >= 0.76
+        rows, cols = 2 * rows + lower, 2 * cols + np.where(lower, chance >= 0.95, chance >= 0.57)
     return _from_coo(1 << scale, 1 << scale, rows, cols)
 
 
@@ -130,6 +138,27 @@ def _shuffled(matrix: sp.csr_array) -> sp.csr_array:
 def _pruned(m: int, n: int, density: float) -> sp.csr_array:
     rng = np.random.default_rng(9)
     return _from_coo(m, n, *np.nonzero(rng.random((m, n)) < density))
+
+
+def _uniform_rows(m: int, n: int, per_row: int) -> sp.csr_array:
+    """Like `_uniform`, but repeated columns stay: faster to make."""
+    columns = np.sort(np.random.default_rng(2).integers(0, n, (m, per_row), dtype=np.int32), axis=1)
+    indptr = np.arange(0, columns.size + 1, per_row)
+    return _values(sp.csr_array((np.empty(columns.size, np.float32), columns.ravel(), indptr), shape=(m, n)), 0)
+
+
+def huge() -> dict[str, Callable[[], sp.csr_array]]:
+    """Name -> function that makes the matrix, for those of 5 * 10^7 to 10^8 nonzeros."""
+    return {
+        "poisson2d_4000": lambda: _stencil((4000, 4000), _cross(2)),
+        "box3d_150": lambda: _stencil((150,) * 3, _box(3)),
+        "elasticity3d_70": lambda: _blocks(_stencil((70,) * 3, _box(3)), 3),
+        "banded_1m_40": lambda: _banded(1_000_000, 40),
+        "uniform_4m_16": lambda: _uniform_rows(4_000_000, 4_000_000, 16),
+        "uniform_1m_64": lambda: _uniform_rows(1_000_000, 1_000_000, 64),
+        "rmat_21_24": lambda: _rmat(21, 24),
+        "power_3m_16": lambda: _power_law(3_000_000, 3_000_000, 1.7, 14),
+    }
 
 
 def generated() -> dict[str, Callable[[], sp.csr_array]]:

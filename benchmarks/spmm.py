@@ -3,34 +3,26 @@
 ``python benchmarks/spmm.py measure --matrices DIR --output spmm.csv`` appends one line per (matrix, layout, k, cache,
 candidate). It resumes: what the file already holds is not measured again. ``--shard I/N`` takes every N-th matrix, for
 several GPUs. ``python benchmarks/spmm.py summary spmm.csv`` prints geometric means against the vendor.
-
-Every candidate is first timed a few times, warm and cold. The fastest of those, all algorithms of cuSPARSE and the
-kernels with default parameters are then timed in full, once a sample of their result agrees with float64 sums.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import gzip
 import itertools
 import pathlib
-import random
 import sys
 import time
 
 import numpy as np
 import scipy.sparse as sp
 
-import warploom as wl
 from warploom import _core, _device
-from warploom._matrix import as_csr
-from warploom.candidates import Candidate, enumerate_candidates, matches
-from warploom.plan import Plan, permute
-from warploom.selection import Bench, Problem, copy_bandwidth, is_redundant
+from warploom.selection import copy_bandwidth
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from generated import generated
+from sweep import Measurement, add_options, geometric_mean, read_lines, sources
 
 COLUMNS = [
     "matrix",
@@ -49,92 +41,6 @@ COLUMNS = [
     "floor_us",
     "note",
 ]
-
-
-def sources(options: argparse.Namespace):
-    """Yield (name, group, function that loads)."""
-    found = []
-    for folder in options.matrices:
-        for path in sorted(pathlib.Path(folder).glob("*.npz")):
-            found.append((path.stem, lambda path=path: sp.csr_array(sp.load_npz(path))))
-    if options.generated:
-        found += generated().items()
-    found = [(name, load) for name, load in found if matches(name, options.only)]
-    index, count = map(int, options.shard.split("/"))
-    random.Random(0).shuffle(found)  # a sweep that is cut short is a sample
-    return found[index::count]
-
-
-class Measurement:
-    """One matrix with one layout and k."""
-
-    def __init__(self, name, A, layout, k, options):
-        self.name, self.A, self.layout, self.k, self.options = name, A, layout, k, options
-        self.device = _device.Device("cuda", options.gpu)
-        self.view = as_csr(A, dtype=np.dtype(np.float32))
-        self.bench = Bench(Problem(self.view, "spmm", k, layout, "warm", self.device))
-        self.perms = {"none": (None, 0.0)}
-
-    def prepare(self, candidate: Candidate) -> Plan:
-        if candidate.permutation not in self.perms:
-            self.perms[candidate.permutation] = permute(self.view, candidate.permutation)
-        return Plan(self.view, candidate, self.k, self.layout, self.device, None, self.perms[candidate.permutation])
-
-    def candidates(self) -> list[Candidate]:
-        rows = self.A.shape[0]
-        kept = []
-        for c in dict.fromkeys(enumerate_candidates("spmm", self.layout, "cuda")):
-            if not matches(c.name, self.options.candidates) or is_redundant(c, self.bench.problem):
-                continue
-            if c.permutation != "none" and (rows > self.options.permutation_rows or c.kernel.name != "c_stationary"):
-                continue
-            reason = _core.unsupported_reason(
-                self.view, c.kernel.format, c.kernel.name, self.k, self.layout, dict(c.parameters), None
-            )
-            if not reason:
-                kept.append(c)
-        return kept
-
-    def run(self):
-        """Yield (cache, candidate name, preparation, Timing or None, note)."""
-        quick: dict[str, dict[str, float]] = {"warm": {}, "cold": {}}
-        plans, failed = {}, {}
-        best = {"warm": np.inf, "cold": np.inf}
-        for candidate in self.candidates():
-            try:
-                plan = self.prepare(candidate)
-                keep = self.always(candidate)
-                for cache in quick:
-                    t = self.bench.time(plan, cache=cache, repeats=4, warmup=1, budget_ms=2).median
-                    quick[cache][candidate.name] = t
-                    keep |= t < 1.15 * best[cache]
-                    best[cache] = min(best[cache], t)
-                    if not keep and t > 1.3 * best[cache]:
-                        break  # hopeless warm: not worth a cold run
-                if keep:
-                    plans[candidate.name] = (candidate, sum(plan.preparation_ms.values()))
-            except wl.errors.WarploomError as error:
-                failed[candidate.name] = str(error)
-        wanted = {name for name, (c, _) in plans.items() if self.always(c)}
-        for cache in quick:
-            wanted |= set(sorted(quick[cache], key=quick[cache].get)[: self.options.finalists])
-        for name in sorted(wanted & set(plans)):
-            candidate, preparation = plans[name]
-            plan = self.prepare(candidate)
-            if problem := self.bench.check(plan):
-                failed[name] = problem
-                continue
-            for cache in quick:
-                timing = self.bench.time(plan, cache=cache, repeats=self.options.repeats, budget_ms=30)
-                yield cache, name, preparation, timing, ""
-        for name, note in failed.items():
-            yield "", name, 0.0, None, note
-
-    @staticmethod
-    def always(candidate: Candidate) -> bool:
-        return candidate.kernel.name == "cusparse" or candidate == Candidate.make(
-            candidate.kernel, candidate.permutation
-        )
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -162,9 +68,9 @@ def measure(options: argparse.Namespace) -> None:
                 if k_name == "rows" and (m != n or m > options.most_rows_for_rows):
                     continue
                 k = m if k_name == "rows" else int(k_name)
-                job = Measurement(name, A, layout, k, options)
-                bandwidth = bandwidth or copy_bandwidth(job.device)
-                floor = 1e6 * _core.product_floor_bytes(job.view, k) / bandwidth
+                job = Measurement(A, "spmm", layout, k, options)
+                bandwidth = bandwidth or copy_bandwidth(job.problem.device)
+                floor = 1e6 * _core.product_floor_bytes(job.problem.matrix, k) / bandwidth
                 lines = []
                 for cache, candidate, preparation, timing, note in job.run():
                     line = dict(
@@ -192,21 +98,15 @@ def measure(options: argparse.Namespace) -> None:
                 file.flush()
 
 
-def geometric_mean(values) -> float:
-    return float(np.exp(np.mean(np.log(values)))) if len(values) else float("nan")
-
-
 def summary(options: argparse.Namespace) -> None:
     groups: dict[tuple, dict[str, tuple[float, float]]] = {}
     notes: dict[str, int] = {}
-    for path in options.files:
-        with gzip.open(path, "rt") if path.endswith(".gz") else open(path) as file:
-            for r in csv.DictReader(file):
-                if r["note"]:
-                    notes[f"{r['candidate']}: {r['note']}"] = notes.get(f"{r['candidate']}: {r['note']}", 0) + 1
-                    continue
-                key = (r["layout"], r["k"], r["cache"], r["matrix"])
-                groups.setdefault(key, {})[r["candidate"]] = (float(r["median_us"]), float(r["floor_us"]))
+    for r in read_lines(options.files):
+        if r["note"]:
+            notes[f"{r['candidate']}: {r['note']}"] = notes.get(f"{r['candidate']}: {r['note']}", 0) + 1
+            continue
+        key = (r["layout"], r["k"], r["cache"], r["matrix"])
+        groups.setdefault(key, {})[r["candidate"]] = (float(r["median_us"]), float(r["floor_us"]))
     large = set(generated())
     print("set    layout  k     cache count  x default  x vendor best  worst  <0.98  floor  paper's kernel; wins")
     keys = sorted({(k[3] in large, *k[:3]) for k in groups})
@@ -247,19 +147,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     m = commands.add_parser("measure")
-    m.add_argument("--matrices", nargs="*", default=[], help="folders of SciPy .npz files")
-    m.add_argument("--generated", action="store_true", help="the generated matrices too")
-    m.add_argument("--only", nargs="*", help="patterns of matrix names")
+    add_options(m)
     m.add_argument("--k", nargs="+", default=["32", "128", "rows"])
     m.add_argument("--layout", nargs="+", default=["row", "column"])
-    m.add_argument("--candidates", nargs="*")
-    m.add_argument("--permutation-rows", type=int, default=0, help="measure row permutations up to this many rows")
     m.add_argument("--most-rows-for-rows", type=int, default=30_000, help="largest matrix for k = rows")
-    m.add_argument("--finalists", type=int, default=4)
-    m.add_argument("--repeats", type=int, default=25)
-    m.add_argument("--minutes", type=float, default=1e9, help="stop starting new work after this")
-    m.add_argument("--gpu", type=int, default=0)
-    m.add_argument("--shard", default="0/1")
     m.add_argument("--output", default="spmm.csv")
     m.set_defaults(run=measure)
     s = commands.add_parser("summary")

@@ -60,6 +60,13 @@ void bind_device(py::module_& module) {
       .def_property_readonly("pointer",
                              [](const device_memory& m) { return reinterpret_cast<std::uintptr_t>(m.memory.get()); });
   module.def(
+      "eviction_memory",
+      [](int device) {
+        const device_guard guard(device);
+        return device_memory{eviction_memory()};
+      },
+      py::arg("device"), "What cold timings write to evict the L2, kept for the next ones as long as somebody holds it.");
+  module.def(
       "fill_device",
       [](int device, std::uintptr_t to, int byte, std::size_t bytes) {
         const device_guard guard(device);

@@ -47,6 +47,9 @@ void bind_dcsr(py::module_& module) {
 void bind_formats(py::module_& module) {
   bind_csr(module);
   bind_dcsr(module);
+  bind_format_compressed_sell(module);
+  bind_dasp(module);
+  bind_column_panels(module);
   bind_format_cmrs(module);
 }
 

@@ -63,9 +63,12 @@ void bind_errors(py::module_& module);
 void bind_csr_view(py::module_& module);
 void bind_permutations(py::module_& module);
 void bind_formats(py::module_& module);
+void bind_format_compressed_sell(py::module_& module);
+void bind_column_panels(py::module_& module);
 void bind_format_cmrs(py::module_& module);
 void bind_features(py::module_& module);
 void bind_device(py::module_& module);
 void bind_products(py::module_& module);
+void bind_row_partition(py::module_& module);
 
 }  // namespace warploom::python

@@ -65,4 +65,6 @@ py::class_<Matrix> bind_stored_matrix(py::module_& module, const char* name) {
       });
 }
 
+void bind_dasp(py::module_& module);
+
 }  // namespace warploom::python

@@ -17,4 +17,5 @@ PYBIND11_MODULE(_core, module) {
   bind_features(module);
   bind_device(module);
   bind_products(module);
+  bind_row_partition(module);
 }

@@ -9,7 +9,7 @@ from warploom import errors, examples, features, formats, io, permutations
 from warploom._core import __version__, num_threads, set_num_threads
 from warploom.candidates import candidates
 from warploom.io import load
-from warploom.plan import Plan, plan, spmm
+from warploom.plan import Plan, plan, spmm, spmv
 
 __all__ = [
     "Plan",
@@ -26,4 +26,5 @@ __all__ = [
     "plan",
     "set_num_threads",
     "spmm",
+    "spmv",
 ]

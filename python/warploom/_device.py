@@ -184,7 +184,7 @@ def _check(shape: tuple[int, ...], actual: Any, dtype: np.dtype[Any], name: str)
     if len(shape) != 2:
         raise ShapeError(f"{name} must have two dimensions, got shape {tuple(shape)}", argument=name)
     if actual != dtype:
-        hint = f", or make the plan with dtype={actual}" if str(actual) in ("float32", "float64") else ""
+        hint = f", or make the plan with dtype={actual}" if str(actual) in ("float16", "float32", "float64") else ""
         raise DtypeError(f"{name} is {actual} but the plan works on {dtype}; convert it{hint}", argument=name)
 
 
@@ -230,7 +230,11 @@ def _torch_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Oper
         raise DtypeError(f"{name} must be dense, got a tensor of layout {B.layout}", argument=name)
     if B.device.type not in ("cpu", "cuda"):
         raise DeviceError(f"{name} is on device '{B.device}', neither the CPU nor a CUDA GPU", argument=name)
-    kinds = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
+    kinds = {
+        torch.float16: np.dtype(np.float16),
+        torch.float32: np.dtype(np.float32),
+        torch.float64: np.dtype(np.float64),
+    }
     _check(tuple(B.shape), kinds.get(B.dtype, str(B.dtype)), dtype, name)
     given = B
     B = B.detach().resolve_neg()  # the imaginary part of a conjugate is stored with the other sign

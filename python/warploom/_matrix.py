@@ -66,6 +66,8 @@ def as_csr(A: Any, *, dtype: npt.DTypeLike | None = None, pattern_only: bool = F
         return _recast(A, wanted, pattern_only)
     if scipy.sparse.issparse(A):
         indptr, indices, data, shape = _SCIPY_FORMATS[A.format](A)
+        if wanted is None and A.dtype == np.float16:
+            wanted = np.dtype(np.float16)  # again: SciPy converts in float32
     else:
         package = _package_of(A)
         if package == "torch":
@@ -256,6 +258,11 @@ def _recast(view: _core.CsrView, wanted: np.dtype[Any] | None, pattern_only: boo
 _Parts = tuple[Any, Any, Any, tuple[int, ...]]
 
 
+def _for_scipy(values: _Array) -> _Array:
+    """SciPy stores float16 but does not compute with it."""
+    return values.astype(np.float32) if values.dtype == np.float16 else values
+
+
 def _from_csr(A: Any) -> _Parts:
     return A.indptr, A.indices, A.data, A.shape
 
@@ -264,7 +271,7 @@ def _from_csc(A: Any) -> _Parts:
     num_rows, num_cols = _two_sizes(A.shape)
     # The same three arrays are the CSR arrays of the transpose: sound there, they are safe to convert.
     transpose = compressed(A.indptr, A.indices, A.data, (num_cols, num_rows))
-    arrays = (transpose.data, transpose.indices, transpose.indptr)
+    arrays = (_for_scipy(transpose.data), transpose.indices, transpose.indptr)
     return _from_csr(scipy.sparse.csc_array(arrays, shape=A.shape).tocsr())
 
 
@@ -287,7 +294,7 @@ def _from_triplets(row: Any, col: Any, data: Any, shape: tuple[int, ...]) -> _Pa
                 f"{name}[{first}] = {array[first]} is outside [0, {size})", argument=name, position=first
             )
         coordinates[name] = array.astype(np.int32, copy=False)
-    triplets = (values, (coordinates["row"], coordinates["col"]))
+    triplets = (_for_scipy(values), (coordinates["row"], coordinates["col"]))
     return _from_csr(scipy.sparse.coo_array(triplets, shape=shape).tocsr())
 
 
@@ -307,7 +314,7 @@ def _from_bsr(A: Any) -> _Parts:
             argument="data",
             position=len(blocks),
         )
-    arrays = (blocks.astype(blocks.dtype.newbyteorder("=")), pattern.indices, pattern.indptr)
+    arrays = (_for_scipy(blocks.astype(blocks.dtype.newbyteorder("="))), pattern.indices, pattern.indptr)
     return _from_csr(scipy.sparse.bsr_array(arrays, shape=A.shape).tocsr())
 
 
@@ -324,7 +331,7 @@ def _from_dia(A: Any) -> _Parts:
     if np.unique(offsets).size != offsets.size:
         raise InvalidMatrixError("offsets must not repeat", argument="offsets")
     inside = (offsets > -num_rows) & (offsets < num_cols)  # the others hold nothing
-    arrays = (diagonals[inside].astype(diagonals.dtype.newbyteorder("=")), offsets[inside].astype(np.int64))
+    arrays = (_for_scipy(diagonals[inside].astype(diagonals.dtype.newbyteorder("="))), offsets[inside].astype(np.int64))
     return _from_csr(scipy.sparse.dia_array(arrays, shape=A.shape).tocsr())
 
 
@@ -386,7 +393,9 @@ def _from_torch(A: Any) -> _Parts:
         )
     values = A.values().detach()
     if str(values.dtype) == "torch.bfloat16":  # NumPy has no such type
-        raise DtypeError("data of A must be float16, float32, float64, integers or booleans, got bfloat16", argument="data")
+        raise DtypeError(
+            "data of A must be float16, float32, float64, integers or booleans, got bfloat16", argument="data"
+        )
     _two_sizes(tuple(A.shape))
     return A.crow_indices().cpu().numpy(), A.col_indices().cpu().numpy(), values.cpu().numpy(), tuple(A.shape)
 

@@ -21,6 +21,8 @@ from warploom.errors import ParameterError
 
 __all__ = ["Candidate", "Kernel", "Parameter", "candidates", "find_kernel", "kernels", "parse"]
 
+OPERATIONS = ("spmm", "spmv")
+
 _NAME = re.compile(
     r"(?P<op>[^/\[\]]+)/(?P<permutation>[^/\[\]]+)/(?P<format>[^/\[\]]+)/(?P<kernel>[^/\[\]]+)"
     r"(\[(?P<parameters>[^\[\]]*)\])?"
@@ -59,6 +61,10 @@ class Kernel:
     """Whether every run gives bitwise the same result."""
     devices: tuple[str, ...]
     """Where it runs: ``"cuda"``, ``"cpu"``."""
+    dtypes: tuple[str, ...]
+    """Value types it works on."""
+    from_device: bool
+    """Whether preparing it on a GPU starts from the CSR matrix in the memory of that GPU."""
 
     def complete(self, given: Mapping[str, int]) -> dict[str, int]:
         """All parameters, defaults filled in.
@@ -137,8 +143,8 @@ def kernels(op: str = "spmm") -> tuple[Kernel, ...]:
     ParameterError
         For an unknown operation.
     """
-    if op != "spmm":
-        raise ParameterError(f"unknown operation '{op}'; known: spmm", argument="op")
+    if op not in OPERATIONS:
+        raise ParameterError(f"unknown operation '{op}'; known: {', '.join(OPERATIONS)}", argument="op")
     return tuple(
         Kernel(
             op=op,
@@ -153,8 +159,10 @@ def kernels(op: str = "spmm") -> tuple[Kernel, ...]:
             permutes=row["permutes"],
             reproducible=row["reproducible"],
             devices=tuple(row["devices"]),
+            dtypes=tuple(row["dtypes"]),
+            from_device=row["from_device"],
         )
-        for row in _core.spmm_kernels()
+        for row in _core.kernels(op)
     )
 
 
@@ -201,9 +209,13 @@ def parse(name: str) -> Candidate:
     return Candidate.make(find_kernel(match["op"], match["format"], match["kernel"]), match["permutation"], given)
 
 
-def enumerate_candidates(op: str, layout: str | None, device: str) -> Iterator[Candidate]:
+def enumerate_candidates(op: str, layout: str | None, device: str, dtype: str | None = None) -> Iterator[Candidate]:
     """Every tried setting in the original order, then every permutation with default parameters."""
-    chosen = [k for k in kernels(op) if (layout is None or layout in k.layouts) and device in k.devices]
+    chosen = [
+        k
+        for k in kernels(op)
+        if (layout is None or layout in k.layouts) and device in k.devices and (dtype is None or dtype in k.dtypes)
+    ]
     for kernel in chosen:
         for setting in kernel.settings(device):
             yield Candidate.make(kernel, "none", setting)
@@ -215,18 +227,25 @@ def enumerate_candidates(op: str, layout: str | None, device: str) -> Iterator[C
 
 
 def candidates(
-    op: str = "spmm", *, layout: str | None = None, device: str = "cuda", match: str | Sequence[str] | None = None
+    op: str = "spmm",
+    *,
+    layout: str | None = None,
+    device: str = "cuda",
+    dtype: str | None = None,
+    match: str | Sequence[str] | None = None,
 ) -> list[str]:
     """Names of the registered candidates.
 
     Parameters
     ----------
-    op : str
-        Operation: ``"spmm"``.
+    op : {"spmm", "spmv"}
+        The operation.
     layout : {"row", "column"}, optional
-        Only candidates that work on dense operands of this layout.
+        Only candidates that work on dense operands of this layout (a vector counts as one column).
     device : {"cuda", "cpu"}
         On the CPU, parameters that only concern a GPU are left at their default.
+    dtype : {"float16", "float32", "float64"}, optional
+        Only candidates that work on values of this type.
     match : str or sequence of str, optional
         Shell-style patterns; a name is kept if one of them matches it.
 
@@ -238,7 +257,7 @@ def candidates(
     Raises
     ------
     ParameterError
-        For an unknown operation, layout or device, or patterns that are not strings.
+        For an unknown operation, layout, device or dtype, or patterns that are not strings.
 
     Examples
     --------
@@ -250,8 +269,10 @@ def candidates(
         raise ParameterError(f"layout must be 'row' or 'column', got {layout!r}", argument="layout")
     if device not in ("cuda", "cpu"):
         raise ParameterError(f"device must be 'cuda' or 'cpu', got {device!r}", argument="device")
+    if dtype not in (None, "float16", "float32", "float64"):
+        raise ParameterError(f"dtype must be 'float16', 'float32' or 'float64', got {dtype!r}", argument="dtype")
     match = checked_patterns(match, "match")
-    names = dict.fromkeys(c.name for c in enumerate_candidates(op, layout, device))
+    names = dict.fromkeys(c.name for c in enumerate_candidates(op, layout, device, dtype))
     return [name for name in names if matches(name, match)]
 
 

@@ -42,7 +42,7 @@ class _Group(click.Group):
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(warploom.__version__, prog_name="warploom")
 def main() -> None:
-    """Find the fastest product of a sparse matrix with a dense one on your GPU."""
+    """Find the fastest product of a sparse matrix with a dense one, or with a vector, on your GPU."""
 
 
 # ----- warploom plan -----
@@ -50,6 +50,13 @@ def main() -> None:
 
 @main.command()
 @click.argument("file")
+@click.option(
+    "--op",
+    type=click.Choice(["spmm", "spmv"]),
+    default="spmm",
+    show_default=True,
+    help="Multiply a dense matrix (spmm) or a vector (spmv).",
+)
 @click.option("--k", default=128, show_default=True, type=click.IntRange(min=1), help="Columns of the dense matrix.")
 @click.option(
     "--layout",
@@ -58,7 +65,9 @@ def main() -> None:
     show_default=True,
     help="Memory order of the dense matrices.",
 )
-@click.option("--dtype", type=click.Choice(["float32", "float64"]), help="Value type; that of the matrix by default.")
+@click.option(
+    "--dtype", type=click.Choice(["float16", "float32", "float64"]), help="Value type; that of the matrix by default."
+)
 @click.option("--device", metavar="cuda|cuda:N|cpu", help="Where to run; a GPU if there is one by default.")
 @click.option(
     "--candidates",
@@ -70,6 +79,7 @@ def main() -> None:
 @click.option("--json", "output", type=click.File("w", lazy=True), help="Write the table as JSON too; - for stdout.")
 def plan(
     file: str,
+    op: str,
     k: int,
     layout: str,
     dtype: str | None,
@@ -95,8 +105,8 @@ def plan(
 
         chosen = _plan(
             matrix,
-            op="spmm",
-            k=k,
+            op=op,
+            k=k if op == "spmm" else None,
             dtype=dtype,
             layout=layout,
             device=device,

@@ -68,8 +68,8 @@ class Explanation:
         rows = sorted(rows, key=lambda r: math.inf if math.isnan(r.median_us) else r.median_us)
         m, n = matrix.shape
         title = (
-            f"{problem.op}: A {m:,} x {n:,}, {matrix.nnz:,} nonzeros, {dtype}, k = {problem.k:,}, "
-            f"{problem.layout}-major, on {problem.device.name}"
+            f"{problem.op}: A {m:,} x {n:,}, {matrix.nnz:,} nonzeros, {dtype}, "
+            f"{_operands(problem)}on {problem.device.name}"
         )
         measured = sum(not math.isnan(r.median_us) for r in rows)
         footnotes = [
@@ -94,8 +94,8 @@ class Explanation:
             note="named by the caller",
         )
         title = (
-            f"{plan.candidate.partition('/')[0]}: A {plan.shape[0]:,} x {plan.shape[1]:,}, {plan.nnz:,} nonzeros, "
-            f"{plan.dtype}, k = {plan.k:,}, {plan.layout}-major, on {plan.device.name}"
+            f"{plan.op}: A {plan.shape[0]:,} x {plan.shape[1]:,}, {plan.nnz:,} nonzeros, "
+            f"{plan.dtype}, {_operands(plan)}on {plan.device.name}"
         )
         return cls(title, [row], plan.candidate, plan.candidate, [])
 
@@ -163,6 +163,10 @@ class Explanation:
         for note in notes:
             console.print(note)
         return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
+
+
+def _operands(of: Problem | Plan) -> str:
+    return f"k = {of.k:,}, {of.layout}-major, " if of.op == "spmm" else ""
 
 
 def _ratio(time: float, other: float) -> float:

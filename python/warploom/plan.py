@@ -11,12 +11,12 @@ import numpy as np
 
 from warploom import _core, _device, permutations
 from warploom._matrix import as_csr
-from warploom.candidates import Candidate, checked_patterns, parse
+from warploom.candidates import OPERATIONS, Candidate, checked_patterns, kernels, parse
 from warploom.errors import DeviceError, DtypeError, IndexOverflowError, ParameterError, ShapeError
 from warploom.explanation import Explanation
 from warploom.selection import MeasureSelector, Problem, Selector
 
-__all__ = ["Plan", "plan", "spmm"]
+__all__ = ["Plan", "plan", "spmm", "spmv"]
 
 Progress = Callable[[int, int, str], None]
 
@@ -24,11 +24,12 @@ Progress = Callable[[int, int, str], None]
 class Plan:
     """A candidate prepared for one matrix on one device.
 
-    Made by `plan`. Call it, or use ``@``, with a dense matrix:
+    Made by `plan`. Call it, or use ``@``, with a dense matrix or a vector:
 
     ``C = plan @ B`` with `B` of shape (n, k) gives C = A B of shape (m, k); a vector of shape (n,) gives one of shape
-    (m,). NumPy in, NumPy out; torch and CuPy tensors on the plan's GPU come back as the same kind, computed on the
-    caller's current stream without synchronisation. Results are always in the caller's row order.
+    (m,). A plan for SpMV takes vectors only. NumPy in, NumPy out; torch and CuPy tensors on the plan's GPU come back as
+    the same kind, computed on the caller's current stream without synchronisation. Results are always in the caller's
+    row order.
 
     A plan reuses its workspace: run it on one stream at a time.
     """
@@ -42,12 +43,22 @@ class Plan:
         device: _device.Device,
         allocate: Callable[[int], tuple[int, Any]] | None = None,
         permutation: tuple[np.ndarray[Any, Any] | None, float] | None = None,
+        resident: _core.DeviceCsr | None = None,
     ) -> None:
         if device.kind == "cuda":
             check_thread_count(matrix.shape[0], matrix.nnz, candidate)
         perm, permutation_ms = permutation or permute(matrix, candidate.permutation)
+        self.preparation_ms: dict[str, float] = {"permutation": permutation_ms}
+        """Milliseconds spent on each step of the preparation."""
+        if device.kind == "cpu" or perm is not None or not candidate.kernel.from_device:
+            resident = None  # of no use
+        elif resident is None:
+            start = time.perf_counter()
+            resident = _core.upload_csr(matrix, device.ordinal, allocate)
+            self.preparation_ms["upload"] = 1e3 * (time.perf_counter() - start)
         start = time.perf_counter()
         self._core = _core.prepare_product(
+            candidate.kernel.op,
             matrix,
             candidate.kernel.format,
             candidate.kernel.name,
@@ -57,22 +68,22 @@ class Plan:
             perm,
             -1 if device.kind == "cpu" else device.ordinal,
             allocate,
+            resident,
         )
         if device.kind == "cuda":
             _core.synchronize(device.ordinal)
-        self.preparation_ms: dict[str, float] = {
-            "permutation": permutation_ms,
-            "conversion and upload": 1e3 * (time.perf_counter() - start),
-        }
-        """Milliseconds spent on each step of the preparation."""
+        step = "conversion and upload" if resident is None else "conversion"
+        self.preparation_ms[step] = 1e3 * (time.perf_counter() - start)
         self.shape: tuple[int, int] = matrix.shape
         """Shape (m, n) of A."""
         self.nnz: int = matrix.nnz
         """Stored entries of A."""
         self.dtype: np.dtype[Any] = matrix.data.dtype
         """Value type of A, B and C."""
+        self.op: str = candidate.kernel.op
+        """The operation: ``"spmm"`` or ``"spmv"``."""
         self.k = k
-        """Columns of B the plan was tuned for; it works for any number."""
+        """Columns of B the plan was tuned for; it works for any number of them, or for one only if `op` is SpMV."""
         self.layout = layout
         """Layout of B and C the plan works on: ``"row"`` or ``"column"``. Others are copied."""
         self.device = device
@@ -143,6 +154,12 @@ class Plan:
                 f"B must have {self.shape[1]} rows, as A has columns, but its shape is ({b.rows}, {b.columns})",
                 argument="B",
             )
+        if self.op == "spmv" and b.columns != 1:
+            raise ShapeError(
+                f"B must be one vector, as the plan is for SpMV, but its shape is ({b.rows}, {b.columns}); "
+                "make a plan with op='spmm' for several",
+                argument="B",
+            )
         if b.columns >= 2**31:
             raise IndexOverflowError(f"B has {b.columns:,} columns; at most {2**31 - 1:,} are supported", argument="B")
         self._check_device(b, "B")
@@ -202,9 +219,10 @@ class Plan:
             raise ParameterError("out shares memory with B, which is still read while out is written", argument="out")
 
     def __repr__(self) -> str:
+        operands = f"k={self.k}, {self.layout}-major, " if self.op == "spmm" else ""
         return (
             f"<Plan {self.candidate} for {self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, {self.dtype}, "
-            f"k={self.k}, {self.layout}-major, on {self.device}>"
+            f"{operands}on {self.device}>"
         )
 
 
@@ -257,15 +275,16 @@ def plan(
     A : sparse matrix, shape (m, n)
         `scipy.sparse` matrix or array (CSR, others are converted), torch sparse CSR tensor or CuPy sparse matrix. Not
         to be changed while the plan is in use: a plan for the CPU may look at its arrays.
-    op : {"spmm"}
-        The operation: ``"spmm"`` is C = A B with a dense B.
+    op : {"spmm", "spmv"}
+        The operation: ``"spmm"`` is C = A B with a dense B, ``"spmv"`` is y = A x with a vector x.
     k : int
-        Columns of B to tune for, at least 1. The plan takes any number of them.
-    dtype : {"float32", "float64"}, optional
-        Value type of A, B and C; by default that of `A`, where integers count as float64.
+        Columns of B to tune for, at least 1. The plan takes any number of them. Not needed for SpMV.
+    dtype : {"float16", "float32", "float64"}, optional
+        Value type of A, B and C; by default that of `A`, where integers count as float64. Products of float16 are
+        summed in float32; SpMV only.
     layout : {"row", "column"}
         Layout of B and C: ``"row"`` is NumPy's and torch's default, ``"column"`` is Fortran order. An operand in the
-        other one is copied.
+        other one is copied. Without meaning for SpMV.
     device : str, optional
         ``"cuda"``, ``"cuda:N"`` or ``"cpu"``; by default the GPU if there is one.
     select : {"measure"} or candidate name or Selector
@@ -309,7 +328,9 @@ def plan(
     patterns = checked_patterns(candidates, "candidates")
     if isinstance(select, str) and select != "measure":
         try:
-            return _prepare(problem, parse(select))
+            named = parse(select)
+            _check_operation(named, op)
+            return _prepare(problem, named)
         except ParameterError as error:
             if error.argument == "candidate":
                 error.argument = "select"  # as this function calls it
@@ -364,23 +385,72 @@ def spmm(A: Any, B: Any, *, candidate: str, device: str | None = None, dtype: An
     layouts = chosen.kernel.layouts
     B = _array(B)
     k = B.shape[1] if getattr(B, "ndim", 1) == 2 else 1
+    _check_operation(chosen, "spmm")
     problem = _problem(A, "spmm", max(k, 1), dtype, wanted if wanted in layouts else layouts[0], "warm", device)
     return _prepare(problem, chosen) @ B
 
 
+def spmv(A: Any, x: Any, *, candidate: str, device: str | None = None, dtype: Any = None) -> Any:
+    """Multiply a vector once with a candidate given by name.
+
+    Parameters
+    ----------
+    A : sparse matrix, shape (m, n)
+    x : array of shape (n,)
+    candidate : str
+        For example ``"spmv/none/csr/vector[threads_per_row=8]"``; `warploom.candidates` lists them.
+    device : str, optional
+        ``"cuda"``, ``"cuda:N"`` or ``"cpu"``.
+    dtype : {"float16", "float32", "float64"}, optional
+
+    Returns
+    -------
+    array of shape (m,)
+        Of the same kind as `x`.
+
+    Raises
+    ------
+    WarploomError
+        As `plan` and the plan it returns do.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse, warploom as wl
+    >>> A = scipy.sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])
+    >>> wl.spmv(A, np.array([1.0, 3.0]), candidate="spmv/none/csr/vector", device="cpu")
+    array([6., 1.])
+    """
+    chosen = parse(candidate)
+    _check_operation(chosen, "spmv")
+    problem = _problem(A, "spmv", 1, dtype, "column", "warm", device)
+    return _prepare(problem, chosen) @ _array(x)
+
+
+def _check_operation(candidate: Candidate, op: str) -> None:
+    if candidate.kernel.op != op:
+        raise ParameterError(f"{candidate.name} is not a candidate for {op}", argument="candidate")
+
+
 def _problem(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, device: str | None) -> Problem:
     """Check what describes a product."""
-    _choice("op", op, ("spmm",))
+    _choice("op", op, OPERATIONS)
+    _choice("layout", layout, ("row", "column"))
     target = _device.Device.parse(device)
-    return Problem(
+    if op == "spmv" and _columns(1 if k is None else k) != 1:
+        raise ParameterError(f"k must be 1 for SpMV, got {k}; op='spmm' multiplies several columns", argument="k")
+    problem = Problem(
         op=op,
-        k=_columns(k),
-        layout=_choice("layout", layout, ("row", "column")),
+        k=1 if op == "spmv" else _columns(k),
+        layout="column" if op == "spmv" else layout,
         cache=_choice("cache", cache, ("warm", "cold")),
         device=target,
         matrix=as_csr(A, dtype=_value_type(dtype)),
         allocate=_device.allocator_for(A, target),
     )
+    known = sorted({name for kernel in kernels(op) for name in kernel.dtypes})
+    if problem.dtype.name not in known:
+        raise DtypeError(f"{op} works on {', '.join(known)}, not on {problem.dtype.name}", argument="dtype")
+    return problem
 
 
 def _array(values: Any) -> Any:
@@ -404,10 +474,10 @@ def _value_type(dtype: Any) -> np.dtype[Any] | None:
         resolved = np.dtype(dtype)
     except TypeError:
         raise DtypeError(f"'{dtype}' is not a NumPy dtype", argument="dtype") from None
-    for accepted in (np.dtype(np.float32), np.dtype(np.float64)):
+    for accepted in (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)):
         if resolved == accepted:
             return accepted
-    raise DtypeError(f"dtype must be float32 or float64, got {resolved}", argument="dtype")
+    raise DtypeError(f"dtype must be float16, float32 or float64, got {resolved}", argument="dtype")
 
 
 def _columns(k: Any) -> int:

@@ -39,7 +39,7 @@ class Problem:
     matrix: _core.CsrView
     """A, of shape (m, n)."""
     op: str
-    """The operation, ``"spmm"``."""
+    """The operation, ``"spmm"`` or ``"spmv"``."""
     k: int
     """Columns of B and C."""
     layout: str
@@ -49,6 +49,19 @@ class Problem:
     device: Device
     allocate: Callable[[int], tuple[int, Any]] | None = None
     """Device memory for plans, ``allocate(bytes) -> (pointer, owner)``; None stands for the device's own pool."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Value type of A and the dense operands."""
+        dtype: np.dtype[Any] = self.matrix.data.dtype
+        return dtype
+
+    @functools.cached_property
+    def resident(self) -> _core.DeviceCsr | None:
+        """A in the memory of the GPU, uploaded once for all candidates; None on the CPU."""
+        if self.device.kind != "cuda":
+            return None
+        return _core.upload_csr(self.matrix, self.device.ordinal, self.allocate)
 
     @functools.cached_property
     def row_lengths(self) -> np.ndarray[Any, Any]:
@@ -102,6 +115,7 @@ class Bench:
         self._lead_B, self._lead_C = (problem.k,) * 2 if problem.layout == "row" else (max(n, 1), max(m, 1))
         if problem.device.kind == "cuda":
             ordinal, itemsize = problem.device.ordinal, self._dtype.itemsize
+            self._eviction = _core.eviction_memory(ordinal)
             self._device_B = _core.DeviceMemory(ordinal, max(n * problem.k * itemsize, 1))
             self._device_C = _core.DeviceMemory(ordinal, max(m * problem.k * itemsize, 1))
             offset = 0
@@ -210,10 +224,13 @@ class Bench:
         # SciPy's abs() would add up duplicates first: 1 - 1 may be rounded like 2.
         magnitudes = scipy.sparse.csr_array((abs(A.data), A.indices, A.indptr), shape=A.shape)
         limits = np.finfo(self._dtype)
+        sum_eps = max(np.finfo(np.float32).eps if self._dtype == np.float16 else limits.eps, np.finfo(np.float64).eps)
         with np.errstate(invalid="ignore", over="ignore"):
             exact = A @ B
             scale = magnitudes @ abs(B)
-            bound = (lengths[:, None] + 2) * (limits.eps * scale + limits.smallest_subnormal)
+            bound = (lengths[:, None] + 2) * (sum_eps * scale + float(limits.smallest_subnormal))
+            if self._dtype == np.float16:  # summed in float32, rounded once more at the end
+                bound += float(limits.eps) * abs(exact)
         bound[~(scale < limits.max / 2)] = np.inf
         if self.problem.layout == "column":
             exact, bound = exact.T, bound.T
@@ -343,7 +360,7 @@ class MeasureSelector:
 def _listed(problem: Problem, patterns: str | Sequence[str] | None) -> Iterator[Candidate]:
     """Candidates to measure: all that are not redundant, or those that match, and any that is named in full."""
     device = problem.device.kind
-    registered = list(dict.fromkeys(enumerate_candidates(problem.op, problem.layout, device)))
+    registered = list(dict.fromkeys(enumerate_candidates(problem.op, problem.layout, device, problem.dtype.name)))
     if patterns is None:
         yield from (c for c in registered if not is_redundant(c, problem))
         return
@@ -360,13 +377,17 @@ def _listed(problem: Problem, patterns: str | Sequence[str] | None) -> Iterator[
 def is_redundant(candidate: Candidate, problem: Problem) -> bool:
     """Whether another candidate does the same work, so that measuring this one would tell nothing new.
 
-    - Threads side by side that k columns do not need.
+    - Threads side by side that k columns do not need, or (SpMV) more threads for a row than the longest one has
+      nonzeros.
     - DCSR with other than default parameters where no row is empty: it is CSR then.
     - Segments longer than every row: shorter ones that still cut no row are the same, and in the order of the rows they
       are CSR.
     - All rows in one thread block for each tile of columns, where there are too few tiles to keep a GPU busy.
     """
     parameters = dict(candidate.parameters)
+    if candidate.kernel.op == "spmv":
+        threads = parameters.get("threads_per_row", 0)
+        return threads // 2 >= max(int(problem.row_lengths.max(initial=0)), 1)
     if candidate == Candidate.make(candidate.kernel, candidate.permutation):
         return False  # the default settings are always of interest
     side_by_side = parameters.get("column_threads", 0)
@@ -388,7 +409,7 @@ def is_redundant(candidate: Candidate, problem: Problem) -> bool:
 
 def default_kernel(op: str, layout: str) -> Any:
     """Return the kernel that "plain CSR" means: the first one on CSR that was written for the layout."""
-    native = {"column": "c_stationary", "row": "row_split"}[layout]
+    native = "vector" if op == "spmv" else {"column": "c_stationary", "row": "row_split"}[layout]
     return next(k for k in kernels(op) if k.format == "csr" and k.name == native)
 
 
@@ -441,6 +462,7 @@ class _Session:
 
         problem = self.problem
         reason = _core.unsupported_reason(
+            problem.op,
             problem.matrix,
             candidate.kernel.format,
             candidate.kernel.name,
@@ -463,6 +485,7 @@ class _Session:
                 problem.device,
                 problem.allocate,
                 self.permutation[1],
+                problem.resident if candidate.kernel.from_device else None,
             )
             if problem_found := self.bench.check(plan):
                 self.rows.append(Row(candidate.name, note=problem_found))

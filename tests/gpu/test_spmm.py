@@ -17,7 +17,7 @@ CASES = [pytest.param(k, order, id=f"{k.format}-{k.name}-{order}") for k in kern
 
 def prepare(matrix, kernel, order, k, parameters=None, perm=None):
     return _core.prepare_product(
-        as_csr(matrix), kernel.format, kernel.name, k, order, dict(kernel.complete(parameters or {})), perm, 0
+        "spmm", as_csr(matrix), kernel.format, kernel.name, k, order, dict(kernel.complete(parameters or {})), perm, 0
     )
 
 
@@ -26,6 +26,7 @@ def multiply(matrix, kernel, order, B, k=None, parameters=None, perm=None):
     if kernel.name == "cusparse" and (reason := _device.load_cusparse()):
         pytest.skip(f"no cuSPARSE: {reason}")
     reason = _core.unsupported_reason(
+        "spmm",
         as_csr(matrix),
         kernel.format,
         kernel.name,

@@ -4,9 +4,9 @@
 
 1. builds and installs the package from this checkout into ``build/verified`` (nothing is downloaded);
 2. runs the GPU tests;
-3. runs the battery of small matrices again under ``compute-sanitizer --tool memcheck``;
+3. runs the battery of small matrices again under ``compute-sanitizer``, with memcheck and with racecheck;
 4. writes ``tests/gpu/verified.json``: the state of the sources, the GPU, driver and CUDA version, the date, tests
-   passed, failed and skipped, and the sanitizer's errors.
+   passed, failed and skipped, and the errors that each tool of the sanitizer found.
 
 The CPU tests warn when the sources have changed since. Needs the run-time and test requirements of the package,
 scikit-build-core, pybind11, a CUDA toolkit and a GPU.
@@ -80,15 +80,13 @@ def run_tests(selection: list[str]) -> dict[str, int]:
     return counts
 
 
-def run_sanitizer(selection: list[str]) -> int:
-    """Errors that memcheck reports over the battery; -1 if it did not get to its summary."""
-    tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+def run_sanitizer(tool: str, selection: list[str]) -> int:
+    """Errors that a tool of the sanitizer reports over the battery; -1 if it did not get to its summary."""
+    program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     result = run(
-        tool,
+        program,
         "--tool",
-        "memcheck",
-        "--leak-check",
-        "no",
+        tool,
         sys.executable,
         "-m",
         "pytest",
@@ -100,7 +98,7 @@ def run_sanitizer(selection: list[str]) -> int:
         capture=True,
     )
     print(result.stdout[-3000:], result.stderr[-2000:], flush=True)
-    summary = re.search(r"ERROR SUMMARY: (\d+) error", result.stdout)
+    summary = re.search(r"(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)", result.stdout)
     if summary is None or not re.search(r"\d+ passed", result.stdout) or "failed" in result.stdout:
         return -1
     return int(summary.group(1))
@@ -118,7 +116,8 @@ def main() -> int:
     print(tests, flush=True)
     if options.no_sanitizer:
         return int(tests["failed"] > 0)
-    errors = run_sanitizer(["tests/gpu/test_spmm.py", "-k", "test_battery"])
+    battery = ["tests/gpu/test_spmm.py", "tests/gpu/test_spmv.py", "-k", "test_battery"]
+    errors = {tool: run_sanitizer(tool, battery) for tool in ("memcheck", "racecheck")}
     info = json.loads(
         run(
             sys.executable, "-c", "import json, warploom._core as c; print(json.dumps(c.cuda_info()))", capture=True
@@ -132,11 +131,12 @@ def main() -> int:
         "cuda": f"{info['runtime_version'] // 1000}.{info['runtime_version'] % 1000 // 10}",
         "date": datetime.date.today().isoformat(),
         **tests,
-        "sanitizer_errors": errors,
+        "sanitizer": errors,
+        "sanitizer_errors": -1 if min(errors.values()) < 0 else sum(errors.values()),
     }
     print(json.dumps(record, indent=2), flush=True)
     options.output.write_text(json.dumps(record, indent=2) + "\n")
-    return int(tests["failed"] > 0 or errors != 0)
+    return int(tests["failed"] > 0 or any(errors.values()))
 
 
 if __name__ == "__main__":

@@ -28,15 +28,23 @@ def magnitudes(matrix):
 
 
 def assert_product(matrix, B, C):
-    """Check C row by row against float64 sums, within rounding; what is not finite must equal SciPy's."""
-    with np.errstate(invalid="ignore"):
+    """Check C row by row against float64 sums, within rounding; what is not finite must equal SciPy's.
+
+    Products of float16 are summed in float32 and rounded once more.
+    """
+    half = B.dtype == np.float16
+    with np.errstate(invalid="ignore", over="ignore"):
         exact = matrix.astype(np.float64) @ B.astype(np.float64)
         scale = magnitudes(matrix) @ abs(B.astype(np.float64))
-        expected = matrix @ B
+        expected = exact.astype(np.float16) if half else matrix @ B
     assert C.dtype == B.dtype
     assert C.shape == expected.shape
     finite = np.isfinite(expected)
     np.testing.assert_array_equal(C[~finite], expected[~finite])
     nnz_row = np.diff(matrix.indptr)[:, None]
-    bound = np.broadcast_to(np.finfo(B.dtype).eps * (nnz_row + 2) * np.where(finite, scale, 0), C.shape)
+    eps = np.finfo(np.float32 if half else B.dtype).eps
+    bound = np.broadcast_to(eps * (nnz_row + 2) * np.where(finite, scale, 0), C.shape)
+    if half:
+        limits = np.finfo(np.float16)
+        bound = bound + np.where(finite, limits.eps * abs(exact) + float(limits.smallest_subnormal), 0)
     assert np.all(abs(C[finite] - exact[finite]) <= bound[finite])

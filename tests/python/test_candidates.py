@@ -77,7 +77,8 @@ def test_patterns():
 def test_bad_arguments_of_the_list_are_refused():
     refused("layout", wl.candidates, layout="diagonal")
     refused("device", wl.candidates, device="gpu")
-    refused("op", wl.candidates, "spmv")
+    refused("op", wl.candidates, "spgemm")
+    refused("dtype", wl.candidates, "spmv", dtype="bfloat16")
     refused("match", wl.candidates, match=5)
     refused("match", wl.candidates, match=["*", None])
 
@@ -91,7 +92,7 @@ def test_bad_arguments_of_the_list_are_refused():
         ("spmm/none/csr/row_split[", "candidate", "expected op/permutation"),
         ("spmm/none/csr/row_split[unroll=8]x", "candidate", "expected op/permutation"),
         (5, "candidate", "5 is not a candidate"),
-        ("spmv/none/csr/row_split", "op", "known: spmm"),
+        ("spgemm/none/csr/row_split", "op", "known: spmm, spmv"),
         ("spmm/sorted/csr/row_split", "candidate", "hybrid-2.3"),
         ("spmm/none/ell/row_split", "candidate", "segmented-csr/row_split"),
         ("spmm/none/csr/abacus", "candidate", "csr/c_stationary"),

@@ -144,7 +144,14 @@ def test_bad_files(asked, tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [["--k", "0"], ["--k", "-3"], ["--k", "many"], ["--layout", "diagonal"], ["--dtype", "float16"]],
+    [
+        ["--k", "0"],
+        ["--k", "-3"],
+        ["--k", "many"],
+        ["--layout", "diagonal"],
+        ["--dtype", "bfloat16"],
+        ["--op", "spgemm"],
+    ],
 )
 def test_bad_options(asked, options):
     failed(run("plan", "example:gr_30_30", *options), options[0])

@@ -18,7 +18,7 @@ from warploom import _core, errors
 from warploom._matrix import as_csr
 from warploom.candidates import kernels
 
-KERNELS = {f"{k['format']}/{k['name']}": k for k in _core.spmm_kernels() if "cpu" in k["devices"]}
+KERNELS = {f"{k['format']}/{k['name']}": k for k in _core.kernels("spmm") if "cpu" in k["devices"]}
 PARAMETERS = {f"{k.format}/{k.name}": list(parameter_sets(k)) for k in kernels("spmm")}
 CASES = [(name, layout) for name, kernel in KERNELS.items() for layout in kernel["layouts"]]
 DTYPES = [np.float32, np.float64]
@@ -39,7 +39,9 @@ def prepare(matrix, case, *, k=8, layout, parameters=None, perm=None, device=-1)
     kernel_format, kernel = case.split("/")
     if kernel_format == "padded-csr" and padded_entries(matrix) > 4 * matrix.nnz + 4096:
         pytest.skip("padding would multiply the matrix")
-    return _core.prepare_product(as_csr(matrix), kernel_format, kernel, k, layout, parameters or {}, perm, device)
+    return _core.prepare_product(
+        "spmm", as_csr(matrix), kernel_format, kernel, k, layout, parameters or {}, perm, device
+    )
 
 
 def run(plan, m, B, layout):
@@ -197,9 +199,9 @@ def test_floor_bytes(dtype):
 
 
 def test_registry():
-    names = [(k["format"], k["name"]) for k in _core.spmm_kernels()]
+    names = [(k["format"], k["name"]) for k in _core.kernels("spmm")]
     assert len(set(names)) == len(names)
-    for kernel in _core.spmm_kernels():
+    for kernel in _core.kernels("spmm"):
         assert kernel["summary"]
         assert set(kernel["layouts"]) <= {"row", "column"}
         for p in kernel["parameters"]:
@@ -216,11 +218,11 @@ class TestErrors:
         if other in KERNELS[case]["layouts"]:
             pytest.skip("works on both layouts")
         arguments = (*case.split("/"), 8, other, {}, None)
-        reason = _core.unsupported_reason(as_csr(self.matrix), *arguments)
+        reason = _core.unsupported_reason("spmm", as_csr(self.matrix), *arguments)
         assert f"{layout}-major" in reason
         with pytest.raises(errors.ParameterError, match=reason):
             prepare(self.matrix, case, layout=other)
-        assert _core.unsupported_reason(as_csr(self.matrix), *case.split("/"), 8, layout, {}, None) == ""
+        assert _core.unsupported_reason("spmm", as_csr(self.matrix), *case.split("/"), 8, layout, {}, None) == ""
 
     def test_bad_requests(self, case, layout):
         def raises(argument, **options):
@@ -274,7 +276,7 @@ class TestErrors:
     def test_pattern_without_values(self, case, layout):
         pattern = as_csr(self.matrix, pattern_only=True)
         with pytest.raises(errors.InvalidMatrixError) as caught:
-            _core.prepare_product(pattern, *case.split("/"), 8, layout, {}, None, -1)
+            _core.prepare_product("spmm", pattern, *case.split("/"), 8, layout, {}, None, -1)
         assert caught.value.argument == "data"
 
 

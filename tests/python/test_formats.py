@@ -106,7 +106,7 @@ def test_other_sparse_formats_are_converted(cls):
 
 
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.parametrize("dtype", [np.float16, np.complex64, np.complex128, np.longdouble])
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128, np.longdouble])
 def test_other_value_types_are_refused(cls, dtype):
     A = scipy.sparse.csr_array((np.ones(1), [0], [0, 1]), shape=(1, 1))
     A.data = A.data.astype(dtype)

@@ -280,10 +280,10 @@ def test_npz_that_holds_no_matrix(tmp_path, change, words, position):
     assert refused(tmp_path / "A.npz", words).position == position
 
 
-@pytest.mark.parametrize("change", [{"indices": [0.0, 2.0]}, {"data": np.array([1, 2], np.float16)}])
+@pytest.mark.parametrize("change", [{"indices": [0.0, 2.0]}, {"data": np.array([1, 2], np.complex64)}])
 def test_npz_with_unsupported_types(tmp_path, change):
     np.savez(tmp_path / "A.npz", **(GOOD | change))
-    refused(tmp_path / "A.npz", "integers|float16", errors.DtypeError)
+    refused(tmp_path / "A.npz", "integers|complex64", errors.DtypeError)
 
 
 @pytest.mark.parametrize("missing", ["shape", "indptr", "indices", "data"])

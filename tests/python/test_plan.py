@@ -337,7 +337,7 @@ def test_any_kind_of_integer_k(matrix):
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
-        ("op", "spmv"),
+        ("op", "spgemm"),
         ("op", None),
         ("layout", "diagonal"),
         ("layout", ["row"]),

@@ -110,10 +110,10 @@ def test_searching_permutations_of_large_matrices_must_be_named(matrix):
 def test_failures_become_notes(matrix, monkeypatch, error):
     prepare = _core.prepare_product
 
-    def failing(view, format, *arguments):
+    def failing(op, view, format, *arguments):
         if format == "dcsr":
             raise error
-        return prepare(view, format, *arguments)
+        return prepare(op, view, format, *arguments)
 
     monkeypatch.setattr(_core, "prepare_product", failing)
     plan = wl.plan(matrix, k=4, device="cpu")

@@ -71,6 +71,10 @@ struct timing_options {
 std::vector<double> time_on_device(const std::function<void(CUstream_st*)>& enqueue, const timing_options& options,
                                    CUstream_st* stream);
 
+// The memory whose writing evicts the L2 of the current device, kept for the next timing as long as somebody holds it:
+// to allocate it takes longer than to time a small kernel.
+std::shared_ptr<void> eviction_memory();
+
 // Bytes per second (read plus written) of a device-to-device copy of `bytes`.
 double measure_copy_bandwidth(std::size_t bytes);
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from warploom.formats.base import Format
 from warploom.formats.cmrs import CMRS
+from warploom.formats.column_panels import ColumnPanels
+from warploom.formats.compressed_sell import CompressedSELL
 from warploom.formats.csr import CSR
+from warploom.formats.dasp import DASP
 from warploom.formats.dcsr import DCSR
 
-__all__ = ["CMRS", "CSR", "DCSR", "Format", "names"]
+_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, CompressedSELL, DASP, ColumnPanels, CMRS)
 
-_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, CMRS)
+__all__ = ["CMRS", "CSR", "DASP", "DCSR", "ColumnPanels", "CompressedSELL", "Format", "names"]
 
 
 def names() -> tuple[str, ...]:

@@ -22,6 +22,12 @@ void find(void* library, const char* name, Function& function) {
     throw error(error_kind::device, "cusparse", -1, std::string("cuSPARSE has no function ") + name);
 }
 
+// Null where the library has no such function.
+template <class Function>
+void find_optional(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+}
+
 }  // namespace
 
 void load_cusparse(const std::string& path) {
@@ -43,6 +49,13 @@ void load_cusparse(const std::string& path) {
   find(library, "cusparseSpMM_bufferSize", api.SpMM_bufferSize);
   find(library, "cusparseSpMM_preprocess", api.SpMM_preprocess);
   find(library, "cusparseSpMM", api.SpMM);
+  find(library, "cusparseCreateDnVec", api.CreateDnVec);
+  find(library, "cusparseDestroyDnVec", api.DestroyDnVec);
+  find(library, "cusparseSpMV_bufferSize", api.SpMV_bufferSize);
+  find(library, "cusparseSpMV", api.SpMV);
+  find_optional(library, "cusparseSpMV_preprocess", api.SpMV_preprocess);
+  find_optional(library, "cusparseCreateSlicedEll", api.CreateSlicedEll);
+  find_optional(library, "cusparseCreateBsr", api.CreateBsr);
   loaded = api;
 }
 

@@ -19,9 +19,11 @@ namespace cusparse {
 struct context;
 struct sparse_matrix;
 struct dense_matrix;
+struct dense_vector;
 using handle = context*;
 using sparse_descriptor = sparse_matrix*;
 using dense_descriptor = dense_matrix*;
+using vector_descriptor = dense_vector*;
 
 enum status : int { success = 0, allocation_failed = 2, insufficient_resources = 11 };
 enum operation : int { non_transpose = 0 };
@@ -37,6 +39,16 @@ enum spmm_algorithm : int {
   spmm_csr_algorithm1 = 4,
   spmm_csr_algorithm2 = 6,
   spmm_csr_algorithm3 = 12,
+};
+
+enum spmv_algorithm : int {
+  spmv_default = 0,
+  spmv_coo_algorithm1 = 1,
+  spmv_csr_algorithm1 = 2,
+  spmv_csr_algorithm2 = 3,
+  spmv_coo_algorithm2 = 4,
+  spmv_sell_algorithm1 = 5,
+  spmv_bsr_algorithm1 = 6,
 };
 
 struct functions {
@@ -58,6 +70,21 @@ struct functions {
                             const void* beta, dense_descriptor, cudaDataType, spmm_algorithm, void* buffer);
   status (*SpMM)(handle, operation, operation, const void* alpha, sparse_descriptor, dense_descriptor, const void* beta,
                  dense_descriptor, cudaDataType, spmm_algorithm, void* buffer);
+  status (*CreateDnVec)(vector_descriptor*, std::int64_t size, void* values, cudaDataType);
+  status (*DestroyDnVec)(vector_descriptor);
+  status (*SpMV_bufferSize)(handle, operation, const void* alpha, sparse_descriptor, vector_descriptor,
+                            const void* beta, vector_descriptor, cudaDataType, spmv_algorithm, std::size_t* size);
+  status (*SpMV)(handle, operation, const void* alpha, sparse_descriptor, vector_descriptor, const void* beta,
+                 vector_descriptor, cudaDataType, spmv_algorithm, void* buffer);
+  // Null in versions of the library that do not have them.
+  status (*SpMV_preprocess)(handle, operation, const void* alpha, sparse_descriptor, vector_descriptor,
+                            const void* beta, vector_descriptor, cudaDataType, spmv_algorithm, void* buffer);
+  status (*CreateSlicedEll)(sparse_descriptor*, std::int64_t rows, std::int64_t cols, std::int64_t nnz,
+                            std::int64_t places, std::int64_t slice_height, void* slice_offsets, void* indices,
+                            void* values, index_type, index_type, index_base, cudaDataType);
+  status (*CreateBsr)(sparse_descriptor*, std::int64_t block_rows, std::int64_t block_cols, std::int64_t blocks,
+                      std::int64_t block_height, std::int64_t block_width, void* offsets, void* indices, void* values,
+                      index_type, index_type, index_base, cudaDataType, order);
 };
 
 // The open library; throws error_kind::device if there is none.

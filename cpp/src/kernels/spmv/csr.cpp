@@ -10,7 +10,7 @@ product_kernel csr_scalar() {
       .name = "scalar",
       .format = "csr",
       .summary = "CSR-scalar of Bell and Garland 2009: one thread for each row.",
-      .layouts = {layout::row_major},
+      .layouts = {layout::column_major},
       .parameters = {},
       .dtypes = all_value_types,
       .from_device = true,
@@ -26,7 +26,7 @@ product_kernel csr_vector() {
       .format = "csr",
       .summary =
           "CSR-vector of Bell and Garland 2009: threads_per_row neighbouring threads share the nonzeros of a row.",
-      .layouts = {layout::row_major},
+      .layouts = {layout::column_major},
       .parameters = {{"threads_per_row", 32, {2, 4, 8, 16, 32}, {2, 4, 8, 16, 32}, false, "threads that share a row"}},
       .dtypes = all_value_types,
       .from_device = true,

@@ -7,6 +7,17 @@ namespace warploom {
 
 product_kernel csr_scalar();
 product_kernel csr_vector();
+product_kernel padded_csr_vector();
+product_kernel packed_csr_segmented_sum();
+product_kernel csr_cusparse();
+product_kernel coo_cusparse();
+product_kernel compressed_sell_vector();
+product_kernel csr_adaptive();
+product_kernel csr_blockwise();
+product_kernel csr_merge();
+product_kernel dasp_tensor_core();
+product_kernel dasp_cuda_core();
+product_kernel column_panels_shared_x();
 product_kernel cmrs_basic();
 product_kernel cmrs_modified();
 product_kernel cmrs_registers();
@@ -17,5 +28,7 @@ inline const std::vector<value_type> all_value_types{value_type::float16, value_
 // Answers of unsupported_reason that several kernels share.
 std::string spmv_no_reason(const csr_view& matrix, const product_request& request);
 std::string spmv_needs_int32_offsets(const csr_view& matrix, const product_request& request);
+// For formats with padding: refuses several times more places than nonzeros (some are fine in tiny matrices).
+std::string spmv_padding_reason(std::int64_t places, std::int64_t nnz);
 
 }  // namespace warploom

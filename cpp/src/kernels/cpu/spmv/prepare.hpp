@@ -11,6 +11,11 @@ namespace warploom {
 using prepare_cpu_spmv = std::unique_ptr<product_plan>(const csr_view& matrix, const product_request& request);
 
 prepare_cpu_spmv prepare_cpu_csr;
+prepare_cpu_spmv prepare_cpu_padded_csr;
+prepare_cpu_spmv prepare_cpu_packed_csr;
+prepare_cpu_spmv prepare_cpu_compressed_sell;
+prepare_cpu_spmv prepare_cpu_dasp;
+prepare_cpu_spmv prepare_cpu_column_panels;
 prepare_cpu_spmv prepare_cpu_cmrs;
 
 }  // namespace warploom

@@ -1,0 +1,74 @@
+// SpMV through column panels: ranges of rows in parallel, each row summed panel by panel, so that the result does not
+// depend on the number of threads.
+#include "warploom/formats/column_panels.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/cpu/spmv/prepare.hpp"
+#include "kernels/spmv/column_panels.hpp"
+#include "kernels/spmv_plan.hpp"
+#include "warploom/parallel.hpp"
+
+namespace warploom {
+namespace {
+
+constexpr std::int64_t row_blocks_per_range = 16;
+
+class cpu_column_panels_plan final : public spmv_plan {
+ public:
+  explicit cpu_column_panels_plan(column_panels_matrix matrix)
+      : matrix_(std::move(matrix)), places_(row_block_places(matrix_, row_blocks_per_range)) {}
+
+  void multiply(const void* x, void* y, CUstream_st*) override {
+    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
+      multiply_rows(static_cast<const Value*>(x), static_cast<Value*>(y));
+    });
+  }
+
+  std::size_t bytes() const override { return matrix_.bytes() + places_.size() * sizeof(places_[0]); }
+
+ private:
+  template <class Value>
+  void multiply_rows(const Value* x, Value* y) const {
+    constexpr std::int64_t work_per_thread = 1 << 16;  // nonzeros and rows that are worth a thread
+    const std::int64_t ranges = (matrix_.num_row_blocks() + row_blocks_per_range - 1) / row_blocks_per_range;
+    if (ranges == 0) return;
+    const std::int64_t work_per_range = std::max<std::int64_t>(1, (matrix_.nnz() + matrix_.num_rows) / ranges);
+    parallel_for(0, ranges, work_per_thread / work_per_range, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t range = begin; range < end; ++range) multiply_range(range, x, y);
+    });
+  }
+
+  template <class Value>
+  void multiply_range(std::int64_t range, const Value* x, Value* y) const {
+    const std::int64_t first = range * row_blocks_per_range;
+    const std::int64_t last = std::min(matrix_.num_row_blocks(), first + row_blocks_per_range);
+    const std::int64_t first_row = first * rows_per_mask;
+    std::array<accumulator_t<Value>, row_blocks_per_range * rows_per_mask> sums{};
+    const Value* values = reinterpret_cast<const Value*>(matrix_.data.data());
+    for (std::int64_t p = 0; p < matrix_.num_panels(); ++p) {
+      const Value* panel_x = x + p * matrix_.panel_columns;
+      for_each_row_of_panel(matrix_, p, first, last, places_[range * matrix_.num_panels() + p],
+                            [&](std::int64_t row, std::int64_t begin, std::int64_t end) {
+                              accumulator_t<Value> sum = 0;
+                              for (; begin < end; ++begin) sum += values[begin] * panel_x[matrix_.columns[begin]];
+                              sums[row - first_row] += sum;
+                            });
+    }
+    const std::int64_t rows = std::min(matrix_.num_rows - first_row, (last - first) * rows_per_mask);
+    for (std::int64_t r = 0; r < rows; ++r) y[first_row + r] = Value(sums[r]);
+  }
+
+  column_panels_matrix matrix_;
+  std::vector<std::int64_t> places_;  // of the first row of every range in every panel
+};
+
+}  // namespace
+
+std::unique_ptr<product_plan> prepare_cpu_column_panels(const csr_view& matrix, const product_request& request) {
+  return std::make_unique<cpu_column_panels_plan>(
+      to_column_panels(matrix, panel_columns(matrix, requested_panel_bytes(request))));
+}
+
+}  // namespace warploom

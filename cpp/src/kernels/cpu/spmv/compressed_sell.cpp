@@ -1,0 +1,69 @@
+// SpMV through compressed-sell: every row is summed slot by slot, each part on its own, by one thread.
+#include "kernels/spmv/compressed_sell.hpp"
+
+#include <array>
+
+#include "kernels/cpu/spmv/prepare.hpp"
+#include "kernels/cpu/work_ranges.hpp"
+#include "kernels/spmv_plan.hpp"
+
+namespace warploom {
+namespace {
+
+class cpu_compressed_sell_plan final : public spmv_plan {
+ public:
+  explicit cpu_compressed_sell_plan(compressed_sell_matrix matrix) : matrix_(std::move(matrix)) {
+    ranges_ = balance_work(matrix_.num_slices(), [&](std::int64_t slice) {
+      std::int64_t slots = 0;
+      for (int part = 0; part < matrix_.options.parts; ++part) slots += segment(slice, part).num_slots();
+      return slots * matrix_.slice_height();
+    });
+  }
+
+  void multiply(const void* x, void* y, CUstream_st*) override {
+    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
+      for_each_panel(ranges_, 1, 1, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
+        for (std::int64_t slice = begin; slice < end; ++slice) {
+          multiply_slice(slice, static_cast<const Value*>(x), static_cast<Value*>(y));
+        }
+      });
+    });
+  }
+
+  std::size_t bytes() const override {
+    return matrix_.bytes() + ranges_.boundaries.size() * sizeof(ranges_.boundaries[0]);
+  }
+
+ private:
+  const sell_segment& segment(std::int64_t slice, int part) const {
+    return matrix_.segments[slice * matrix_.options.parts + part];
+  }
+
+  template <class Value>
+  void multiply_slice(std::int64_t slice, const Value* x, Value* y) const {
+    using sum_type = accumulator_t<Value>;
+    const auto* values = reinterpret_cast<const Value*>(matrix_.data.data());
+    std::array<sum_type, sell_lanes * 4> sums{};
+    for (int part = 0; part < matrix_.options.parts; ++part) {
+      std::array<sum_type, sell_lanes * 4> of_part{};
+      for_each_entry(matrix_, segment(slice, part), [&](int position, std::int64_t place, std::int32_t column) {
+        of_part[position] += sum_type(values[place]) * sum_type(x[column]);
+      });
+      for (int p = 0; p < matrix_.slice_height(); ++p) sums[p] += of_part[p];
+    }
+    const std::int64_t first = slice * matrix_.slice_height();
+    const std::int64_t rows = std::min<std::int64_t>(matrix_.slice_height(), matrix_.num_rows - first);
+    for (std::int64_t p = 0; p < rows; ++p) y[matrix_.row_of(first + p)] = Value(sums[p]);
+  }
+
+  compressed_sell_matrix matrix_;
+  work_ranges ranges_;
+};
+
+}  // namespace
+
+std::unique_ptr<product_plan> prepare_cpu_compressed_sell(const csr_view& matrix, const product_request& request) {
+  return std::make_unique<cpu_compressed_sell_plan>(to_compressed_sell(matrix, compressed_sell_options_of(request)));
+}
+
+}  // namespace warploom

@@ -1,0 +1,72 @@
+// SpMV through rows packed into warps: warps in parallel, the pieces of cut rows added in their order at the end.
+#include "warploom/formats/packed_csr.hpp"
+
+#include "kernels/cpu/spmv/prepare.hpp"
+#include "kernels/spmv_plan.hpp"
+#include "warploom/parallel.hpp"
+
+namespace warploom {
+namespace {
+
+class cpu_packed_csr_plan final : public spmv_plan {
+ public:
+  explicit cpu_packed_csr_plan(packed_csr matrix) : matrix_(std::move(matrix)) {}
+
+  void multiply(const void* x, void* y, CUstream_st*) override {
+    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
+      multiply_warps(static_cast<const Value*>(x), static_cast<Value*>(y));
+    });
+  }
+
+  std::size_t bytes() const override { return matrix_.bytes(); }
+
+ private:
+  template <class Value>
+  void multiply_warps(const Value* x, Value* y) const {
+    std::vector<accumulator_t<Value>> partial(matrix_.pieces.size());
+    const std::int64_t per_warp = matrix_.lanes_per_warp();
+    constexpr std::int64_t warps_per_thread = 64;
+    parallel_for(0, matrix_.num_warps(), warps_per_thread, [&](std::int64_t begin, std::int64_t end) {
+      accumulator_t<Value> sum = 0;
+      for (std::int64_t lane = begin * per_warp; lane < end * per_warp; ++lane) {
+        const std::uint32_t meaning = matrix_.lanes[lane];
+        if (meaning == packed_filler) continue;
+        if (meaning & packed_head) sum = 0;
+        sum += lane_sum(lane, x);
+        const std::uint32_t target = meaning & packed_target;
+        if (meaning & packed_cut) {
+          partial[target] = sum;
+        } else {
+          y[target] = Value(sum);  // as often as the row has lanes: the last time it is complete
+        }
+      }
+    });
+    for (const std::int32_t row : matrix_.empty_rows) y[row] = Value(0);
+    for (const packed_piece& piece : matrix_.pieces) {
+      if (piece.number != 0) continue;
+      accumulator_t<Value> sum = 0;
+      for (std::int32_t i = 0; i < piece.count; ++i) sum += partial[piece.first_partial + i];
+      y[piece.row] = Value(sum);
+    }
+  }
+
+  template <class Value>
+  accumulator_t<Value> lane_sum(std::int64_t lane, const Value* x) const {
+    const std::int32_t* indices = matrix_.indices.data() + lane * matrix_.entries_per_lane;
+    const Value* values = reinterpret_cast<const Value*>(matrix_.data.data()) + lane * matrix_.entries_per_lane;
+    accumulator_t<Value> sum = 0;
+    for (int i = 0; i < matrix_.entries_per_lane && indices[i] >= 0; ++i) sum += values[i] * x[indices[i]];
+    return sum;
+  }
+
+  packed_csr matrix_;
+};
+
+}  // namespace
+
+std::unique_ptr<product_plan> prepare_cpu_packed_csr(const csr_view& matrix, const product_request& request) {
+  return std::make_unique<cpu_packed_csr_plan>(to_packed(
+      store_all_rows(matrix, request.perm), request.parameters.at("entries_per_lane"), request.parameters.at("steps")));
+}
+
+}  // namespace warploom

@@ -1,0 +1,22 @@
+// Copies from global to shared memory that pass no register, so that a thread can have many of them under way.
+#pragma once
+
+namespace warploom::cuda {
+
+// Both addresses are multiples of 16.
+__device__ __forceinline__ void copy_16_bytes_async(void* shared, const void* global) {
+  const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+}
+
+// Waits for the copies of this thread; a barrier makes those of other threads visible.
+__device__ __forceinline__ void wait_for_async_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// Asks for `bytes` bytes in the L2, both multiples of 16. A hint that only Hopper and newer take.
+__device__ __forceinline__ void prefetch_to_l2(const void* global, unsigned bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
+#endif
+}
+
+}  // namespace warploom::cuda

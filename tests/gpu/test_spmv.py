@@ -1,0 +1,209 @@
+"""Every SpMV kernel on the GPU against float64 sums, over the battery of small matrices and larger ones."""
+
+import functools
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, diags_array, kronsum, random_array
+
+import warploom as wl
+from battery import battery
+from products import assert_product, parameter_sets
+from warploom import _core, _device
+from warploom._matrix import as_csr
+from warploom.candidates import kernels
+
+CASES = [
+    pytest.param(k, np.dtype(dtype), id=f"{k.format}-{k.name}-{dtype}") for k in kernels("spmv") for dtype in k.dtypes
+]
+
+
+def vector(size, dtype, seed=0):
+    return np.random.default_rng(seed).standard_normal(size).astype(dtype)
+
+
+def prepare(matrix, kernel, parameters=None, perm=None):
+    if kernel.name == "cusparse" and (reason := _device.load_cusparse()):
+        pytest.skip(f"no cuSPARSE: {reason}")
+    view = as_csr(matrix)
+    arguments = (kernel.format, kernel.name, 1, "column", kernel.complete(parameters or {}), perm)
+    if _core.unsupported_reason("spmv", view, *arguments):
+        return None
+    return _core.prepare_product("spmv", view, *arguments, 0)
+
+
+def multiply(matrix, kernel, x, parameters=None, perm=None):
+    """Run twice: the second run finds the workspace as the first one left it. None if the kernel refuses."""
+    plan = prepare(matrix, kernel, parameters, perm)
+    if plan is None:
+        return None
+    results = []
+    for _ in range(2):
+        y = np.full((matrix.shape[0], 1), np.nan, x.dtype)
+        plan.run_host(x.reshape(-1, 1), y)
+        results.append(y[:, 0])
+    if kernel.reproducible:
+        np.testing.assert_array_equal(results[0], results[1])
+    return results[1]
+
+
+def check(matrix, kernel, x, **options):
+    """Whether the kernel takes this case; asserts that its result is right if it does."""
+    y = multiply(matrix, kernel, x, **options)
+    if y is not None:
+        # BSR multiplies the places it fills in, so what is not finite in x spreads further.
+        assert_product(matrix, x[:, None], y[:, None])
+    return y is not None
+
+
+def permutations_of(kernel, rows):
+    yield None
+    if kernel.permutes:
+        yield np.arange(rows, dtype=np.int32)[::-1].copy()
+        yield np.random.default_rng(0).permutation(rows).astype(np.int32)
+
+
+@functools.cache
+def power_law(dtype):
+    """Rows from one to thousands of nonzeros: many warps, blocks and cut rows take part."""
+    rng = np.random.default_rng(5)
+    m, n = 20_000, 15_000
+    lengths = np.minimum(n, (rng.pareto(1.2, m) * 4).astype(np.int64))
+    lengths[rng.integers(0, m, 3)] = n
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    indices = rng.integers(0, n, indptr[-1], dtype=np.int32)
+    return csr_array((rng.uniform(-1, 1, indptr[-1]).astype(dtype), indices, indptr), shape=(m, n))
+
+
+@functools.cache
+def stencil(dtype, n=150):
+    """5-point Laplacian on an n x n grid: regular enough for every padded format."""
+    line = diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n))
+    matrix = csr_array(kronsum(line, line, format="csr"))
+    return csr_array((matrix.data.astype(dtype), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def vendor_refuses(kernel, matrix):
+    """Skip what cuSPARSE is known to reject: it is a candidate only where it works."""
+    return kernel.name == "cusparse" and (0 in matrix.shape or matrix.nnz == 0)
+
+
+@pytest.mark.parametrize("name", battery(np.float32))
+@pytest.mark.parametrize(("kernel", "dtype"), CASES)
+def test_battery(kernel, dtype, name):
+    matrix = battery(dtype)[name]
+    if vendor_refuses(kernel, matrix) or (kernel.name == "cusparse" and name == "nan inf"):
+        pytest.skip("not a case for cuSPARSE")
+    x = vector(matrix.shape[1], dtype)
+    for perm in permutations_of(kernel, matrix.shape[0]):
+        if not check(matrix, kernel, x, perm=perm):
+            pytest.skip("refused")
+
+
+@pytest.mark.parametrize(("kernel", "dtype"), CASES)
+def test_every_parameter_value(kernel, dtype):
+    taken = 0
+    for name in ("random wide", "one giant row", "empty rows", "random", "arrow", "tridiagonal"):
+        matrix = battery(dtype)[name]
+        x = vector(matrix.shape[1], dtype)
+        for parameters in parameter_sets(kernel):
+            taken += check(matrix, kernel, x, parameters=parameters)
+    assert taken
+
+
+@pytest.mark.parametrize(("kernel", "dtype"), CASES)
+def test_every_combination_of_parameters(kernel, dtype):
+    taken = 0
+    for name in ("random wide", "random"):
+        matrix = battery(dtype)[name]
+        x = vector(matrix.shape[1], dtype)
+        for parameters in kernel.settings("cuda"):
+            taken += check(matrix, kernel, x, parameters=parameters)
+    assert taken
+
+
+@pytest.mark.parametrize("make", [power_law, stencil])
+@pytest.mark.parametrize(("kernel", "dtype"), CASES)
+def test_larger_than_one_wave(kernel, dtype, make):
+    matrix = make(dtype)
+    x = vector(matrix.shape[1], dtype)
+    taken = sum(check(matrix, kernel, x, parameters=parameters) for parameters in parameter_sets(kernel))
+    if not taken:
+        pytest.skip("refused")
+    if kernel.permutes:
+        perm = np.random.default_rng(0).permutation(matrix.shape[0]).astype(np.int32)
+        assert check(matrix, kernel, x, perm=perm)
+
+
+@pytest.mark.parametrize(("kernel", "dtype"), CASES)
+def test_vectors_on_odd_addresses(kernel, dtype):
+    """Operands need not start on a vector boundary, and what lies beside y survives."""
+    if kernel.name == "cusparse":
+        pytest.skip("the vendor asks for 16 bytes")
+    torch = pytest.importorskip("torch")
+    matrix = battery(dtype)["random"]
+    plan = prepare(matrix, kernel)
+    if plan is None:
+        pytest.skip("refused")
+    m, n = matrix.shape
+    for shift in (1, 3):
+        x = torch.from_numpy(vector(n + shift, dtype)).cuda()
+        y = torch.full((m + shift + 4,), 7.0, dtype=x.dtype, device="cuda")
+        size = x.element_size()
+        stream = torch.cuda.current_stream().cuda_stream
+        plan.run_device(x.data_ptr() + shift * size, n, y.data_ptr() + shift * size, m, 1, stream)
+        torch.cuda.synchronize()
+        host = y.cpu().numpy()
+        assert (host[:shift] == 7).all()
+        assert (host[m + shift :] == 7).all()
+        assert_product(matrix, x.cpu().numpy()[shift:, None], host[shift : m + shift, None])
+
+
+@pytest.mark.parametrize(("kernel", "dtype"), CASES)
+def test_nonfinite_x_spreads_only_where_the_matrix_has_entries(kernel, dtype):
+    if kernel.name == "cusparse" or kernel.format == "bsr":
+        pytest.skip("multiplies the places it fills in")
+    matrix = battery(dtype)["random"]
+    x = vector(matrix.shape[1], dtype)
+    x[0], x[1], x[-1] = np.inf, np.nan, -np.inf
+    if not check(matrix, kernel, x):
+        pytest.skip("refused")
+
+
+def test_permutations_of_the_registry_give_the_callers_row_order():
+    matrix = csr_array(random_array((500, 400), density=0.03, rng=np.random.default_rng(2), format="csr"))
+    x = vector(400, np.float64)
+    for permutation in wl.permutations.names():
+        for kernel in kernels("spmv"):
+            if kernel.permutes and "float64" in kernel.dtypes:
+                name = f"spmv/{permutation}/{kernel.format}/{kernel.name}"
+                y = wl.spmv(matrix, x, candidate=name, device="cuda")
+                assert_product(matrix, x[:, None], y[:, None])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_selection_by_measurement(dtype):
+    matrix = stencil(np.dtype(dtype), 40)
+    plan = wl.plan(matrix, op="spmv", device="cuda")
+    rows = plan.explain().rows
+    measured = [r for r in rows if r.median_us > 0]
+    assert {r.candidate.split("/")[2] for r in measured} >= {"csr"}
+    assert not [r for r in rows if "wrong result" in r.note]
+    x = vector(matrix.shape[1], dtype)
+    assert_product(matrix, x[:, None], (plan @ x)[:, None])
+
+
+@pytest.mark.parametrize(("kernel", "dtype"), CASES)
+def test_conversion_on_the_device_can_be_timed_and_leaves_the_plan_alone(kernel, dtype):
+    matrix = stencil(dtype)
+    plan = prepare(matrix, kernel)
+    if plan is None:
+        pytest.skip("refused")
+    times = plan.time_conversion(warmup=1, repeats=3)
+    if not len(times):
+        pytest.skip("not converted on the device")
+    assert (times > 0).all()
+    x = vector(matrix.shape[1], dtype)
+    y = np.full((matrix.shape[0], 1), np.nan, dtype)
+    plan.run_host(x.reshape(-1, 1), y)
+    assert_product(matrix, x[:, None], y)

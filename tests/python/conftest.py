@@ -1,0 +1,1 @@
+# Puts this folder on the module path for the tests in folders below.
