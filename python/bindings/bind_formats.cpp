@@ -55,6 +55,7 @@ void bind_formats(py::module_& module) {
   bind_format_ell(module);
   bind_format_hyb(module);
   bind_format_sell(module);
+  bind_format_cmrs(module);
 }
 
 }  // namespace warploom::python

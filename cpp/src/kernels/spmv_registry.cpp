@@ -37,6 +37,9 @@ std::span<const product_kernel> spmv_kernels() {
       ell_vector(),
       hyb_fused(),
       sell_vector(),
+      cmrs_basic(),
+      cmrs_modified(),
+      cmrs_registers(),
   };
   return registered;
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from warploom.formats.base import Format
 from warploom.formats.bsr import BSR
+from warploom.formats.cmrs import CMRS
 from warploom.formats.column_panels import ColumnPanels
 from warploom.formats.compressed_sell import CompressedSELL
 from warploom.formats.coo import COO
@@ -36,6 +37,9 @@ __all__ = [
     "Format",
     "names",
 ]
+_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, CompressedSELL, DASP, ColumnPanels, CMRS)
+
+__all__ = ["CMRS", "CSR", "DASP", "DCSR", "ColumnPanels", "CompressedSELL", "Format", "names"]
 
 
 def names() -> tuple[str, ...]:

@@ -23,6 +23,9 @@ product_kernel coo_segmented_sum();
 product_kernel ell_vector();
 product_kernel hyb_fused();
 product_kernel sell_vector();
+product_kernel cmrs_basic();
+product_kernel cmrs_modified();
+product_kernel cmrs_registers();
 
 // Value types of kernels that work on all of them.
 inline const std::vector<value_type> all_value_types{value_type::float16, value_type::float32, value_type::float64};

@@ -21,5 +21,6 @@ prepare_cpu_spmv prepare_cpu_coo;
 prepare_cpu_spmv prepare_cpu_ell;
 prepare_cpu_spmv prepare_cpu_hyb;
 prepare_cpu_spmv prepare_cpu_sell;
+prepare_cpu_spmv prepare_cpu_cmrs;
 
 }  // namespace warploom

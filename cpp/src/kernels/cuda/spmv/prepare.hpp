@@ -29,5 +29,8 @@ prepare_cuda_spmv prepare_cuda_coo_segmented_sum;
 prepare_cuda_spmv prepare_cuda_ell_vector;
 prepare_cuda_spmv prepare_cuda_hyb_fused;
 prepare_cuda_spmv prepare_cuda_sell_vector;
+prepare_cuda_spmv prepare_cuda_cmrs_basic;
+prepare_cuda_spmv prepare_cuda_cmrs_modified;
+prepare_cuda_spmv prepare_cuda_cmrs_registers;
 
 }  // namespace warploom

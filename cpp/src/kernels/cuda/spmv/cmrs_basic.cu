@@ -1,0 +1,123 @@
+// CMRS (Koza et al. 2014, Algorithm 1): a warp multiplies a strip; each of its threads has a partial sum of every row
+// in shared memory. The paper's kernel counts on warps in lock step; this one says where they have to meet.
+//
+// Partial sums of a row stand side by side, one bank for each thread, so that adding to them has no bank conflicts
+// whatever rows the threads are at.
+#include "kernels/cuda/device/cmrs.cuh"
+#include "kernels/cuda/device/values.cuh"
+#include "kernels/cuda/spmv/cmrs_matrix.hpp"
+#include "kernels/cuda/spmv/prepare.hpp"
+
+namespace warploom {
+namespace {
+
+constexpr unsigned warp_size = 32;
+constexpr unsigned warps_per_block = 4;  // the paper's optimum
+constexpr int loads_in_flight = 4;
+
+// Sums the columns of a H x 32 array: lane l gets its part of row l % H, and the lanes of a row add up.
+template <int H, class Sum>
+__device__ __forceinline__ Sum sum_of_row(const Sum* partial_sums, unsigned lane) {
+  const unsigned row = lane % H;
+  Sum sum = 0;
+#pragma unroll
+  for (unsigned k = 0; k < H; ++k) {  // each lane at another column: no bank conflicts
+    sum += partial_sums[row * warp_size + lane / H * H + (k + row) % H];
+  }
+#pragma unroll
+  for (unsigned mask = H; mask < warp_size; mask *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);
+  return sum;
+}
+
+template <int H, bool Packed, class Value>
+__global__ void __launch_bounds__(warps_per_block* warp_size)
+    cmrs_basic_kernel(unsigned num_rows, unsigned num_strips, const std::int32_t* __restrict__ strip_ptr,
+                      cuda::cmrs_places<Packed> places, const Value* __restrict__ values, const Value* __restrict__ x,
+                      Value* __restrict__ y) {
+  using sum_type = cuda::sum_type_t<Value>;
+  __shared__ sum_type buffer[warps_per_block][H * warp_size];
+  const unsigned warp = threadIdx.x / warp_size;
+  const unsigned lane = threadIdx.x % warp_size;
+  const unsigned strip = blockIdx.x * warps_per_block + warp;
+  if (strip >= num_strips) return;  // whole warps
+  const unsigned begin = strip_ptr[strip];
+  const unsigned end = strip_ptr[strip + 1];
+  sum_type* const partial_sums = buffer[warp] + lane;
+#pragma unroll
+  for (int row = 0; row < H; ++row) partial_sums[row * warp_size] = 0;
+
+  for (unsigned first = begin + lane; first < end; first += loads_in_flight * warp_size) {
+    cuda::cmrs_place at[loads_in_flight];
+    sum_type product[loads_in_flight];
+#pragma unroll
+    for (int i = 0; i < loads_in_flight; ++i) {
+      const unsigned j = first + i * warp_size;
+      if (j >= end) continue;
+      at[i] = places.load(j);
+      product[i] = cuda::widen(__ldcs(values + j));
+    }
+#pragma unroll
+    for (int i = 0; i < loads_in_flight; ++i) {
+      if (at[i].row != cuda::no_row) product[i] *= cuda::widen(__ldg(x + at[i].column));
+    }
+#pragma unroll
+    for (int i = 0; i < loads_in_flight; ++i) {
+      if (at[i].row != cuda::no_row) partial_sums[at[i].row * warp_size] += product[i];
+    }
+  }
+
+  __syncwarp();
+  const sum_type sum = sum_of_row<H>(buffer[warp], lane);
+  const unsigned row = strip * H + lane;
+  if (lane < H && row < num_rows) y[row] = cuda::narrow<Value>(sum);
+}
+
+template <class Value>
+class cmrs_basic_plan final : public cuda::cmrs_plan {
+ public:
+  using cuda::cmrs_plan::cmrs_plan;
+
+  void multiply(const void* x, void* y, CUstream_st* stream) override {
+    if (matrix_.num_rows() == 0) return;
+    switch (matrix_.height()) {
+      case 1:
+        return launch<1>(x, y, stream);
+      case 2:
+        return launch<2>(x, y, stream);
+      case 4:
+        return launch<4>(x, y, stream);
+      case 8:
+        return launch<8>(x, y, stream);
+      default:
+        return launch<16>(x, y, stream);
+    }
+  }
+
+ private:
+  template <int H>
+  void launch(const void* x, void* y, cudaStream_t stream) const {
+    matrix_.packed() ? launch<H, true>(x, y, stream) : launch<H, false>(x, y, stream);
+  }
+
+  template <int H, bool Packed>
+  void launch(const void* x, void* y, cudaStream_t stream) const {
+    const unsigned blocks = (matrix_.num_strips() + warps_per_block - 1) / warps_per_block;
+    cmrs_basic_kernel<H, Packed><<<blocks, warps_per_block * warp_size, 0, stream>>>(
+        matrix_.num_rows(), matrix_.num_strips(), matrix_.strip_ptr(),
+        cuda::cmrs_places<Packed>{matrix_.columns(), matrix_.rows()}, matrix_.values<Value>(),
+        static_cast<const Value*>(x), static_cast<Value*>(y));
+    cuda::check_launch("cmrs_basic_kernel");
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<product_plan> prepare_cuda_cmrs_basic(const csr_view& matrix, const product_request& request,
+                                                      const device_allocator& allocate) {
+  cuda::device_cmrs strips(matrix, request, allocate);
+  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
+    return std::make_unique<cmrs_basic_plan<decltype(value)>>(std::move(strips));
+  });
+}
+
+}  // namespace warploom

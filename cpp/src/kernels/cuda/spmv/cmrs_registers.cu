@@ -1,0 +1,134 @@
+// CMRS without shared memory: `threads_per_strip` neighbouring threads multiply a strip. Each keeps a sum of every row
+// in registers, and shuffles add them up such that every thread is left with one row. Short strips get by with a part
+// of a warp.
+#include <bit>
+
+#include "kernels/cuda/device/cmrs.cuh"
+#include "kernels/cuda/device/values.cuh"
+#include "kernels/cuda/spmv/cmrs_matrix.hpp"
+#include "kernels/cuda/spmv/prepare.hpp"
+
+namespace warploom {
+namespace {
+
+constexpr unsigned warp_size = 32;
+constexpr unsigned threads_per_block = 128;
+constexpr int loads_in_flight = 4;
+
+// Adds up the sums of H neighbouring lanes: lane l gets those of row l % H. In each step two lanes share their rows
+// out between them, so that half of the rows are left to each: H - 1 shuffles in all.
+template <int H, class Sum>
+__device__ __forceinline__ Sum share_out_rows(Sum (&sums)[H], unsigned lane) {
+#pragma unroll
+  for (int left = H / 2, mask = 1; left > 0; left /= 2, mask *= 2) {
+    const bool odd = (lane & mask) != 0;
+#pragma unroll
+    for (int i = 0; i < left; ++i) {
+      const Sum kept = odd ? sums[2 * i + 1] : sums[2 * i];
+      const Sum sent = odd ? sums[2 * i] : sums[2 * i + 1];
+      sums[i] = kept + __shfl_xor_sync(0xffffffffu, sent, mask);
+    }
+  }
+  return sums[0];
+}
+
+// threads_per_strip is 2 to the power of log_threads, and at least H.
+template <int H, bool Packed, class Value>
+__global__ void __launch_bounds__(threads_per_block)
+    cmrs_registers_kernel(unsigned num_rows, unsigned num_strips, unsigned log_threads,
+                          const std::int32_t* __restrict__ strip_ptr, cuda::cmrs_places<Packed> places,
+                          const Value* __restrict__ values, const Value* __restrict__ x, Value* __restrict__ y) {
+  using sum_type = cuda::sum_type_t<Value>;
+  const unsigned threads_per_strip = 1u << log_threads;
+  const std::uint64_t thread = std::uint64_t{blockIdx.x} * threads_per_block + threadIdx.x;
+  const auto strip = static_cast<unsigned>(thread >> log_threads);
+  const unsigned lane = threadIdx.x % threads_per_strip;
+  unsigned first = 0;
+  unsigned end = 0;
+  if (strip < num_strips) {  // threads past the last strip still take part in the shuffles
+    first = strip_ptr[strip] + lane;
+    end = strip_ptr[strip + 1];
+  }
+
+  sum_type sums[H] = {};
+  for (; first < end; first += loads_in_flight * threads_per_strip) {
+    cuda::cmrs_place at[loads_in_flight];
+    sum_type product[loads_in_flight];
+#pragma unroll
+    for (int i = 0; i < loads_in_flight; ++i) {
+      const unsigned j = first + i * threads_per_strip;
+      if (j >= end) continue;
+      at[i] = places.load(j);
+      product[i] = cuda::widen(__ldcs(values + j));
+    }
+#pragma unroll
+    for (int i = 0; i < loads_in_flight; ++i) {
+      if (at[i].row != cuda::no_row) product[i] *= cuda::widen(__ldg(x + at[i].column));
+    }
+#pragma unroll
+    for (int i = 0; i < loads_in_flight; ++i) {
+#pragma unroll
+      for (unsigned row = 0; row < H; ++row) {
+        if (at[i].row == row) sums[row] += product[i];
+      }
+    }
+  }
+
+  sum_type sum = share_out_rows(sums, lane);
+  for (unsigned mask = H; mask < threads_per_strip; mask *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);
+  const unsigned row = strip * H + lane;
+  if (strip < num_strips && lane < H && row < num_rows) y[row] = cuda::narrow<Value>(sum);
+}
+
+template <class Value>
+class cmrs_registers_plan final : public cuda::cmrs_plan {
+ public:
+  cmrs_registers_plan(cuda::device_cmrs matrix, int threads_per_strip)
+      : cmrs_plan(std::move(matrix)), threads_per_strip_(std::max(threads_per_strip, matrix_.height())) {}
+
+  void multiply(const void* x, void* y, CUstream_st* stream) override {
+    if (matrix_.num_rows() == 0) return;
+    switch (matrix_.height()) {
+      case 2:
+        return launch<2>(x, y, stream);
+      case 4:
+        return launch<4>(x, y, stream);
+      case 8:
+        return launch<8>(x, y, stream);
+      default:
+        return launch<16>(x, y, stream);
+    }
+  }
+
+ private:
+  template <int H>
+  void launch(const void* x, void* y, cudaStream_t stream) const {
+    matrix_.packed() ? launch<H, true>(x, y, stream) : launch<H, false>(x, y, stream);
+  }
+
+  template <int H, bool Packed>
+  void launch(const void* x, void* y, cudaStream_t stream) const {
+    const std::uint64_t threads = std::uint64_t{matrix_.num_strips()} * threads_per_strip_;
+    const auto blocks = static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);
+    cmrs_registers_kernel<H, Packed><<<blocks, threads_per_block, 0, stream>>>(
+        matrix_.num_rows(), matrix_.num_strips(), std::bit_width(static_cast<unsigned>(threads_per_strip_)) - 1,
+        matrix_.strip_ptr(), cuda::cmrs_places<Packed>{matrix_.columns(), matrix_.rows()}, matrix_.values<Value>(),
+        static_cast<const Value*>(x), static_cast<Value*>(y));
+    cuda::check_launch("cmrs_registers_kernel");
+  }
+
+  int threads_per_strip_;
+};
+
+}  // namespace
+
+std::unique_ptr<product_plan> prepare_cuda_cmrs_registers(const csr_view& matrix, const product_request& request,
+                                                          const device_allocator& allocate) {
+  cuda::device_cmrs strips(matrix, request, allocate);
+  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
+    return std::make_unique<cmrs_registers_plan<decltype(value)>>(std::move(strips),
+                                                                  request.parameters.at("threads_per_strip"));
+  });
+}
+
+}  // namespace warploom

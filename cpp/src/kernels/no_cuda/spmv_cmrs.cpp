@@ -1,0 +1,12 @@
+#include "kernels/cuda/spmv/prepare.hpp"
+#include "kernels/no_cuda/no_cuda.hpp"
+
+namespace warploom {
+
+using plan = std::unique_ptr<product_plan>;
+
+plan prepare_cuda_cmrs_basic(const csr_view&, const product_request&, const device_allocator&) { no_cuda(); }
+plan prepare_cuda_cmrs_modified(const csr_view&, const product_request&, const device_allocator&) { no_cuda(); }
+plan prepare_cuda_cmrs_registers(const csr_view&, const product_request&, const device_allocator&) { no_cuda(); }
+
+}  // namespace warploom

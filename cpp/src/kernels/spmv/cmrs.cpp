@@ -1,0 +1,112 @@
+// SpMV kernels that read CMRS.
+#include "kernels/spmv/cmrs.hpp"
+
+#include <limits>
+
+#include "kernels/cpu/spmv/prepare.hpp"
+#include "kernels/cuda/spmv/prepare.hpp"
+#include "kernels/spmv/kernels.hpp"
+
+namespace warploom {
+namespace {
+
+constexpr int max_packed_height = 1 << cmrs_matrix::row_bits;
+constexpr std::int64_t max_places = std::numeric_limits<std::int32_t>::max();
+
+const parameter sort_columns{"sort_columns", 0,    {0, 1},
+                             {0, 1},         true, "1: the entries of a strip stand by column (Sec. 4)"};
+const parameter packed{"packed", 1, {0, 1}, {1}, true, "1: column and row within the strip share one word"};
+
+std::string needs_fewer_columns(const csr_view& matrix, const cmrs_options& options, const char* way_out) {
+  if (!options.packed || matrix.num_cols <= cmrs_packed_columns(options)) return "";
+  return "packs a column into 28 bits, and the matrix has more columns; " + std::string(way_out) +
+         " stores them unpacked";
+}
+
+std::string strips_reason(const csr_view& matrix, const product_request& request) {
+  const std::string reason = spmv_needs_int32_offsets(matrix, request);
+  return !reason.empty() ? reason : needs_fewer_columns(matrix, cmrs_options_of(request.parameters), "packed=0");
+}
+
+std::string groups_reason(const csr_view& matrix, const product_request& request) {
+  const cmrs_options options = cmrs_options_of(request.parameters);
+  const std::string reason = needs_fewer_columns(matrix, options, "height=32");
+  if (!reason.empty()) return reason;
+  // A nonzero takes no more places than a group has: only large matrices have to be counted.
+  const bool fits = matrix.nnz() <= max_places / cmrs_matrix::group_size || cmrs_places(matrix, options) <= max_places;
+  return fits ? "" : "needs fewer than 2^31 places, padding included";
+}
+
+}  // namespace
+
+cmrs_options cmrs_options_of(const parameter_values& parameters) {
+  const auto value = [&](const char* name, int otherwise) {
+    const auto found = parameters.find(name);
+    return found == parameters.end() ? otherwise : found->second;
+  };
+  cmrs_options options;
+  options.height = parameters.at("height");
+  options.packed = value("packed", options.height <= max_packed_height) != 0;
+  options.sort_columns = value("sort_columns", 0) != 0;
+  options.modulo = value("modulo", 0);
+  return options;
+}
+
+product_kernel cmrs_basic() {
+  return {
+      .name = "basic",
+      .format = "cmrs",
+      .summary = "CMRS of Koza et al. 2014, Algorithm 1: a warp for each strip, partial sums in shared memory.",
+      .layouts = {layout::row_major},
+      .parameters = {{"height", 8, {1, 2, 4, 8, 16}, {4, 8}, true, "rows of a strip"}, sort_columns, packed},
+      .dtypes = all_value_types,
+      .permutes = false,
+      .from_device = true,
+      .unsupported_reason = strips_reason,
+      .prepare_cpu = prepare_cpu_cmrs,
+      .prepare_cuda = prepare_cuda_cmrs_basic,
+  };
+}
+
+product_kernel cmrs_modified() {
+  return {
+      .name = "modified",
+      .format = "cmrs",
+      .summary = "CMRS of Koza et al. 2014, Sec. 6.7: strips padded to groups of 32, `modulo` partial sums a row.",
+      .layouts = {layout::row_major},
+      .parameters =
+          {{"height", 16, {8, 16, 32, 64}, {16, 32}, true, "rows of a strip; more than 16 are stored unpacked"},
+           {"modulo", 8, {4, 8, 16}, {8}, true, "most entries of a row in a group of 32"}},
+      .dtypes = all_value_types,
+      .permutes = false,
+      .unsupported_reason = groups_reason,
+      .prepare_cpu = prepare_cpu_cmrs,
+      .prepare_cuda = prepare_cuda_cmrs_modified,
+  };
+}
+
+product_kernel cmrs_registers() {
+  return {
+      .name = "registers",
+      .format = "cmrs",
+      .summary = "CMRS strips summed in registers: each thread keeps a sum of every row, added up with shuffles.",
+      .layouts = {layout::row_major},
+      .parameters = {{"height", 4, {2, 4, 8, 16}, {2, 4, 8}, true, "rows of a strip"},
+                     {"threads_per_strip",
+                      32,
+                      {2, 4, 8, 16, 32},
+                      {8, 16, 32},
+                      false,
+                      "threads that share a strip, or `height` if that is more"},
+                     sort_columns,
+                     packed},
+      .dtypes = all_value_types,
+      .permutes = false,
+      .from_device = true,
+      .unsupported_reason = strips_reason,
+      .prepare_cpu = prepare_cpu_cmrs,
+      .prepare_cuda = prepare_cuda_cmrs_registers,
+  };
+}
+
+}  // namespace warploom

@@ -1,0 +1,151 @@
+"""Compressed multi-row storage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warploom import _core
+from warploom._matrix import as_csr
+from warploom.errors import ParameterError
+from warploom.formats.base import Format
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["CMRS"]
+
+
+class CMRS(Format):
+    """Compressed multi-row storage of Koza et al. (2014): CSR whose rows are taken together in strips.
+
+    Strip s has the rows ``s * height`` to ``(s + 1) * height`` (exclusive) of the matrix and the places
+    ``strip_ptr[s]`` to ``strip_ptr[s + 1]`` (exclusive) of ``indices``, ``row_in_strip`` and ``data``.
+
+    Examples
+    --------
+    The matrix of the paper's eq. 2.1, in strips of two rows:
+
+    >>> import scipy.sparse
+    >>> from warploom.formats import CMRS
+    >>> M = [[1.0, 0, 0, 2, 0], [0, 3, 0, 0, 4], [0, 0, 5, 0, 6], [0, 0, 7, 8, 9], [0, 0, 0, 0, 10]]
+    >>> stored = CMRS.from_csr(scipy.sparse.csr_array(M), height=2)
+    >>> stored.strip_ptr.tolist(), stored.row_in_strip.tolist()
+    ([0, 4, 9, 10], [0, 0, 1, 1, 0, 0, 1, 1, 1, 0])
+    """
+
+    name = "cmrs"
+
+    __slots__ = ()
+
+    @classmethod
+    def from_csr(
+        cls,
+        A: Any,
+        height: int = 8,
+        *,
+        packed: bool = True,
+        sort_columns: bool = False,
+        modulo: int | None = None,
+    ) -> Self:
+        """Store a matrix in this format.
+
+        Parameters
+        ----------
+        A : sparse matrix, shape (m, n)
+            Values are float16, float32 or float64; integers and booleans become float64.
+        height : int
+            Rows of a strip: 1 to 16 in the packed form, 1 to 256 in the other.
+        packed : bool
+            Whether the row within the strip (4 bits) and the column (28 bits) share one word (Sec. 4).
+        sort_columns : bool
+            Order the entries of a strip by column (Sec. 4). Those of one column keep their order, but `to_csr`
+            then gives the entries of a row by column, too.
+        modulo : int, optional
+            Arrange the entries of a strip for the paper's modified kernel (Sec. 6.7): in groups of 32 that hold
+            at most this many entries (1 to 32) of any one row, side by side. A group that the rows do not fill
+            ends in empty places, with index -1. A strip has the fewest groups that allow for this.
+
+        Returns
+        -------
+        CMRS
+
+        Raises
+        ------
+        ParameterError
+            `height` or `modulo` is out of range, or `sort_columns` and `modulo` are both given.
+        IndexOverflowError
+            The packed form cannot hold the columns of the matrix: more than 2^28, or 2^28 - 1 with `modulo`.
+        DtypeError
+            The values have another type.
+        InvalidMatrixError
+            The arrays do not form a matrix.
+        """
+        if modulo == 0:  # what the core calls no groups
+            raise ParameterError("modulo must be from 1 to 32, got 0", argument="modulo")
+        return cls(_core.CmrsMatrix.from_csr(as_csr(A), height, packed, sort_columns, modulo or 0))
+
+    @property
+    def height(self) -> int:
+        """Rows of a strip."""
+        return int(self._core.height)
+
+    @property
+    def packed(self) -> bool:
+        """Whether rows and columns are stored together, as `words`."""
+        return bool(self._core.packed)
+
+    @property
+    def sort_columns(self) -> bool:
+        """Whether the entries of a strip stand by column."""
+        return bool(self._core.sort_columns)
+
+    @property
+    def modulo(self) -> int | None:
+        """Most entries of a row in a group of 32 places, or None for strips without groups."""
+        return self._core.modulo or None
+
+    @property
+    def num_strips(self) -> int:
+        """Strips of the matrix: m / height, rounded up."""
+        return len(self.strip_ptr) - 1
+
+    @property
+    def strip_ptr(self) -> NDArray[np.int64]:
+        """Where each strip starts in the other arrays, and where the last ends. The paper's StripPtr."""
+        strip_ptr: NDArray[np.int64] = self._core.strip_ptr
+        return strip_ptr
+
+    @property
+    def words(self) -> NDArray[np.uint32]:
+        """Of the packed form, what it stores of each place: ``16 * column + row_in_strip``; else empty.
+
+        An empty place has ``2**32 - 1``.
+        """
+        words: NDArray[np.uint32] = self._core.words
+        return words
+
+    @property
+    def indices(self) -> NDArray[np.int32]:
+        """Column of each place, -1 where it is empty. A copy if the matrix is packed."""
+        indices: NDArray[np.int32] = self._core.indices
+        return indices
+
+    @property
+    def row_in_strip(self) -> NDArray[np.uint8]:
+        """Row of each place, counted from the first of its strip. A copy if the matrix is packed."""
+        row_in_strip: NDArray[np.uint8] = self._core.row_in_strip
+        return row_in_strip
+
+    @property
+    def data(self) -> NDArray[Any]:
+        """Value of each place, 0 where it is empty."""
+        data: NDArray[Any] = self._core.data
+        return data
+
+    @property
+    def padding_ratio(self) -> float:
+        """Empty places for each entry: (places - nnz) / nnz, and 0 without nonzeros. 0 unless `modulo` is set."""
+        return (int(self._core.num_places) - self.nnz) / self.nnz if self.nnz else 0.0
