@@ -65,7 +65,8 @@ void bind_device(py::module_& module) {
         const device_guard guard(device);
         return device_memory{eviction_memory()};
       },
-      py::arg("device"), "What cold timings write to evict the L2, kept for the next ones as long as somebody holds it.");
+      py::arg("device"),
+      "What cold timings write to evict the L2, kept for the next ones as long as somebody holds it.");
   module.def(
       "fill_device",
       [](int device, std::uintptr_t to, int byte, std::size_t bytes) {

@@ -12,7 +12,7 @@ auto array_of(std::vector<Value> column_panels_matrix::* array) {
 
 }  // namespace
 
-void bind_column_panels(py::module_& module) {
+void bind_format_column_panels(py::module_& module) {
   using matrix = column_panels_matrix;
   py::class_<matrix>(module, "ColumnPanelsMatrix")
       .def_property_readonly("shape", [](const matrix& m) { return py::make_tuple(m.num_rows, m.num_cols); })

@@ -21,7 +21,7 @@ py::tuple options(const dasp_matrix& matrix) {
 
 }  // namespace
 
-void bind_dasp(py::module_& module) {
+void bind_format_dasp(py::module_& module) {
   const auto array = [](auto member) {
     return [member](const py::object& self) { return read_only(self.cast<const dasp_matrix&>().*member, self); };
   };

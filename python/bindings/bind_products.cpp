@@ -266,7 +266,7 @@ std::string reason_against(const csr_holder& matrix, const product_kernel& kerne
 std::unique_ptr<bound_plan> prepare(const std::string& op_name, const csr_holder& matrix, const std::string& format,
                                     const std::string& kernel_name, std::int64_t k, const std::string& layout_name,
                                     const parameter_values& parameters, const std::optional<permutation_array>& perm,
-                                    int device, const py::object& allocate, const resident_csr* resident) {
+                                    int device, const py::object& allocate, const std::optional<resident_csr>& resident) {
   const operation op = parse_operation(op_name);
   const product_kernel& kernel = find_kernel(op, format, kernel_name);
   product_request request = make_request(matrix, kernel, k, layout_name, parameters, perm);
@@ -274,7 +274,7 @@ std::unique_ptr<bound_plan> prepare(const std::string& op_name, const csr_holder
   if (device < 0 && !kernel.on_cpu) {
     throw error(error_kind::parameter, "candidate", -1, format + "/" + kernel_name + " runs on a GPU only");
   }
-  if (resident != nullptr) {
+  if (resident) {
     if (resident->device != device) throw error(error_kind::device, "resident", -1, "the matrix is on another device");
     request.resident = resident->matrix;
   }
@@ -361,7 +361,7 @@ void bind_products(py::module_& module) {
           "Microseconds of each repeat, between events on the device.");
   module.def("prepare_product", &prepare, py::arg("op"), py::arg("matrix"), py::arg("format"), py::arg("kernel"),
              py::arg("k"), py::arg("layout"), py::arg("parameters"), py::arg("perm").none(true), py::arg("device"),
-             py::arg("allocate") = py::none(), py::arg("resident").none(true) = nullptr,
+             py::arg("allocate") = py::none(), py::arg("resident") = py::none(),
              "Prepare a kernel for a matrix. `device` is the number of a GPU, or -1 for the CPU.");
   module.def("unsupported_reason", &unsupported_reason, py::arg("op"), py::arg("matrix"), py::arg("format"),
              py::arg("kernel"), py::arg("k"), py::arg("layout"), py::arg("parameters"), py::arg("perm").none(true),

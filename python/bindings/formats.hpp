@@ -65,6 +65,5 @@ py::class_<Matrix> bind_stored_matrix(py::module_& module, const char* name) {
       });
 }
 
-void bind_dasp(py::module_& module);
 
 }  // namespace warploom::python

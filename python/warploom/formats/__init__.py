@@ -21,10 +21,23 @@ from warploom.formats.ell import ELL
 from warploom.formats.hyb import HYB
 from warploom.formats.sell import SELL
 
-_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, COO, ELL, HYB, BSR, SELL, CompressedSELL, DASP, ColumnPanels)
+_FORMATS: tuple[type[Format], ...] = (
+    CSR,
+    DCSR,
+    COO,
+    ELL,
+    HYB,
+    BSR,
+    SELL,
+    CompressedSELL,
+    CMRS,
+    DASP,
+    ColumnPanels,
+)
 
 __all__ = [
     "BSR",
+    "CMRS",
     "COO",
     "CSR",
     "DASP",
@@ -37,9 +50,6 @@ __all__ = [
     "Format",
     "names",
 ]
-_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, CompressedSELL, DASP, ColumnPanels, CMRS)
-
-__all__ = ["CMRS", "CSR", "DASP", "DCSR", "ColumnPanels", "CompressedSELL", "Format", "names"]
 
 
 def names() -> tuple[str, ...]:

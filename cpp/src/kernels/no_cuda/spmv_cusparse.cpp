@@ -6,6 +6,8 @@ namespace warploom {
 using plan = std::unique_ptr<product_plan>;
 
 plan prepare_cuda_csr_cusparse(const csr_view&, const product_request&, const device_allocator&) { no_cuda(); }
+plan prepare_cuda_sell_cusparse(const csr_view&, const product_request&, const device_allocator&) { no_cuda(); }
+plan prepare_cuda_bsr_cusparse(const csr_view&, const product_request&, const device_allocator&) { no_cuda(); }
 plan prepare_cuda_coo_cusparse(const csr_view&, const product_request&, const device_allocator&) { no_cuda(); }
 
 }  // namespace warploom

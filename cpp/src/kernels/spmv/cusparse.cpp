@@ -3,6 +3,8 @@
 
 #include "kernels/cuda/spmv/prepare.hpp"
 #include "kernels/spmv/kernels.hpp"
+#include "warploom/formats/bsr.hpp"
+#include "warploom/formats/sell.hpp"
 
 namespace warploom {
 namespace {
@@ -11,6 +13,21 @@ std::string cusparse_reason(const csr_view& matrix, const product_request& reque
   if (cusparse_version().empty()) return "needs cuSPARSE, which was not found";
   if (!request.perm.empty()) return "does not take a row permutation";
   return spmv_needs_int32_offsets(matrix, request);
+}
+
+std::string sell_reason(const csr_view& matrix, const product_request& request) {
+  const std::string reason = cusparse_reason(matrix, request);
+  if (!reason.empty()) return reason;
+  return spmv_padding_reason(sell_places(matrix, request.parameters.at("slice_height"), 1), matrix.nnz());
+}
+
+std::string bsr_reason(const csr_view& matrix, const product_request& request) {
+  const int size = request.parameters.at("block_size");
+  if (matrix.num_rows % size != 0 || matrix.num_cols % size != 0) {
+    return "needs rows and columns divisible by " + std::to_string(size);
+  }
+  const std::string reason = cusparse_reason(matrix, request);
+  return reason.empty() ? spmv_padding_reason(bsr_places(matrix, size), matrix.nnz()) : reason;
 }
 
 product_kernel on_cusparse(std::string format, std::string summary, std::vector<parameter> parameters) {
@@ -47,6 +64,22 @@ product_kernel coo_cusparse() {
                   {{"algorithm", 0, {0, 1, 2}, {1, 2}, false, "0: the library's default; n: CUSPARSE_SPMV_COO_ALGn"}});
   kernel.from_device = true;
   kernel.prepare_cuda = prepare_cuda_coo_cusparse;
+  return kernel;
+}
+
+product_kernel sell_cusparse() {
+  auto kernel = on_cusparse("sell", "The vendor's library on sliced ELL, preprocessed.",
+                            {{"slice_height", 32, {2, 4, 8, 16, 32, 64}, {32}, false, "rows of a slice"}});
+  kernel.unsupported_reason = sell_reason;
+  kernel.prepare_cuda = prepare_cuda_sell_cusparse;
+  return kernel;
+}
+
+product_kernel bsr_cusparse() {
+  auto kernel = on_cusparse("bsr", "The vendor's library on BSR, preprocessed.",
+                            {{"block_size", 4, {2, 4, 8}, {2, 4, 8}, false, "rows and columns of a block"}});
+  kernel.unsupported_reason = bsr_reason;
+  kernel.prepare_cuda = prepare_cuda_bsr_cusparse;
   return kernel;
 }
 

@@ -11,6 +11,8 @@ product_kernel padded_csr_vector();
 product_kernel packed_csr_segmented_sum();
 product_kernel csr_cusparse();
 product_kernel coo_cusparse();
+product_kernel sell_cusparse();
+product_kernel bsr_cusparse();
 product_kernel compressed_sell_vector();
 product_kernel csr_adaptive();
 product_kernel csr_blockwise();

@@ -7,6 +7,8 @@
 #include "kernels/cuda/device_csr.hpp"
 #include "kernels/cuda/spmv/prepare.hpp"
 #include "kernels/spmv_plan.hpp"
+#include "warploom/formats/bsr.hpp"
+#include "warploom/formats/sell.hpp"
 
 namespace warploom {
 namespace {
@@ -148,6 +150,40 @@ std::unique_ptr<product_plan> prepare_cuda_coo_cusparse(const csr_view& matrix, 
                           data_type(A.dtype()));
   return std::make_unique<cusparse_plan>(matrix, std::move(stored), algorithms[request.parameters.at("algorithm")],
                                          allocate);
+}
+
+std::unique_ptr<product_plan> prepare_cuda_sell_cusparse(const csr_view& matrix, const product_request& request,
+                                                         const device_allocator& allocate) {
+  if (api::api().CreateSlicedEll == nullptr)
+    throw error(error_kind::device, "cusparse", -1, "cuSPARSE has no sliced ELL");
+  constexpr std::int64_t original_order = 1;
+  const sell_matrix sell = to_sell(matrix, request.parameters.at("slice_height"), original_order);
+  const std::vector<std::int32_t> offsets(sell.slice_ptr.begin(), sell.slice_ptr.end());
+  vendor_matrix stored;
+  stored.rows = cuda::upload(offsets.data(), offsets.size(), allocate);
+  stored.indices = cuda::upload(sell.indices.data(), sell.indices.size(), allocate);
+  stored.data = cuda::upload(sell.data.data(), sell.data.size(), allocate);
+  WARPLOOM_CUSPARSE_CHECK(CreateSlicedEll, &stored.handle, matrix.num_rows, matrix.num_cols, matrix.nnz(),
+                          sell.places(), sell.slice_height, stored.rows.data(), stored.indices.data(),
+                          stored.data.data(), api::index_int32, api::index_int32, api::base_zero,
+                          data_type(matrix.dtype));
+  return std::make_unique<cusparse_plan>(matrix, std::move(stored), api::spmv_sell_algorithm1, allocate);
+}
+
+std::unique_ptr<product_plan> prepare_cuda_bsr_cusparse(const csr_view& matrix, const product_request& request,
+                                                        const device_allocator& allocate) {
+  if (api::api().CreateBsr == nullptr) throw error(error_kind::device, "cusparse", -1, "cuSPARSE has no generic BSR");
+  const bsr_matrix bsr = to_bsr(matrix, request.parameters.at("block_size"));
+  const std::vector<std::int32_t> offsets(bsr.indptr.begin(), bsr.indptr.end());
+  const std::int64_t size = bsr.block_size;
+  vendor_matrix stored;
+  stored.rows = cuda::upload(offsets.data(), offsets.size(), allocate);
+  stored.indices = cuda::upload(bsr.indices.data(), bsr.indices.size(), allocate);
+  stored.data = cuda::upload(bsr.data.data(), bsr.data.size(), allocate);
+  WARPLOOM_CUSPARSE_CHECK(CreateBsr, &stored.handle, bsr.num_block_rows(), matrix.num_cols / size, bsr.num_blocks(),
+                          size, size, stored.rows.data(), stored.indices.data(), stored.data.data(), api::index_int32,
+                          api::index_int32, api::base_zero, data_type(matrix.dtype), api::row_major);
+  return std::make_unique<cusparse_plan>(matrix, std::move(stored), api::spmv_bsr_algorithm1, allocate);
 }
 
 }  // namespace warploom

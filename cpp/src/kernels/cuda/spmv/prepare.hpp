@@ -17,6 +17,8 @@ prepare_cuda_spmv prepare_cuda_padded_csr_vector;
 prepare_cuda_spmv prepare_cuda_packed_csr_segmented_sum;
 prepare_cuda_spmv prepare_cuda_csr_cusparse;
 prepare_cuda_spmv prepare_cuda_coo_cusparse;
+prepare_cuda_spmv prepare_cuda_sell_cusparse;
+prepare_cuda_spmv prepare_cuda_bsr_cusparse;
 prepare_cuda_spmv prepare_cuda_compressed_sell_vector;
 prepare_cuda_spmv prepare_cuda_csr_adaptive;
 prepare_cuda_spmv prepare_cuda_csr_blockwise;
