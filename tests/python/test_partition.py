@@ -11,14 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from battery import battery
 from strategies import csr_matrices
-from warploom import _core
-from warploom._matrix import as_csr
 from warploom.errors import ParameterError
 from warploom.partition import RowPartition, partition_rows, threads_per_row_mean, threads_per_row_square_mean
-
-BALANCED = [k for k in _core.kernels("spmv") if k["name"] in ("adaptive", "blockwise", "merge")]
 
 
 def rows_of(lengths, num_cols=None):
@@ -201,37 +196,3 @@ def test_thread_blocks_refuses_a_total_out_of_range(total):
     with pytest.raises(ParameterError) as caught:
         RowPartition(np.array([0]), np.array([], dtype=int), np.array([], dtype=bool)).thread_blocks(total)
     assert caught.value.argument == "total"
-
-
-# The products.
-
-
-def multiply(A, kernel, x, perm=None):
-    plan = _core.prepare_product("spmv", as_csr(A), "csr", kernel, 1, "row", {}, perm, -1)
-    y = np.full((A.shape[0], 1), np.nan, dtype=A.dtype)
-    plan.run_host(x.reshape(-1, 1), y)
-    return y[:, 0]
-
-
-def test_all_balanced_kernels_are_registered():
-    assert sorted(k["name"] for k in BALANCED) == ["adaptive", "blockwise", "merge"]
-    assert all(k["dtypes"] == ["float16", "float32", "float64"] and k["from_device"] for k in BALANCED)
-
-
-@pytest.mark.parametrize("permuted", [False, True])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kernel", [k["name"] for k in BALANCED])
-@pytest.mark.parametrize("name", battery(np.float64))
-def test_products_on_the_cpu(name, kernel, dtype, permuted):
-    A = battery(dtype)[name]
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(A.shape[1]).astype(dtype)
-    perm = rng.permutation(A.shape[0]).astype(np.int32) if permuted else None
-    y = multiply(A, kernel, x, perm)
-    with np.errstate(invalid="ignore"):
-        expected = A.astype(np.float64) @ x.astype(np.float64)
-        magnitude = csr_array((abs(A.data.astype(np.float64)), A.indices, A.indptr), shape=A.shape) @ abs(x)
-    finite = np.isfinite(expected)
-    np.testing.assert_array_equal(y[~finite], expected[~finite])
-    bound = np.finfo(dtype).eps * ((np.diff(A.indptr) + 2) * magnitude + abs(expected))
-    assert np.all(abs(y - expected)[finite] <= bound[finite])
