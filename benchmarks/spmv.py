@@ -106,8 +106,10 @@ def conversion(options: argparse.Namespace) -> None:
         A = load()
         for dtype in options.dtype:
             job = Measurement(scaled(A, dtype), "spmv", "column", 1, options)
-            chosen = {c.name: c for c in job.candidates()}
             _device.load_cusparse()
+            chosen = {c.name: c for c in job.candidates()}
+            if "spmv/none/csr/cusparse" not in chosen:
+                continue
             vendor = job.bench.time(job.prepare(chosen["spmv/none/csr/cusparse"]), repeats=20).median
             for candidate in chosen.values():
                 if not candidate.kernel.from_device or candidate.kernel.format in ("csr", "coo"):
