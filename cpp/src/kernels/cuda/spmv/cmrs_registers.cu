@@ -11,9 +11,21 @@
 namespace warploom {
 namespace {
 
-constexpr unsigned warp_size = 32;
 constexpr unsigned threads_per_block = 128;
 constexpr int loads_in_flight = 4;
+
+// Adds `product` to `sum` where the rows are the same. A branch in C++ would do, but the compiler makes indexing of a
+// chain of them and moves the sums to memory.
+__device__ __forceinline__ void add_if_same(float& sum, float product, unsigned row, unsigned row_of_sum) {
+  asm("{ .reg .pred same; setp.eq.u32 same, %2, %3; @same add.f32 %0, %0, %1; }"
+      : "+f"(sum)
+      : "f"(product), "r"(row), "r"(row_of_sum));
+}
+__device__ __forceinline__ void add_if_same(double& sum, double product, unsigned row, unsigned row_of_sum) {
+  asm("{ .reg .pred same; setp.eq.u32 same, %2, %3; @same add.f64 %0, %0, %1; }"
+      : "+d"(sum)
+      : "d"(product), "r"(row), "r"(row_of_sum));
+}
 
 // Adds up the sums of H neighbouring lanes: lane l gets those of row l % H. In each step two lanes share their rows
 // out between them, so that half of the rows are left to each: H - 1 shuffles in all.
@@ -68,9 +80,7 @@ __global__ void __launch_bounds__(threads_per_block)
 #pragma unroll
     for (int i = 0; i < loads_in_flight; ++i) {
 #pragma unroll
-      for (unsigned row = 0; row < H; ++row) {
-        if (at[i].row == row) sums[row] += product[i];
-      }
+      for (unsigned row = 0; row < H; ++row) add_if_same(sums[row], product[i], at[i].row, row);
     }
   }
 
@@ -93,10 +103,8 @@ class cmrs_registers_plan final : public cuda::cmrs_plan {
         return launch<2>(x, y, stream);
       case 4:
         return launch<4>(x, y, stream);
-      case 8:
-        return launch<8>(x, y, stream);
       default:
-        return launch<16>(x, y, stream);
+        return launch<8>(x, y, stream);
     }
   }
 
