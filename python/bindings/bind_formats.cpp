@@ -50,6 +50,11 @@ void bind_formats(py::module_& module) {
   bind_format_compressed_sell(module);
   bind_dasp(module);
   bind_column_panels(module);
+  bind_format_bsr(module);
+  bind_format_coo(module);
+  bind_format_ell(module);
+  bind_format_hyb(module);
+  bind_format_sell(module);
   bind_format_cmrs(module);
 }
 

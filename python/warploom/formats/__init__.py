@@ -2,19 +2,41 @@
 
 Every format is a class with the same face: `from_csr` builds it from any sparse matrix, `to_csr` gives a
 SciPy matrix back, and both keep the value type, the order of the nonzeros within their row, repeated entries
-and stored zeros. Its arrays are read-only views of the memory that the kernels read.
+and stored zeros (`BSR` sorts each row and adds repeated entries up). Its arrays are read-only views of the
+memory that the kernels read.
 """
 
 from __future__ import annotations
 
 from warploom.formats.base import Format
+from warploom.formats.bsr import BSR
 from warploom.formats.cmrs import CMRS
 from warploom.formats.column_panels import ColumnPanels
 from warploom.formats.compressed_sell import CompressedSELL
+from warploom.formats.coo import COO
 from warploom.formats.csr import CSR
 from warploom.formats.dasp import DASP
 from warploom.formats.dcsr import DCSR
+from warploom.formats.ell import ELL
+from warploom.formats.hyb import HYB
+from warploom.formats.sell import SELL
 
+_FORMATS: tuple[type[Format], ...] = (CSR, DCSR, COO, ELL, HYB, BSR, SELL, CompressedSELL, DASP, ColumnPanels)
+
+__all__ = [
+    "BSR",
+    "COO",
+    "CSR",
+    "DASP",
+    "DCSR",
+    "ELL",
+    "HYB",
+    "SELL",
+    "ColumnPanels",
+    "CompressedSELL",
+    "Format",
+    "names",
+]
 _FORMATS: tuple[type[Format], ...] = (CSR, DCSR, CompressedSELL, DASP, ColumnPanels, CMRS)
 
 __all__ = ["CMRS", "CSR", "DASP", "DCSR", "ColumnPanels", "CompressedSELL", "Format", "names"]

@@ -48,10 +48,9 @@ class DASP(Format):
     Padding has column -1. `row_ids` names the rows in this order (for a pair, both), then the empty rows; it is -1
     where an odd number of rows of two leaves a pair without its second row.
 
-    The paper's GPU code for float16 multiplies with the instruction m8n8k4, which GPUs from compute capability 8.0
-    on only emulate. Here the same 8 x 4 blocks are multiplied four at a time with m16n8k16, whose lower eight rows
-    stay empty, and sums are float32. Results come in the order of the caller's rows; the paper's come in the order
-    of `row_ids`.
+    The paper multiplies 8 x 4 blocks with the instruction m8n8k4. Its float16 form is slow on GPUs from compute
+    capability 8.0 on; here four of these blocks are multiplied at a time with m16n8k16, whose lower eight rows stay
+    empty, and sums are float32. Results come in the order of the caller's rows, not in that of `row_ids`.
 
     Examples
     --------

@@ -15,7 +15,7 @@
 // `row_ids` lists the rows in the order of the sections (long, medium, pieced, single), then the empty ones. It names
 // two rows for each pair; -1 stands for the missing second row when the number of rows of two is odd.
 //
-// The authors' code leaves y in this order. It pads the block of short rows too, and stores column 0 in padded slots.
+// The paper stores column 0 in padded slots, which multiplies x[0] by zero: NaN where that is not finite.
 #pragma once
 
 #include <algorithm>

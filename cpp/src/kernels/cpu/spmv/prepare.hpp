@@ -16,6 +16,11 @@ prepare_cpu_spmv prepare_cpu_packed_csr;
 prepare_cpu_spmv prepare_cpu_compressed_sell;
 prepare_cpu_spmv prepare_cpu_dasp;
 prepare_cpu_spmv prepare_cpu_column_panels;
+prepare_cpu_spmv prepare_cpu_bsr;
+prepare_cpu_spmv prepare_cpu_coo;
+prepare_cpu_spmv prepare_cpu_ell;
+prepare_cpu_spmv prepare_cpu_hyb;
+prepare_cpu_spmv prepare_cpu_sell;
 prepare_cpu_spmv prepare_cpu_cmrs;
 
 }  // namespace warploom

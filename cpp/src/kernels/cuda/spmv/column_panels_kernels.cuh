@@ -175,9 +175,10 @@ __device__ __forceinline__ int sum_tile(const lane_tile<Value>& tile, const Valu
   return total;
 }
 
-// One thread block for every share.
-template <class Value>
-__global__ void __launch_bounds__(sum_panels_threads) sum_panels_kernel(const panels_view<Value> A, const Value* x) {
+// One thread block for every share. An SM holds `Blocks` of them at a time, as far as registers decide.
+template <class Value, int Blocks>
+__global__ void __launch_bounds__(sum_panels_threads, Blocks)
+    sum_panels_kernel(const panels_view<Value> A, const Value* x) {
   using sum_type = sum_type_t<Value>;
   extern __shared__ uint4 shared[];
   const int warp = threadIdx.x / 32;

@@ -29,10 +29,22 @@ std::int32_t columns_for_device(const csr_view& matrix, const product_request& r
   return panel_columns(matrix, std::min(requested_panel_bytes(request), most - no_columns.shared_bytes()));
 }
 
+template <class Value>
+using sum_panels_function = void (*)(cuda::panels_view<Value>, const Value*);
+
+// The kernel with as many registers as the thread blocks that fit into the shared memory of an SM leave each of them.
+template <class Value>
+sum_panels_function<Value> choose_kernel(const column_panels_matrix& matrix) {
+  const cuda::panels_view<Value> view{.num_cols = 0, .panel_columns = matrix.panel_columns};
+  const int per_block =
+      static_cast<int>(view.shared_bytes()) + cuda::device_attribute(cudaDevAttrReservedSharedMemoryPerBlock);
+  const int per_sm = cuda::device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
+  return 2 * per_block <= per_sm ? cuda::sum_panels_kernel<Value, 2> : cuda::sum_panels_kernel<Value, 1>;
+}
+
 // How the tiles of a matrix are shared out among the thread blocks of a device, all of them resident at once.
 template <class Value>
-cuda::panel_shares share_among_blocks(const column_panels_matrix& matrix) {
-  const auto kernel = cuda::sum_panels_kernel<Value>;
+cuda::panel_shares share_among_blocks(const column_panels_matrix& matrix, sum_panels_function<Value> kernel) {
   // For the widest panel: other plans use the same kernel with other panels.
   const int most = cuda::device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
   WARPLOOM_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
@@ -58,7 +70,7 @@ template <class Value>
 class shared_x_plan final : public spmv_plan {
  public:
   shared_x_plan(const column_panels_matrix& matrix, const device_allocator& allocate)
-      : shared_x_plan(matrix, share_among_blocks<Value>(matrix), allocate) {}
+      : shared_x_plan(matrix, choose_kernel<Value>(matrix), allocate) {}
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
     if (num_rows_ == 0) return;
@@ -75,12 +87,19 @@ class shared_x_plan final : public spmv_plan {
  private:
   using sum_type = cuda::sum_type_t<Value>;
 
-  shared_x_plan(const column_panels_matrix& matrix, const cuda::panel_shares& shares, const device_allocator& allocate)
-      : shared_x_plan(matrix, shares, cuda::plan_panel_work(matrix, shares), allocate) {}
+  using kernel_type = sum_panels_function<Value>;
 
-  shared_x_plan(const column_panels_matrix& matrix, const cuda::panel_shares& shares, const cuda::panel_work& work,
+  shared_x_plan(const column_panels_matrix& matrix, kernel_type kernel, const device_allocator& allocate)
+      : shared_x_plan(matrix, kernel, share_among_blocks(matrix, kernel), allocate) {}
+
+  shared_x_plan(const column_panels_matrix& matrix, kernel_type kernel, const cuda::panel_shares& shares,
                 const device_allocator& allocate)
-      : num_rows_(static_cast<std::int32_t>(matrix.num_rows)),
+      : shared_x_plan(matrix, kernel, shares, cuda::plan_panel_work(matrix, shares), allocate) {}
+
+  shared_x_plan(const column_panels_matrix& matrix, kernel_type kernel, const cuda::panel_shares& shares,
+                const cuda::panel_work& work, const device_allocator& allocate)
+      : kernel_(kernel),
+        num_rows_(static_cast<std::int32_t>(matrix.num_rows)),
         num_cols_(static_cast<std::int32_t>(matrix.num_cols)),
         num_panels_(static_cast<std::int32_t>(matrix.num_panels())),
         panel_columns_(matrix.panel_columns),
@@ -111,7 +130,7 @@ class shared_x_plan final : public spmv_plan {
                                         .values = reinterpret_cast<const uint4*>(values_.data()),
                                         .sums = sums_.data(),
                                         .carries = carries_.data()};
-    cuda::sum_panels_kernel<<<num_shares_, cuda::sum_panels_threads, view.shared_bytes(), stream>>>(view, x);
+    kernel_<<<num_shares_, cuda::sum_panels_threads, view.shared_bytes(), stream>>>(view, x);
     cuda::check_launch("sum_panels_kernel");
   }
 
@@ -140,6 +159,7 @@ class shared_x_plan final : public spmv_plan {
     WARPLOOM_CUDA_CHECK(cudaLaunchKernelEx(&config, cuda::add_panels_kernel<Value>, view, y));
   }
 
+  kernel_type kernel_;
   std::int32_t num_rows_;
   std::int32_t num_cols_;
   std::int32_t num_panels_;

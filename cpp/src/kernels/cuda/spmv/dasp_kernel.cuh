@@ -51,8 +51,18 @@ inline constexpr unsigned all_lanes = 0xffffffffu;
 
 // The value x has for a slot; 0 for padding, which may stand beside a value of 0 only.
 template <class Value>
-__device__ __forceinline__ Value gather(const Value* x, std::int32_t column) {
-  return column >= 0 ? __ldg(x + column) : Value{};
+__device__ __forceinline__ Value gather(const Value* x, std::int32_t column, std::int32_t least_column = 0) {
+  return column >= least_column ? __ldg(x + column) : Value{};
+}
+
+// The least column there is: 0, but the compiler does not know that. A gather that gets it waits for all these columns
+// and so cannot be scheduled among the loads of columns, where it would hold up those behind it.
+template <int Count>
+__device__ __forceinline__ std::int32_t least_of(const std::int32_t (&columns)[Count]) {
+  std::int32_t all = columns[0];
+#pragma unroll
+  for (int u = 1; u < Count; ++u) all &= columns[u];
+  return all == INT32_MIN ? 1 : 0;
 }
 
 // This lane's slots of `dasp_unroll` blocks.
@@ -64,9 +74,13 @@ struct slot_batch {
   // Blocks first, first + stride, ... below `count`; beyond it, padding.
   __device__ __forceinline__ void load(const dasp_slots<Value>& slots, int first, int stride, int count) {
 #pragma unroll
-    for (int u = 0; u < dasp_unroll; ++u) {
+    for (int u = 0; u < dasp_unroll; ++u) {  // before the values: entries of x wait for them
       const int block = first + u * stride;
       columns[u] = block < count ? __ldcs(slots.indices + block * dasp_block_slots) : -1;
+    }
+#pragma unroll
+    for (int u = 0; u < dasp_unroll; ++u) {
+      const int block = first + u * stride;
       values[u] = block < count ? __ldcs(slots.data + block * dasp_block_slots) : Value{};
     }
   }
@@ -185,7 +199,7 @@ __device__ __forceinline__ void multiply_medium(const dasp_view<Value>& A, unsig
   const dasp_slots<Value> slots = blocks_from(A.regular, first_block);
   slot_batch<Value> next;
   next.load(slots, share, stride, count);
-  const Value irregular_entry = gather(x, irregular_column);
+  const Value irregular_entry = gather(x, irregular_column, least_of(next.columns));
   Sums sums;
   add_blocks(sums, next, slots, share, stride, count, x);
   sum_type_t<Value> sum = sums.part(lane) + widen(irregular_value) * widen(irregular_entry);
@@ -212,7 +226,7 @@ __device__ __forceinline__ void multiply_narrow(const dasp_view<Value>& A, unsig
   const int column = threadIdx.x % dasp_block_columns;
   const int row_in_block = threadIdx.x % 32 / dasp_block_columns;
   const int first = A.num_wide_blocks + static_cast<int>(block * dasp_warps + threadIdx.x / 32) * together;
-  int bounds[together + 1], irregular[together], irregular_end[together];
+  int bounds[together + 1], irregular[together], irregular_end[together], rows[together];
 #pragma unroll
   for (int u = 0; u <= together; ++u) bounds[u] = __ldg(A.block_ptr + min(first + u, A.num_row_blocks));
 #pragma unroll
@@ -220,6 +234,7 @@ __device__ __forceinline__ void multiply_narrow(const dasp_view<Value>& A, unsig
     const int i = (first + u) * dasp_block_rows + row_in_block;
     irregular[u] = __ldg(A.irregular_ptr + min(i, A.num_medium)) + column;
     irregular_end[u] = __ldg(A.irregular_ptr + min(i + 1, A.num_medium));
+    rows[u] = i < A.num_medium && column == 0 ? __ldg(A.medium_rows + i) : -1;
   }
   sum_type_t<Value> sum[together] = {};
   bool more = true;
@@ -239,8 +254,9 @@ __device__ __forceinline__ void multiply_narrow(const dasp_view<Value>& A, unsig
       irregular[u] += dasp_block_columns;
       more = more || bounds[u] + step + 1 < bounds[u + 1] || irregular[u] < irregular_end[u];
     }
+    const std::int32_t least_column = least_of(columns);
 #pragma unroll
-    for (int u = 0; u < 2 * together; ++u) entries[u] = gather(x, columns[u]);
+    for (int u = 0; u < 2 * together; ++u) entries[u] = gather(x, columns[u], least_column);
 #pragma unroll
     for (int u = 0; u < together; ++u) {
       Sums sums;
@@ -251,10 +267,9 @@ __device__ __forceinline__ void multiply_narrow(const dasp_view<Value>& A, unsig
   }
 #pragma unroll
   for (int u = 0; u < together; ++u) {
-    const int i = (first + u) * dasp_block_rows + row_in_block;
     sum[u] += __shfl_xor_sync(all_lanes, sum[u], 1);
     sum[u] += __shfl_xor_sync(all_lanes, sum[u], 2);
-    if (i < A.num_medium && column == 0) y[__ldg(A.medium_rows + i)] = narrow<Value>(sum[u]);
+    if (rows[u] >= 0) y[rows[u]] = narrow<Value>(sum[u]);
   }
 }
 

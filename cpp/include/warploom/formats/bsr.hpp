@@ -1,0 +1,42 @@
+// Block compressed sparse row: square dense blocks wherever a block has an entry of the matrix.
+//
+// Places of a block without an entry hold 0. As in SciPy's BSR those zeros are multiplied with x in a product. Which
+// places hold an entry is remembered on the host (`occupied`), so that stored zeros survive a round trip. Entries of a
+// row come back in the order of their columns, and repeated ones are added up.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "warploom/csr_view.hpp"
+#include "warploom/formats/csr.hpp"
+
+namespace warploom {
+
+struct bsr_matrix {
+  std::int64_t num_rows = 0;  // need not be multiples of the block size
+  std::int64_t num_cols = 0;
+  value_type dtype = value_type::float32;
+  int block_size = 4;
+  std::int64_t num_entries = 0;         // repeated ones count once
+  std::vector<std::int64_t> indptr{0};  // [block rows + 1]
+  std::vector<std::int32_t> indices;    // block columns, ascending within a block row
+  std::vector<std::byte> data;          // [blocks][block_size][block_size], row after row
+  std::vector<std::uint64_t> occupied;  // bit i * block_size + j: place (i, j) of the block holds an entry
+
+  std::int64_t nnz() const { return num_entries; }
+  std::int64_t num_block_rows() const { return static_cast<std::int64_t>(indptr.size()) - 1; }
+  std::int64_t num_blocks() const { return indptr.back(); }
+  std::int64_t places() const { return num_blocks() * block_size * block_size; }
+  std::size_t bytes() const;
+};
+
+// Places that to_bsr would store.
+std::int64_t bsr_places(const csr_pattern& matrix, int block_size);
+
+// Throws error_kind::parameter unless the block size is 2, 4 or 8.
+bsr_matrix to_bsr(const csr_view& matrix, int block_size);
+csr_matrix to_csr(const bsr_matrix& matrix);
+
+}  // namespace warploom

@@ -1,0 +1,42 @@
+// ELLPACK-ITPACK (Koza et al. 2014, Sec. 2.3; Bell and Garland 2009): every row is padded to the longest one, and the
+// two num_rows x width arrays are stored column by column. A column index of -1 marks padding.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "warploom/csr_view.hpp"
+#include "warploom/formats/csr.hpp"
+
+namespace warploom {
+
+struct ell_matrix {
+  std::int64_t num_rows = 0;
+  std::int64_t num_cols = 0;
+  value_type dtype = value_type::float32;
+  std::int64_t width = 0;
+  std::int64_t num_entries = 0;
+  std::vector<std::int32_t> indices;  // entry j of row i stands in place j * num_rows + i; -1 where padded
+  std::vector<std::byte> data;        // 0 where padded
+
+  std::int64_t nnz() const { return num_entries; }
+  std::int64_t places() const { return num_rows * width; }
+  std::size_t bytes() const;
+};
+
+// Whether so many places are within reason for nnz nonzeros, with room for some padding also in tiny matrices.
+constexpr bool padding_is_reasonable(std::int64_t places, std::int64_t nnz) { return places <= 4 * nnz + 4096; }
+
+std::int64_t longest_row(const csr_pattern& matrix);
+
+// The first `width` entries of every row, and only those.
+ell_matrix to_ell_of_width(const csr_view& matrix, std::int64_t width);
+
+// Throws error_kind::parameter if a row is longer than `max_width`, or, without one, if the padding would be
+// beyond reason.
+ell_matrix to_ell(const csr_view& matrix, std::optional<std::int64_t> max_width = std::nullopt);
+csr_matrix to_csr(const ell_matrix& matrix);
+
+}  // namespace warploom

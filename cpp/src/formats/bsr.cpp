@@ -1,0 +1,157 @@
+#include "warploom/formats/bsr.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <string>
+
+#include "warploom/error.hpp"
+#include "warploom/parallel.hpp"
+
+namespace warploom {
+namespace {
+
+constexpr std::int64_t block_rows_per_task = 1024;
+
+void check_block_size(int size) {
+  if (size == 2 || size == 4 || size == 8) return;
+  throw error(error_kind::parameter, "block_size", -1, "block_size must be 2, 4 or 8, got " + std::to_string(size));
+}
+
+// The block columns of a block row, ascending.
+void find_block_columns(const csr_pattern& matrix, std::int64_t block_row, int size,
+                        std::vector<std::int32_t>& columns) {
+  columns.clear();
+  const std::int64_t first = block_row * size;
+  const std::int64_t last = std::min(first + size, matrix.num_rows);
+  for (std::int64_t j = matrix.indptr[first]; j < matrix.indptr[last]; ++j) {
+    const std::int32_t column = matrix.indices[j] / size;
+    if (columns.empty() || columns.back() != column) columns.push_back(column);
+  }
+  std::sort(columns.begin(), columns.end());
+  columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
+}
+
+std::vector<std::int64_t> block_offsets(const csr_pattern& matrix, int size) {
+  const std::int64_t block_rows = (matrix.num_rows + size - 1) / size;
+  std::vector<std::int64_t> offsets(block_rows + 1, 0);
+  parallel_for(0, block_rows, block_rows_per_task, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::int32_t> columns;
+    for (std::int64_t b = begin; b < end; ++b) {
+      find_block_columns(matrix, b, size, columns);
+      offsets[b + 1] = static_cast<std::int64_t>(columns.size());
+    }
+  });
+  std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
+  return offsets;
+}
+
+template <class Value>
+void fill_block_row(bsr_matrix& result, const csr_view& matrix, std::int64_t block_row) {
+  const int size = result.block_size;
+  auto* values = reinterpret_cast<Value*>(result.data.data());
+  const auto first = result.indices.begin() + result.indptr[block_row];
+  const auto last = result.indices.begin() + result.indptr[block_row + 1];
+  for (std::int64_t row = block_row * size; row < std::min((block_row + 1) * size, matrix.num_rows); ++row) {
+    for (std::int64_t j = matrix.indptr[row]; j < matrix.indptr[row + 1]; ++j) {
+      const std::int32_t column = matrix.indices[j];
+      const std::int64_t block = std::lower_bound(first, last, column / size) - result.indices.begin();
+      const std::int64_t place = (row % size) * size + column % size;
+      Value& value = values[block * size * size + place];
+      const std::uint64_t bit = std::uint64_t{1} << place;
+      using sum_type = accumulator_t<Value>;
+      value = (result.occupied[block] & bit) ? Value(sum_type(value) + sum_type(matrix.values<Value>()[j]))
+                                             : matrix.values<Value>()[j];
+      result.occupied[block] |= bit;
+    }
+  }
+}
+
+template <class Value>
+void fill(bsr_matrix& result, const csr_view& matrix) {
+  parallel_for(0, result.num_block_rows(), block_rows_per_task, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::int32_t> columns;
+    for (std::int64_t b = begin; b < end; ++b) {
+      find_block_columns(matrix, b, result.block_size, columns);
+      std::copy(columns.begin(), columns.end(), result.indices.begin() + result.indptr[b]);
+      fill_block_row<Value>(result, matrix, b);
+    }
+  });
+}
+
+// The occupied places of row `i` of a block, as the lowest bits.
+std::uint64_t occupied_of_row(const bsr_matrix& matrix, std::int64_t block, std::int64_t i) {
+  const std::uint64_t row_bits = (std::uint64_t{1} << matrix.block_size) - 1;
+  return matrix.occupied[block] >> (i * matrix.block_size) & row_bits;
+}
+
+template <class Value>
+void gather_row(csr_matrix& result, const bsr_matrix& matrix, std::int64_t row) {
+  const int size = matrix.block_size;
+  const auto* values = reinterpret_cast<const Value*>(matrix.data.data());
+  auto* to_values = reinterpret_cast<Value*>(result.data.data());
+  std::int64_t to = result.indptr[row];
+  for (std::int64_t block = matrix.indptr[row / size]; block < matrix.indptr[row / size + 1]; ++block) {
+    for (std::uint64_t bits = occupied_of_row(matrix, block, row % size); bits != 0; bits &= bits - 1) {
+      const int j = std::countr_zero(bits);
+      result.indices[to] = matrix.indices[block] * size + j;
+      to_values[to] = values[(block * size + row % size) * size + j];
+      ++to;
+    }
+  }
+}
+
+}  // namespace
+
+std::size_t bsr_matrix::bytes() const {
+  return indptr.size() * sizeof(indptr[0]) + indices.size() * sizeof(indices[0]) + data.size() +
+         occupied.size() * sizeof(occupied[0]);
+}
+
+std::int64_t bsr_places(const csr_pattern& matrix, int block_size) {
+  check_block_size(block_size);
+  return block_offsets(matrix, block_size).back() * block_size * block_size;
+}
+
+bsr_matrix to_bsr(const csr_view& matrix, int block_size) {
+  check_block_size(block_size);
+  bsr_matrix result;
+  result.num_rows = matrix.num_rows;
+  result.num_cols = matrix.num_cols;
+  result.dtype = matrix.dtype;
+  result.block_size = block_size;
+  result.indptr = block_offsets(matrix, block_size);
+  result.indices.resize(result.num_blocks());
+  result.data.resize(result.places() * size_of(matrix.dtype));
+  result.occupied.resize(result.num_blocks());
+  dispatch_value_type(matrix.dtype, [&]<class Value>(Value) { fill<Value>(result, matrix); });
+  for (const std::uint64_t bits : result.occupied) result.num_entries += std::popcount(bits);
+  return result;
+}
+
+csr_matrix to_csr(const bsr_matrix& matrix) {
+  const int size = matrix.block_size;
+  csr_matrix result;
+  result.num_rows = matrix.num_rows;
+  result.num_cols = matrix.num_cols;
+  result.dtype = matrix.dtype;
+  result.indptr.assign(matrix.num_rows + 1, 0);
+  parallel_for(0, matrix.num_rows, block_rows_per_task, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      for (std::int64_t block = matrix.indptr[row / size]; block < matrix.indptr[row / size + 1]; ++block) {
+        result.indptr[row + 1] += std::popcount(occupied_of_row(matrix, block, row % size));
+      }
+    }
+  });
+  std::partial_sum(result.indptr.begin(), result.indptr.end(), result.indptr.begin());
+  result.indices.resize(matrix.nnz());
+  result.data.resize(matrix.nnz() * size_of(matrix.dtype));
+  dispatch_value_type(matrix.dtype, [&]<class Value>(Value) {
+    parallel_for(0, matrix.num_rows, block_rows_per_task, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) gather_row<Value>(result, matrix, row);
+    });
+  });
+  return result;
+}
+
+}  // namespace warploom

@@ -1,0 +1,66 @@
+// SpMV through COO: ranges of entries that start and end with a row, so that no two threads add to one row.
+#include <algorithm>
+
+#include "kernels/cpu/spmv/prepare.hpp"
+#include "kernels/spmv_plan.hpp"
+#include "warploom/formats/coo.hpp"
+#include "warploom/parallel.hpp"
+
+namespace warploom {
+namespace {
+
+constexpr std::int64_t entries_per_range = 4096;
+
+class cpu_coo_plan final : public spmv_plan {
+ public:
+  explicit cpu_coo_plan(coo_matrix matrix) : matrix_(std::move(matrix)) {
+    const std::vector<std::int64_t> offsets = row_offsets(matrix_);
+    ranges_.push_back({0, 0});
+    for (std::int64_t row = 0; row < matrix_.num_rows; ++row) {
+      const std::int64_t work = offsets[row + 1] - ranges_.back().entry + row + 1 - ranges_.back().row;
+      if (work >= entries_per_range || row + 1 == matrix_.num_rows) ranges_.push_back({row + 1, offsets[row + 1]});
+    }
+  }
+
+  void multiply(const void* x, void* y, CUstream_st*) override {
+    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
+      multiply_entries(static_cast<const Value*>(x), static_cast<Value*>(y));
+    });
+  }
+
+  std::size_t bytes() const override { return matrix_.bytes() + ranges_.size() * sizeof(start); }
+
+ private:
+  struct start {
+    std::int64_t row;
+    std::int64_t entry;
+  };
+
+  template <class Value>
+  void multiply_entries(const Value* x, Value* y) const {
+    constexpr std::int64_t ranges_per_thread = 16;
+    const auto* values = reinterpret_cast<const Value*>(matrix_.data.data());
+    const auto ranges = static_cast<std::int64_t>(ranges_.size()) - 1;
+    parallel_for(0, ranges, ranges_per_thread, [&](std::int64_t begin, std::int64_t end) {
+      std::fill(y + ranges_[begin].row, y + ranges_[end].row, Value(0));
+      const std::int64_t last = ranges_[end].entry;
+      for (std::int64_t j = ranges_[begin].entry; j < last;) {
+        const std::int32_t row = matrix_.row_indices[j];
+        accumulator_t<Value> sum = 0;
+        for (; j < last && matrix_.row_indices[j] == row; ++j) sum += values[j] * x[matrix_.indices[j]];
+        y[row] = Value(sum);
+      }
+    });
+  }
+
+  coo_matrix matrix_;
+  std::vector<start> ranges_;
+};
+
+}  // namespace
+
+std::unique_ptr<product_plan> prepare_cpu_coo(const csr_view& matrix, const product_request&) {
+  return std::make_unique<cpu_coo_plan>(to_coo(matrix));
+}
+
+}  // namespace warploom

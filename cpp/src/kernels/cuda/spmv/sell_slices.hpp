@@ -1,0 +1,32 @@
+// SpMV over slices of 32 / threads_per_row rows, one warp each: what SELL-C-sigma and ELL share on the GPU.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "warploom/formats/ell.hpp"
+#include "warploom/kernels/product.hpp"
+
+namespace warploom {
+
+// The first columns of every slice, as many as `head` says, stand where no offset has to be read; those that a slice
+// has beyond are its tail. A column index of -1 marks padding.
+struct host_slices {
+  std::int64_t num_rows = 0;
+  value_type dtype = value_type::float32;
+  int height = 32;                      // a power of two up to 32
+  std::int64_t head = 0;                // columns
+  std::vector<std::uint32_t> tail_ptr;  // [number of slices + 1] places; empty: no slice has a tail
+  std::vector<std::int32_t> row_ids;    // stored row p produces row row_ids[p] of y; empty: row p
+  std::vector<std::int32_t> indices;    // slices * head * height places, then the tails
+  std::vector<std::byte> data;
+  std::int64_t num_slices() const { return (num_rows + height - 1) / height; }
+};
+
+// Slices all as wide as the matrix.
+host_slices slices_of(const ell_matrix& matrix, int height);
+
+std::unique_ptr<product_plan> make_cuda_slices_plan(const host_slices& slices, const device_allocator& allocate);
+
+}  // namespace warploom
