@@ -3,39 +3,51 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/device/values.cuh"
 #include "warploom/formats/cmrs.hpp"
 
 namespace warploom::cuda {
 
 constexpr unsigned no_row = 0xffffffffu;
 
-struct cmrs_place {
-  unsigned column;
-  unsigned row = no_row;  // within the strip
-};
-
-// Places packed into words, or columns and rows apart.
-template <bool Packed>
+// Packed: column and row share a word. Padded: places may be empty.
+template <bool Packed, bool Padded, class Value>
 struct cmrs_places {
+  using sum_type = sum_type_t<Value>;
+
   const std::uint32_t* __restrict__ columns;  // with the row in the last bits if packed
   const std::uint8_t* __restrict__ rows;
+  const Value* __restrict__ values;
 
-  // Each place is read once a product, so nothing is kept of it in the L1.
-  __device__ __forceinline__ cmrs_place load(unsigned j) const {
-    const unsigned word = __ldcs(columns + j);
-    if constexpr (Packed) {
-      return {word >> cmrs_matrix::row_bits, word % (1u << cmrs_matrix::row_bits)};
-    } else {
-      return {word, __ldcs(rows + j)};
+  // Products of the places first, first + stride, ... with x, and their rows within the strip: no_row from `end` on and
+  // for empty places. At least one place is before `end`. All loads are unconditional, so that they are in flight
+  // together: those that are not needed read what is needed elsewhere. Nothing is kept in the L1 but x.
+  template <int N>
+  __device__ __forceinline__ void multiply(unsigned first, unsigned stride, unsigned end, const Value* __restrict__ x,
+                                           unsigned (&row)[N], sum_type (&product)[N]) const {
+    unsigned word[N];
+    Value value[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const unsigned j = min(first + i * stride, end - 1);
+      word[i] = __ldcs(columns + j);
+      if constexpr (!Packed) row[i] = __ldcs(rows + j);
+      value[i] = __ldcs(values + j);
     }
-  }
-
-  // For matrices whose places may be empty: those have no row.
-  __device__ __forceinline__ cmrs_place load_if_filled(unsigned j) const {
-    const unsigned word = __ldcs(columns + j);
-    unsigned row = word % (1u << cmrs_matrix::row_bits);
-    if constexpr (!Packed) row = __ldcs(rows + j);
-    return {Packed ? word >> cmrs_matrix::row_bits : word, word == cmrs_matrix::empty_word ? no_row : row};
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      unsigned column = word[i];
+      if constexpr (Packed) {
+        column = word[i] >> cmrs_matrix::row_bits;
+        row[i] = word[i] % (1u << cmrs_matrix::row_bits);
+      }
+      if (first + i * stride >= end) row[i] = no_row;
+      if (Padded && word[i] == cmrs_matrix::empty_word) {
+        column = 0;  // there is one if there are places
+        row[i] = no_row;
+      }
+      product[i] = widen(value[i]) * widen(__ldg(x + column));
+    }
   }
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned warp_size = 32;
 constexpr unsigned warps_per_block = 4;  // the paper's optimum
-constexpr int loads_in_flight = 4;
+constexpr unsigned min_blocks = 10;      // on a multiprocessor: leaves registers for four places in flight
 
 // Sums the columns of a H x 32 array: lane l gets its part of row l % H, and the lanes of a row add up.
 template <int H, class Sum>
@@ -29,10 +29,23 @@ __device__ __forceinline__ Sum sum_of_row(const Sum* partial_sums, unsigned lane
   return sum;
 }
 
+template <int N, bool Packed, class Value>
+__device__ __forceinline__ void add_products(const cuda::cmrs_places<Packed, false, Value>& places, unsigned first,
+                                             unsigned end, const Value* __restrict__ x,
+                                             cuda::sum_type_t<Value>* partial_sums) {
+  unsigned row[N];
+  cuda::sum_type_t<Value> product[N];
+  places.multiply(first, warp_size, end, x, row, product);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (row[i] != cuda::no_row) partial_sums[row[i] * warp_size] += product[i];
+  }
+}
+
 template <int H, bool Packed, class Value>
-__global__ void __launch_bounds__(warps_per_block* warp_size)
+__global__ void __launch_bounds__(warps_per_block* warp_size, min_blocks)
     cmrs_basic_kernel(unsigned num_rows, unsigned num_strips, const std::int32_t* __restrict__ strip_ptr,
-                      cuda::cmrs_places<Packed> places, const Value* __restrict__ values, const Value* __restrict__ x,
+                      cuda::cmrs_places<Packed, false, Value> places, const Value* __restrict__ x,
                       Value* __restrict__ y) {
   using sum_type = cuda::sum_type_t<Value>;
   __shared__ sum_type buffer[warps_per_block][H * warp_size];
@@ -40,30 +53,17 @@ __global__ void __launch_bounds__(warps_per_block* warp_size)
   const unsigned lane = threadIdx.x % warp_size;
   const unsigned strip = blockIdx.x * warps_per_block + warp;
   if (strip >= num_strips) return;  // whole warps
-  const unsigned begin = strip_ptr[strip];
+  unsigned j = strip_ptr[strip];
   const unsigned end = strip_ptr[strip + 1];
   sum_type* const partial_sums = buffer[warp] + lane;
 #pragma unroll
   for (int row = 0; row < H; ++row) partial_sums[row * warp_size] = 0;
 
-  for (unsigned first = begin + lane; first < end; first += loads_in_flight * warp_size) {
-    cuda::cmrs_place at[loads_in_flight];
-    sum_type product[loads_in_flight];
-#pragma unroll
-    for (int i = 0; i < loads_in_flight; ++i) {
-      const unsigned j = first + i * warp_size;
-      if (j >= end) continue;
-      at[i] = places.load(j);
-      product[i] = cuda::widen(__ldcs(values + j));
-    }
-#pragma unroll
-    for (int i = 0; i < loads_in_flight; ++i) {
-      if (at[i].row != cuda::no_row) product[i] *= cuda::widen(__ldg(x + at[i].column));
-    }
-#pragma unroll
-    for (int i = 0; i < loads_in_flight; ++i) {
-      if (at[i].row != cuda::no_row) partial_sums[at[i].row * warp_size] += product[i];
-    }
+  for (; j + 2 * warp_size < end; j += 4 * warp_size) add_products<4>(places, j + lane, end, x, partial_sums);
+  if (j + warp_size < end) {
+    add_products<2>(places, j + lane, end, x, partial_sums);
+  } else if (j < end) {
+    add_products<1>(places, j + lane, end, x, partial_sums);
   }
 
   __syncwarp();
@@ -103,8 +103,7 @@ class cmrs_basic_plan final : public cuda::cmrs_plan {
   void launch(const void* x, void* y, cudaStream_t stream) const {
     const unsigned blocks = (matrix_.num_strips() + warps_per_block - 1) / warps_per_block;
     cmrs_basic_kernel<H, Packed><<<blocks, warps_per_block * warp_size, 0, stream>>>(
-        matrix_.num_rows(), matrix_.num_strips(), matrix_.strip_ptr(),
-        cuda::cmrs_places<Packed>{matrix_.columns(), matrix_.rows()}, matrix_.values<Value>(),
+        matrix_.num_rows(), matrix_.num_strips(), matrix_.strip_ptr(), matrix_.places<Packed, false, Value>(),
         static_cast<const Value*>(x), static_cast<Value*>(y));
     cuda::check_launch("cmrs_basic_kernel");
   }

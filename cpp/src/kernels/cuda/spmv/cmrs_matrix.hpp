@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/cuda/device/cmrs.cuh"
 #include "kernels/cuda/device_csr.hpp"
 #include "kernels/cuda/runtime.hpp"
 #include "kernels/spmv/cmrs.hpp"
@@ -24,14 +25,9 @@ class device_cmrs {
   int modulo() const { return options_.modulo; }
   bool packed() const { return options_.packed; }
   const std::int32_t* strip_ptr() const { return strip_ptr_.data(); }
-  // 16 * column + row in strip of each place if packed, else its column.
-  const std::uint32_t* columns() const {
-    return shares_columns() ? reinterpret_cast<const std::uint32_t*>(csr_->indices()) : columns_.data();
-  }
-  const std::uint8_t* rows() const { return rows_.data(); }
-  template <class Value>
-  const Value* values() const {
-    return csr_ ? csr_->values<Value>() : reinterpret_cast<const Value*>(data_.data());
+  template <bool Packed, bool Padded, class Value>
+  cmrs_places<Packed, Padded, Value> places() const {
+    return {columns(), rows_.data(), csr_ ? csr_->values<Value>() : reinterpret_cast<const Value*>(data_.data())};
   }
   std::size_t bytes() const {
     return (csr_ ? csr_->bytes() : 0) + strip_ptr_.bytes() + columns_.bytes() + rows_.bytes() + data_.bytes();
@@ -42,7 +38,10 @@ class device_cmrs {
   void convert(CUstream_st* stream) const;
 
  private:
-  bool shares_columns() const { return csr_ != nullptr && !options_.packed; }
+  const std::uint32_t* columns() const {
+    const bool shared = csr_ != nullptr && !options_.packed;
+    return shared ? reinterpret_cast<const std::uint32_t*>(csr_->indices()) : columns_.data();
+  }
   void make_on_device(const csr_view& matrix, const product_request& request, const device_allocator& allocate);
   void make_on_host(const csr_view& matrix, const device_allocator& allocate);
 
@@ -51,7 +50,7 @@ class device_cmrs {
   unsigned num_strips_;
   std::shared_ptr<const device_csr> csr_;  // null if made on the host
   device_array<std::int32_t> strip_ptr_;
-  device_array<std::uint32_t> columns_;
+  device_array<std::uint32_t> columns_;  // 16 * column + row in strip of each place if packed, else its column
   device_array<std::uint8_t> rows_;
   device_array<std::byte> data_;
 };

@@ -11,47 +11,47 @@ namespace {
 
 constexpr unsigned warp_size = 32;
 constexpr unsigned warps_per_block = 4;
-constexpr unsigned groups_in_flight = 4;
+constexpr unsigned min_blocks = 10;  // on a multiprocessor: leaves registers for four groups in flight
+
+template <int N, bool Packed, class Value>
+__device__ __forceinline__ void add_groups(const cuda::cmrs_places<Packed, true, Value>& places, unsigned first,
+                                           unsigned end, const Value* __restrict__ x,
+                                           cuda::sum_type_t<Value>* partial_sums) {
+  unsigned row[N];
+  cuda::sum_type_t<Value> product[N];
+  places.multiply(first, warp_size, end, x, row, product);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (row[i] != cuda::no_row) partial_sums[row[i]] += product[i];
+    __syncwarp();  // the next group may add to the same sums from other lanes
+  }
+}
 
 // `height` and `modulo` are powers of two with at least 32 partial sums between them.
 template <bool Packed, class Value>
-__global__ void __launch_bounds__(warps_per_block* warp_size)
+__global__ void __launch_bounds__(warps_per_block* warp_size, min_blocks)
     cmrs_modified_kernel(unsigned num_rows, unsigned num_strips, unsigned height, unsigned modulo,
-                         const std::int32_t* __restrict__ strip_ptr, cuda::cmrs_places<Packed> places,
-                         const Value* __restrict__ values, const Value* __restrict__ x, Value* __restrict__ y) {
+                         const std::int32_t* __restrict__ strip_ptr, cuda::cmrs_places<Packed, true, Value> places,
+                         const Value* __restrict__ x, Value* __restrict__ y) {
   using sum_type = cuda::sum_type_t<Value>;
   extern __shared__ double buffer[];
   const unsigned warp = threadIdx.x / warp_size;
   const unsigned lane = threadIdx.x % warp_size;
   const unsigned strip = blockIdx.x * warps_per_block + warp;
   if (strip >= num_strips) return;  // whole warps
-  const unsigned begin = strip_ptr[strip];
-  const unsigned end = strip_ptr[strip + 1];
+  unsigned j = strip_ptr[strip];
+  const unsigned end = strip_ptr[strip + 1];  // a whole number of groups later
   const unsigned num_sums = height * modulo;
   sum_type* const sums = reinterpret_cast<sum_type*>(buffer) + warp * num_sums;
   for (unsigned i = lane; i < num_sums; i += warp_size) sums[i] = 0;
   __syncwarp();
 
   sum_type* const partial_sums = sums + lane % modulo * height;
-  for (unsigned first = begin; first < end; first += groups_in_flight * warp_size) {
-    cuda::cmrs_place at[groups_in_flight];
-    sum_type product[groups_in_flight];
-#pragma unroll
-    for (unsigned i = 0; i < groups_in_flight; ++i) {
-      const unsigned j = first + i * warp_size + lane;
-      if (j >= end) continue;  // the whole warp: strips consist of whole groups
-      at[i] = places.load_if_filled(j);
-      product[i] = cuda::widen(__ldcs(values + j));
-    }
-#pragma unroll
-    for (unsigned i = 0; i < groups_in_flight; ++i) {
-      if (at[i].row != cuda::no_row) product[i] *= cuda::widen(__ldg(x + at[i].column));
-    }
-#pragma unroll
-    for (unsigned i = 0; i < groups_in_flight; ++i) {
-      if (at[i].row != cuda::no_row) partial_sums[at[i].row] += product[i];
-      __syncwarp();  // the next group may add to the same sums from other lanes
-    }
+  for (; j + 2 * warp_size < end; j += 4 * warp_size) add_groups<4>(places, j + lane, end, x, partial_sums);
+  if (j + warp_size < end) {
+    add_groups<2>(places, j + lane, end, x, partial_sums);
+  } else if (j < end) {
+    add_groups<1>(places, j + lane, end, x, partial_sums);
   }
 
   // Lane l adds up row l % height, and row 32 + l as well where a strip has more than 32.
@@ -83,8 +83,7 @@ class cmrs_modified_plan final : public cuda::cmrs_plan {
     const std::size_t shared = sizeof(cuda::sum_type_t<Value>) * warps_per_block * matrix_.height() * matrix_.modulo();
     cmrs_modified_kernel<Packed><<<blocks, warps_per_block * warp_size, shared, stream>>>(
         matrix_.num_rows(), matrix_.num_strips(), matrix_.height(), matrix_.modulo(), matrix_.strip_ptr(),
-        cuda::cmrs_places<Packed>{matrix_.columns(), matrix_.rows()}, matrix_.values<Value>(),
-        static_cast<const Value*>(x), static_cast<Value*>(y));
+        matrix_.places<Packed, true, Value>(), static_cast<const Value*>(x), static_cast<Value*>(y));
     cuda::check_launch("cmrs_modified_kernel");
   }
 };

@@ -11,9 +11,21 @@
 namespace warploom {
 namespace {
 
-constexpr unsigned warp_size = 32;
 constexpr unsigned threads_per_block = 128;
-constexpr int loads_in_flight = 4;
+constexpr unsigned min_blocks = 10;  // on a multiprocessor: leaves registers for four places in flight
+
+// Adds `product` to `sum` where the rows are the same. A branch in C++ would do, but the compiler makes indexing of a
+// chain of them and moves the sums to memory.
+__device__ __forceinline__ void add_if_same(float& sum, float product, unsigned row, unsigned row_of_sum) {
+  asm("{ .reg .pred same; setp.eq.u32 same, %2, %3; @same add.f32 %0, %0, %1; }"
+      : "+f"(sum)
+      : "f"(product), "r"(row), "r"(row_of_sum));
+}
+__device__ __forceinline__ void add_if_same(double& sum, double product, unsigned row, unsigned row_of_sum) {
+  asm("{ .reg .pred same; setp.eq.u32 same, %2, %3; @same add.f64 %0, %0, %1; }"
+      : "+d"(sum)
+      : "d"(product), "r"(row), "r"(row_of_sum));
+}
 
 // Adds up the sums of H neighbouring lanes: lane l gets those of row l % H. In each step two lanes share their rows
 // out between them, so that half of the rows are left to each: H - 1 shuffles in all.
@@ -32,46 +44,48 @@ __device__ __forceinline__ Sum share_out_rows(Sum (&sums)[H], unsigned lane) {
   return sums[0];
 }
 
+template <int N, int H, bool Packed, class Value>
+__device__ __forceinline__ void add_products(const cuda::cmrs_places<Packed, false, Value>& places, unsigned first,
+                                             unsigned stride, unsigned end, const Value* __restrict__ x,
+                                             cuda::sum_type_t<Value> (&sums)[H]) {
+  unsigned row[N];
+  cuda::sum_type_t<Value> product[N];
+  places.multiply(first, stride, end, x, row, product);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+#pragma unroll
+    for (unsigned row_of_sum = 0; row_of_sum < H; ++row_of_sum) {
+      add_if_same(sums[row_of_sum], product[i], row[i], row_of_sum);
+    }
+  }
+}
+
 // threads_per_strip is 2 to the power of log_threads, and at least H.
 template <int H, bool Packed, class Value>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(threads_per_block, min_blocks)
     cmrs_registers_kernel(unsigned num_rows, unsigned num_strips, unsigned log_threads,
-                          const std::int32_t* __restrict__ strip_ptr, cuda::cmrs_places<Packed> places,
-                          const Value* __restrict__ values, const Value* __restrict__ x, Value* __restrict__ y) {
+                          const std::int32_t* __restrict__ strip_ptr, cuda::cmrs_places<Packed, false, Value> places,
+                          const Value* __restrict__ x, Value* __restrict__ y) {
   using sum_type = cuda::sum_type_t<Value>;
   const unsigned threads_per_strip = 1u << log_threads;
   const std::uint64_t thread = std::uint64_t{blockIdx.x} * threads_per_block + threadIdx.x;
   const auto strip = static_cast<unsigned>(thread >> log_threads);
   const unsigned lane = threadIdx.x % threads_per_strip;
-  unsigned first = 0;
+  unsigned j = 0;
   unsigned end = 0;
   if (strip < num_strips) {  // threads past the last strip still take part in the shuffles
-    first = strip_ptr[strip] + lane;
+    j = strip_ptr[strip];
     end = strip_ptr[strip + 1];
   }
 
   sum_type sums[H] = {};
-  for (; first < end; first += loads_in_flight * threads_per_strip) {
-    cuda::cmrs_place at[loads_in_flight];
-    sum_type product[loads_in_flight];
-#pragma unroll
-    for (int i = 0; i < loads_in_flight; ++i) {
-      const unsigned j = first + i * threads_per_strip;
-      if (j >= end) continue;
-      at[i] = places.load(j);
-      product[i] = cuda::widen(__ldcs(values + j));
-    }
-#pragma unroll
-    for (int i = 0; i < loads_in_flight; ++i) {
-      if (at[i].row != cuda::no_row) product[i] *= cuda::widen(__ldg(x + at[i].column));
-    }
-#pragma unroll
-    for (int i = 0; i < loads_in_flight; ++i) {
-#pragma unroll
-      for (unsigned row = 0; row < H; ++row) {
-        if (at[i].row == row) sums[row] += product[i];
-      }
-    }
+  for (; j + 2 * threads_per_strip < end; j += 4 * threads_per_strip) {
+    add_products<4>(places, j + lane, threads_per_strip, end, x, sums);
+  }
+  if (j + threads_per_strip < end) {
+    add_products<2>(places, j + lane, threads_per_strip, end, x, sums);
+  } else if (j < end) {
+    add_products<1>(places, j + lane, threads_per_strip, end, x, sums);
   }
 
   sum_type sum = share_out_rows(sums, lane);
@@ -93,10 +107,8 @@ class cmrs_registers_plan final : public cuda::cmrs_plan {
         return launch<2>(x, y, stream);
       case 4:
         return launch<4>(x, y, stream);
-      case 8:
-        return launch<8>(x, y, stream);
       default:
-        return launch<16>(x, y, stream);
+        return launch<8>(x, y, stream);
     }
   }
 
@@ -112,8 +124,8 @@ class cmrs_registers_plan final : public cuda::cmrs_plan {
     const auto blocks = static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);
     cmrs_registers_kernel<H, Packed><<<blocks, threads_per_block, 0, stream>>>(
         matrix_.num_rows(), matrix_.num_strips(), std::bit_width(static_cast<unsigned>(threads_per_strip_)) - 1,
-        matrix_.strip_ptr(), cuda::cmrs_places<Packed>{matrix_.columns(), matrix_.rows()}, matrix_.values<Value>(),
-        static_cast<const Value*>(x), static_cast<Value*>(y));
+        matrix_.strip_ptr(), matrix_.places<Packed, false, Value>(), static_cast<const Value*>(x),
+        static_cast<Value*>(y));
     cuda::check_launch("cmrs_registers_kernel");
   }
 
