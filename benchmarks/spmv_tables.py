@@ -98,18 +98,38 @@ def shares(groups: Groups) -> None:
         row(f"generated, {label}, 10^6 and more", *(both(groups, dtype, take, share) for dtype in DTYPES))
 
 
-def kernel(case: Case) -> str:
-    _, _, *kernel = case.winner.split("[")[0].split("/")
+def kernel(candidate: str) -> str:
+    _, _, *kernel = candidate.split("[")[0].split("/")
     return "/".join(kernel)
 
 
-def wins(groups: Groups) -> None:
-    counts = {key: Counter(map(kernel, cases)) for key, cases in groups.items()}
-    total: Counter[str] = sum(counts.values(), Counter())
-    head("fastest kernel", *DTYPES)
-    for name, _ in total.most_common():
-        cells = (tuple(counts.get((dtype, cache), Counter())[name] for cache in CACHES) for dtype in DTYPES)
-        row(f"`{name}`", *(f"{warm} / {cold}" for warm, cold in cells))
+def alone(cases: list[Case]) -> dict[str, float]:
+    """How fast each kernel is in its best measured setting against the best of cuSPARSE, where it ran on all cases."""
+    speedups: dict[str, list[float]] = {}
+    for case in cases:
+        best: dict[str, float] = {}
+        for candidate, time in case.ours.items():
+            best[kernel(candidate)] = min(time, best.get(kernel(candidate), np.inf))
+        for name, time in best.items():
+            speedups.setdefault(name, []).append(min(case.vendor.values()) / time)
+    return {name: geometric_mean(values) for name, values in speedups.items() if len(values) == len(cases)}
+
+
+def kernels(groups: Groups) -> None:
+    """On how many matrices each kernel is the fastest, and its speed alone over the best of cuSPARSE."""
+    wins = {key: Counter(kernel(c.winner) for c in cases) for key, cases in groups.items()}
+    speeds = {key: alone(cases) for key, cases in groups.items()}
+    names = {kernel(name) for cases in groups.values() for c in cases for name in c.ours}
+    head("kernel", *(f"{dtype}: {what}" for dtype in DTYPES for what in ("fastest on", "alone")))
+    for name in sorted(names, key=lambda name: (-sum(won[name] for won in wins.values()), name)):
+        cells = []
+        for dtype in DTYPES:
+            settings = [(dtype, cache) for cache in CACHES]
+            measured = all(setting in groups for setting in settings)
+            cells.append(" / ".join(str(wins[setting][name]) for setting in settings) if measured else "-")
+            ran = measured and all(name in speeds[setting] for setting in settings)
+            cells.append(" / ".join(f"{speeds[setting][name]:.2f}" for setting in settings) if ran else "-")
+        row(f"`{name}`", *cells)
 
 
 def main() -> None:
@@ -121,7 +141,7 @@ def main() -> None:
     for label, sizes in (("collected", collected), ("generated", generated)):
         low, middle, high = (np.quantile(list(sizes.values()), q) for q in (0, 0.5, 1))
         print(f"{len(sizes)} {label}: {low:,.0f} to {high:,.0f} nonzeros, median {middle:,.0f}")
-    for table in (speedups, shares, wins):
+    for table in (speedups, shares, kernels):
         table(groups)
 
 
