@@ -8,6 +8,7 @@ import gzip
 import pathlib
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -62,5 +63,5 @@ def read(path: pathlib.Path, *setting: str) -> dict[tuple[str, ...], list[Case]]
     return {key: [c for c in cases.values() if c.ours and c.vendor] for key, cases in groups.items()}
 
 
-def geometric_mean(values: list[float]) -> float:
+def geometric_mean(values: Sequence[float]) -> float:
     return float(np.exp(np.mean(np.log(values)))) if len(values) else float("nan")

@@ -14,6 +14,8 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import SubFigure
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from measurements import Case, geometric_mean, read
@@ -24,7 +26,7 @@ TICKS = [0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20]
 CLOSE_TICKS = [0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 2, 2.5, 3]  # where the axis spans little
 
 
-def draw(panel, title: str, cases: list[Case]) -> None:
+def draw(panel: Axes, title: str, cases: list[Case]) -> None:
     means = []
     for is_generated, (label, colour, marker) in KINDS.items():
         chosen = [c for c in cases if c.is_generated == is_generated]
@@ -42,10 +44,10 @@ def draw(panel, title: str, cases: list[Case]) -> None:
     panel.grid(True, linewidth=0.3)
 
 
-def draw_row(part, title: str, panels: dict[str, list[Case]]) -> None:
+def draw_row(part: SubFigure, title: str, panels: dict[str, list[Case]]) -> None:
     """Draw panels that share their axes, side by side."""
     part.suptitle(title, fontsize=10, fontweight="bold")
-    axes = part.subplots(1, len(panels), sharex=True, sharey=True)
+    axes = part.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
     for panel, (name, cases) in zip(axes, panels.items(), strict=True):
         draw(panel, name, cases)
         panel.set_xlabel("nonzeros of A", fontsize=9)
@@ -66,7 +68,7 @@ def main() -> None:
     spmm = read(options.spmm, "layout", "k", "cache")
     spmv = read(options.spmv, "dtype", "cache")
     figure = plt.figure(figsize=(9.5, 6.4), layout="constrained")
-    upper, lower = figure.subfigures(2, 1, hspace=0.04)
+    upper, lower = figure.subfigures(2, 1, hspace=0.04, squeeze=False)[:, 0]
     draw_row(
         upper,
         "SpMM, float32, 128 columns, L2 cold",
