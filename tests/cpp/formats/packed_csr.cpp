@@ -88,7 +88,7 @@ TEST_CASE("the pieces of a row say where it lies") {
   for (std::size_t i = 0; i < packed.pieces.size(); ++i) {
     const packed_piece& piece = packed.pieces[i];
     if (piece.row == 1) {
-      CHECK(piece.place >> 8 == i / packed_warps_per_block);
+      CHECK((piece.place >> 8) == i / packed_warps_per_block);
       CHECK((piece.place >> 4 & 15u) == 0);
       const bool last = i % packed_warps_per_block == 7 || i == 70;
       CHECK((piece.place & 1u) == (last ? 1u : 0u));
