@@ -379,6 +379,7 @@ def is_redundant(candidate: Candidate, problem: Problem) -> bool:
 
     - Threads side by side that k columns do not need, or (SpMV) more threads for a row than the longest one has
       nonzeros.
+    - Column panels of few nonzeros: to load a part of x for all of them takes longer than to fetch what they need.
     - DCSR with other than default parameters where no row is empty: it is CSR then.
     - Segments longer than every row: shorter ones that still cut no row are the same, and in the order of the rows they
       are CSR.
@@ -386,6 +387,8 @@ def is_redundant(candidate: Candidate, problem: Problem) -> bool:
     """
     parameters = dict(candidate.parameters)
     if candidate.kernel.op == "spmv":
+        if candidate.kernel.format == "column-panels" and problem.matrix.nnz < 200_000:
+            return True
         threads = parameters.get("threads_per_row", 0)
         return threads // 2 >= max(int(problem.row_lengths.max(initial=0)), 1)
     if candidate == Candidate.make(candidate.kernel, candidate.permutation):

@@ -29,7 +29,7 @@ inline csr_matrix make_csr(std::int64_t num_cols, const std::vector<std::vector<
   matrix.data.resize(matrix.nnz() * size_of(dtype));
   dispatch_value_type(dtype, [&](auto zero) {
     for (std::int64_t j = 0; j < matrix.nnz(); ++j) {
-      const auto value = static_cast<decltype(zero)>(j + 1);
+      const auto value = static_cast<decltype(zero)>(static_cast<double>(j + 1));
       std::memcpy(matrix.data.data() + j * sizeof(value), &value, sizeof(value));
     }
   });
@@ -40,7 +40,7 @@ inline csr_matrix make_csr(std::int64_t num_cols, const std::vector<std::vector<
 inline double value_at(const void* data, std::int64_t position, value_type dtype) {
   return dispatch_value_type(dtype, [&](auto value) {
     std::memcpy(&value, static_cast<const std::byte*>(data) + position * sizeof(value), sizeof(value));
-    return static_cast<double>(value);
+    return static_cast<double>(+value);
   });
 }
 

@@ -1,6 +1,7 @@
 #include "warploom/formats/bsr.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <numeric>
 #include <string>
@@ -111,6 +112,21 @@ std::size_t bsr_matrix::bytes() const {
 std::int64_t bsr_places(const csr_pattern& matrix, int block_size) {
   check_block_size(block_size);
   return block_offsets(matrix, block_size).back() * block_size * block_size;
+}
+
+bool has_repeated_entries(const csr_pattern& matrix) {
+  std::atomic<bool> found = false;
+  parallel_for(0, matrix.num_rows, block_rows_per_task, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::int32_t> columns;
+    for (std::int64_t row = begin; row < end && !found; ++row) {
+      const std::int32_t* first = matrix.indices + matrix.indptr[row];
+      const std::int32_t* last = matrix.indices + matrix.indptr[row + 1];
+      columns.assign(first, last);
+      if (!std::is_sorted(columns.begin(), columns.end())) std::sort(columns.begin(), columns.end());
+      if (std::adjacent_find(columns.begin(), columns.end()) != columns.end()) found = true;
+    }
+  });
+  return found;
 }
 
 bsr_matrix to_bsr(const csr_view& matrix, int block_size) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "warploom/error.hpp"
 #include "warploom/parallel.hpp"
@@ -23,25 +24,99 @@ void check(const row_storage& rows, int entries_per_lane, int steps) {
   }
 }
 
-// The first lane of every stored row, and the number of lanes in all.
-struct lane_layout {
+// Where every stored row begins, in lanes, and how many lanes there are.
+class lane_layout {
+ public:
   std::vector<std::int64_t> first;
+  std::vector<std::int32_t> cut_rows;  // those that take several warps, by decreasing number of warps
   std::int64_t size = 0;
+
+  lane_layout(const row_storage& rows, std::int64_t entries_per_lane, std::int64_t lanes_per_warp)
+      : first(rows.num_rows), lanes_per_warp_(lanes_per_warp) {
+    const auto lanes_of = [&](std::int64_t p) {
+      return (rows.indptr[p + 1] - rows.indptr[p] + entries_per_lane - 1) / entries_per_lane;
+    };
+    for (std::int64_t p = 0; p < rows.num_rows; ++p) {
+      if (lanes_of(p) > lanes_per_warp) cut_rows.push_back(static_cast<std::int32_t>(p));
+    }
+    std::stable_sort(cut_rows.begin(), cut_rows.end(),
+                     [&](std::int32_t a, std::int32_t b) { return warps_of(lanes_of(a)) > warps_of(lanes_of(b)); });
+    for (const std::int32_t p : cut_rows) first[p] = place_cut_row(lanes_of(p));
+    std::size_t gap = 0;
+    for (std::int64_t p = 0; p < rows.num_rows; ++p) {
+      const std::int64_t lanes = lanes_of(p);
+      if (lanes <= lanes_per_warp) first[p] = place_short_row(lanes, gap);
+    }
+    size = warps_of(size) * lanes_per_warp_;
+  }
+
+  std::int64_t warps_of(std::int64_t lanes) const { return (lanes + lanes_per_warp_ - 1) / lanes_per_warp_; }
+
+ private:
+  struct gap_in_warp {
+    std::int64_t first;
+    std::int64_t count;
+  };
+
+  // `size` is at the beginning of a warp before and after.
+  std::int64_t place_cut_row(std::int64_t lanes) {
+    const std::int64_t warps = warps_of(lanes);
+    std::int64_t warp = size / lanes_per_warp_;
+    const std::int64_t used = warp % packed_warps_per_block;
+    if (used > 0 && used + warps > packed_warps_per_block) {  // begin the next block
+      for (std::int64_t i = used; i < packed_warps_per_block; ++i) {
+        gaps_.push_back({warp++ * lanes_per_warp_, lanes_per_warp_});
+      }
+    }
+    const std::int64_t begin = warp * lanes_per_warp_;
+    size = (warp + warps) * lanes_per_warp_;
+    if (begin + lanes < size) gaps_.push_back({begin + lanes, size - begin - lanes});
+    return begin;
+  }
+
+  std::int64_t place_short_row(std::int64_t lanes, std::size_t& gap) {
+    while (gap < gaps_.size() && gaps_[gap].count < lanes) ++gap;
+    if (gap < gaps_.size()) {
+      const std::int64_t begin = gaps_[gap].first;
+      gaps_[gap].first += lanes;
+      gaps_[gap].count -= lanes;
+      return begin;
+    }
+    const std::int64_t used = size % lanes_per_warp_;
+    if (used > 0 && used + lanes > lanes_per_warp_) size += lanes_per_warp_ - used;
+    const std::int64_t begin = size;
+    size += lanes;
+    return begin;
+  }
+
+  std::int64_t lanes_per_warp_;
+  std::vector<gap_in_warp> gaps_;  // left over by cut rows
 };
 
-lane_layout lay_out(const row_storage& rows, std::int64_t entries_per_lane, std::int64_t lanes_per_warp) {
-  lane_layout layout;
-  layout.first.resize(rows.num_rows);
-  std::int64_t next = 0;
-  for (std::int64_t p = 0; p < rows.num_rows; ++p) {
-    const std::int64_t lanes = (rows.indptr[p + 1] - rows.indptr[p] + entries_per_lane - 1) / entries_per_lane;
-    const std::int64_t used = next % lanes_per_warp;
-    if (used > 0 && used + lanes > lanes_per_warp) next += lanes_per_warp - used;
-    layout.first[p] = next;
-    next += lanes;
+// The pieces of the cut rows, and the first one of each stored row (-1: not cut).
+std::vector<std::int32_t> append_pieces(packed_csr& result, const row_storage& rows, const lane_layout& layout) {
+  std::vector<std::int32_t> first_piece(rows.num_rows, -1);
+  std::int32_t num_partials = 0;
+  for (const std::int32_t p : layout.cut_rows) {
+    first_piece[p] = static_cast<std::int32_t>(result.pieces.size());
+    const std::int64_t lanes =
+        (rows.indptr[p + 1] - rows.indptr[p] + result.entries_per_lane - 1) / result.entries_per_lane;
+    const std::int64_t begin = layout.first[p] / result.lanes_per_warp();
+    const std::int64_t end = begin + layout.warps_of(lanes);
+    const std::int64_t first_block = begin / packed_warps_per_block;
+    const auto num_blocks = static_cast<std::int32_t>((end - 1) / packed_warps_per_block - first_block + 1);
+    const std::int32_t row = rows.row_ids.empty() ? p : rows.row_ids[p];
+    for (std::int64_t warp = begin; warp < end; ++warp) {
+      const std::int64_t block = warp / packed_warps_per_block;
+      const std::int64_t first_warp = std::max(begin, block * packed_warps_per_block) % packed_warps_per_block;
+      const bool last = warp + 1 == end || (warp + 1) % packed_warps_per_block == 0;
+      const auto place = static_cast<std::uint32_t>((block - first_block) * 256 + first_warp * 16 + (last ? 1 : 0));
+      result.pieces.push_back({row, num_partials, num_blocks, place});
+    }
+    if (num_blocks > 1) num_partials += num_blocks;
   }
-  layout.size = (next + lanes_per_warp - 1) / lanes_per_warp * lanes_per_warp;
-  return layout;
+  result.num_partials = num_partials;
+  return first_piece;
 }
 
 }  // namespace
@@ -61,20 +136,11 @@ packed_csr to_packed(const row_storage& rows, int entries_per_lane, int steps) {
   result.entries_per_lane = entries_per_lane;
   result.steps = steps;
   const std::int64_t lanes_per_warp = result.lanes_per_warp();
-  const std::int64_t entries_per_warp = lanes_per_warp * entries_per_lane;
-  const lane_layout layout = lay_out(rows, entries_per_lane, lanes_per_warp);
-
-  // Cut rows in their order, so that their pieces are numbered the same whatever the number of threads.
-  std::vector<std::int32_t> first_piece(rows.num_rows, -1);
+  const lane_layout layout(rows, entries_per_lane, lanes_per_warp);
+  const std::vector<std::int32_t> first_piece = append_pieces(result, rows, layout);
   for (std::int64_t p = 0; p < rows.num_rows; ++p) {
-    const std::int64_t length = rows.indptr[p + 1] - rows.indptr[p];
-    const auto row = static_cast<std::int32_t>(rows.row_ids.empty() ? p : rows.row_ids[p]);
-    if (length == 0) result.empty_rows.push_back(row);
-    if (length <= entries_per_warp) continue;
-    const auto count = static_cast<std::int32_t>((length + entries_per_warp - 1) / entries_per_warp);
-    const auto first = static_cast<std::int32_t>(result.pieces.size());
-    first_piece[p] = first;
-    for (std::int32_t i = 0; i < count; ++i) result.pieces.push_back({row, first, count, i});
+    if (rows.indptr[p + 1] > rows.indptr[p]) continue;
+    result.empty_rows.push_back(rows.row_ids.empty() ? static_cast<std::int32_t>(p) : rows.row_ids[p]);
   }
 
   const std::size_t value_size = size_of(rows.dtype);

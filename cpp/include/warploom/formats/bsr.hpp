@@ -35,6 +35,9 @@ struct bsr_matrix {
 // Places that to_bsr would store.
 std::int64_t bsr_places(const csr_pattern& matrix, int block_size);
 
+// Whether a row has two entries of one column, which to_bsr would add up.
+bool has_repeated_entries(const csr_pattern& matrix);
+
 // Throws error_kind::parameter unless the block size is 2, 4 or 8.
 bsr_matrix to_bsr(const csr_view& matrix, int block_size);
 csr_matrix to_csr(const bsr_matrix& matrix);

@@ -53,8 +53,8 @@ std::size_t device_csr_bytes(const device_csr& matrix);
 struct product_request {
   std::int64_t k = 1;  // columns of B the plan is tuned for and sized for
   layout order = layout::row_major;
-  parameter_values parameters;         // complete: every parameter of the kernel
-  std::span<const std::int32_t> perm;  // row permutation, or empty
+  parameter_values parameters;                          // complete: every parameter of the kernel
+  std::span<const std::int32_t> perm;                   // row permutation, or empty
   std::span<const std::int32_t> block_threads_per_row;  // csr/blockwise: one for each short-row block, or empty
   // The matrix in the memory of the current device, for kernels that start from it there; null: upload it.
   std::shared_ptr<const device_csr> resident;

@@ -12,6 +12,8 @@ namespace {
 
 std::string bsr_reason(const csr_view& matrix, const product_request& request) {
   if (!request.perm.empty()) return "does not take a row permutation";
+  // Their sum would be rounded to float16 before it meets x.
+  if (matrix.dtype == value_type::float16 && has_repeated_entries(matrix)) return "would add repeated entries up";
   const std::int64_t places = bsr_places(matrix, request.parameters.at("block_size"));
   const std::string reason = spmv_padding_reason(places, matrix.nnz());
   if (!reason.empty()) return reason;

@@ -91,7 +91,6 @@ product_kernel cmrs_registers() {
       .format = "cmrs",
       .summary = "CMRS strips summed in registers: each thread keeps a sum of every row, added up with shuffles.",
       .layouts = {layout::column_major},
-      .parameters = {{"height", 4, {2, 4, 8, 16}, {2, 4, 8}, true, "rows of a strip"},
       .parameters = {{"height", 4, {2, 4, 8}, {2, 4, 8}, true, "rows of a strip"},
                      {"threads_per_strip",
                       32,

@@ -42,11 +42,11 @@ class cpu_packed_csr_plan final : public spmv_plan {
       }
     });
     for (const std::int32_t row : matrix_.empty_rows) y[row] = Value(0);
-    for (const packed_piece& piece : matrix_.pieces) {
-      if (piece.number != 0) continue;
+    for (std::size_t first = 0; first < matrix_.pieces.size();) {
+      const std::int32_t row = matrix_.pieces[first].row;
       accumulator_t<Value> sum = 0;
-      for (std::int32_t i = 0; i < piece.count; ++i) sum += partial[piece.first_partial + i];
-      y[piece.row] = Value(sum);
+      for (; first < matrix_.pieces.size() && matrix_.pieces[first].row == row; ++first) sum += partial[first];
+      y[row] = Value(sum);
     }
   }
 

@@ -21,10 +21,10 @@ struct packed_view {
   const std::uint32_t* lanes;
   const std::int32_t* indices;
   const Value* data;
-  const int4* pieces;  // row, first partial, count, number
+  const int4* pieces;  // packed_piece
   const std::int32_t* empty_rows;
   sum_type* partial;
-  unsigned* arrived;  // [partials]: the first one of each cut row counts; zero between runs
+  unsigned* arrived;  // [partials]: the first one of each row counts; zero between runs
 };
 
 // V consecutive elements at once.
@@ -49,16 +49,15 @@ __device__ __forceinline__ cuda::vector<T, V> load_entries(const T* from) {
   return result;
 }
 
-// Leaves the sum of one piece of a cut row; the warp whose piece arrives last adds them all, always in the same order.
-// Called by whole warps.
+// Leaves one block's sum of a row of several blocks; the warp that arrives last adds them all, always in the same
+// order. Called by whole warps.
 template <class Value>
-__device__ void finish_piece(const packed_view<Value>& A, unsigned index, cuda::sum_type_t<Value> sum, Value* y) {
+__device__ void finish_block(const packed_view<Value>& A, const int4& piece, cuda::sum_type_t<Value> sum, Value* y) {
   const unsigned lane = threadIdx.x % 32;
-  const int4 piece = __ldg(A.pieces + index);
   const int first = piece.y, count = piece.z;
   unsigned before = 0;
   if (lane == 0) {
-    __stcg(A.partial + index, sum);
+    __stcg(A.partial + first + (static_cast<unsigned>(piece.w) >> 8), sum);
     __threadfence();
     before = atomicAdd(A.arrived + first, 1u);
     __threadfence();
@@ -76,8 +75,26 @@ __device__ void finish_piece(const packed_view<Value>& A, unsigned index, cuda::
   }
 }
 
-template <int V, int S, class Value>
-__global__ void __launch_bounds__(256)
+// The sum of the lanes from the last head up to this one, by a scan that stops at the longest run of lanes that share a
+// sum. `heads` has a bit for each lane that begins one.
+template <class Sum>
+__device__ __forceinline__ Sum segmented_scan(Sum sum, unsigned heads) {
+  const unsigned lane = threadIdx.x % 32;
+  const unsigned heads_up_to_me = heads & (all_lanes >> (31 - lane));
+  const int behind = heads_up_to_me ? __clz(heads_up_to_me) - (31 - static_cast<int>(lane)) : static_cast<int>(lane);
+  unsigned runs = ~heads;  // where at least `offset` lanes in a row go on with a sum
+#pragma unroll
+  for (int offset = 1; offset < 32; offset *= 2) {
+    if (runs == 0) break;
+    const Sum other = __shfl_up_sync(all_lanes, sum, offset);
+    if (offset <= behind) sum += other;
+    runs &= runs >> offset;
+  }
+  return sum;
+}
+
+template <int V, int S, bool Cuts, class Value>
+__global__ void __launch_bounds__(packed_warps_per_block * 32)
     packed_csr_segmented_sum_kernel(const packed_view<Value> A, const Value* __restrict__ x, Value* __restrict__ y) {
   using sum_type = cuda::sum_type_t<Value>;
   const unsigned warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -85,6 +102,7 @@ __global__ void __launch_bounds__(256)
   if (warp >= A.num_warps) {
     const unsigned i = (warp - A.num_warps) * 32 + lane;
     if (i < A.num_empty_rows) y[A.empty_rows[i]] = cuda::narrow<Value>(sum_type(0));
+    if constexpr (Cuts) __syncthreads();
     return;
   }
 
@@ -98,7 +116,6 @@ __global__ void __launch_bounds__(256)
   for (int s = 0; s < S; ++s) values[s] = load_entries<V>(A.data + (first + 32 * s) * V);
 #pragma unroll
   for (int s = 0; s < S; ++s) meaning[s] = __ldg(A.lanes + first + 32 * s);
-
   // The barrier keeps the compiler from moving loads of the matrix behind those of x, which have to wait for columns.
   __syncwarp();
   Value x_values[S][V];
@@ -110,6 +127,14 @@ __global__ void __launch_bounds__(256)
       x_values[s][v] = column >= 0 ? __ldg(x + column) : Value(0);  // a place without an entry adds 0 * 0
     }
   }
+  int4 piece{};
+  bool holds_piece = false;
+  if constexpr (Cuts) {  // a piece begins its warp
+    const std::uint32_t begins_with = __shfl_sync(all_lanes, meaning[0], 0);
+    holds_piece = (begins_with & packed_cut) != 0;
+    if (holds_piece) piece = __ldg(A.pieces + (begins_with & packed_target));
+  }
+
   sum_type sums[S];
 #pragma unroll
   for (int s = 0; s < S; ++s) {
@@ -117,31 +142,38 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int v = 0; v < V; ++v) sums[s] += cuda::widen(values[s].lane[v]) * cuda::widen(x_values[s][v]);
   }
-
   unsigned heads[S];
 #pragma unroll
   for (int s = 0; s < S; ++s) heads[s] = __ballot_sync(all_lanes, (meaning[s] & packed_head) != 0);
+
+  __shared__ sum_type piece_sums[Cuts ? packed_warps_per_block : 1];
   sum_type carried = 0;  // of the row that goes on from the step before
 #pragma unroll
   for (int s = 0; s < S; ++s) {
-    const unsigned heads_up_to_me = heads[s] & (all_lanes >> (31 - lane));
-    const int behind = heads_up_to_me ? __clz(heads_up_to_me) - (31 - static_cast<int>(lane)) : static_cast<int>(lane);
-    sum_type sum = sums[s];
-    if (lane == 0 && !(heads[s] & 1u)) sum += carried;
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) {
-      const sum_type other = __shfl_up_sync(all_lanes, sum, offset);
-      if (offset <= behind) sum += other;
-    }
+    if (lane == 0 && !(heads[s] & 1u)) sums[s] += carried;
+    const sum_type sum = segmented_scan(sums[s], heads[s]);
     if (s + 1 < S) carried = __shfl_sync(all_lanes, sum, 31);
-    const unsigned ends = heads[s] >> 1 | (s + 1 == S || (heads[s + 1 < S ? s + 1 : s] & 1u) ? 0x80000000u : 0u);
-    const bool ends_here = (ends >> lane & 1u) != 0 && (meaning[s] & packed_target) != packed_target;
-    const bool cut = (meaning[s] & packed_cut) != 0;
-    if (ends_here && !cut) y[meaning[s] & packed_target] = cuda::narrow<Value>(sum);
-    const unsigned cut_ends = __ballot_sync(all_lanes, ends_here && cut);
-    if (cut_ends) {  // at most one piece in a warp
-      const int from = __ffs(cut_ends) - 1;
-      finish_piece(A, __shfl_sync(all_lanes, meaning[s] & packed_target, from), __shfl_sync(all_lanes, sum, from), y);
+    const bool last_lane_ends = s + 1 == S || (heads[s + 1 < S ? s + 1 : s] & 1u);
+    const unsigned ends = heads[s] >> 1 | (last_lane_ends ? 0x80000000u : 0u);
+    const std::uint32_t target = meaning[s] & packed_target;
+    if ((ends >> lane & 1u) != 0 && target != packed_target) {
+      if (Cuts && (meaning[s] & packed_cut)) {
+        piece_sums[threadIdx.x / 32] = sum;
+      } else {
+        y[target] = cuda::narrow<Value>(sum);
+      }
+    }
+  }
+  if constexpr (Cuts) {
+    __syncthreads();
+    const unsigned place = static_cast<unsigned>(piece.w);
+    if (!holds_piece || !(place & 1u)) return;
+    sum_type total = 0;
+    for (unsigned w = place >> 4 & 15u; w <= threadIdx.x / 32; ++w) total += piece_sums[w];
+    if (piece.z > 1) {
+      finish_block(A, piece, total, y);
+    } else if (lane == 0) {
+      y[piece.x] = cuda::narrow<Value>(total);
     }
   }
 }
@@ -158,8 +190,8 @@ class packed_csr_plan final : public spmv_plan {
         data_(cuda::upload(reinterpret_cast<const Value*>(matrix.data.data()), matrix.indices.size(), allocate)),
         pieces_(cuda::upload(matrix.pieces.data(), matrix.pieces.size(), allocate)),
         empty_rows_(cuda::upload(matrix.empty_rows.data(), matrix.empty_rows.size(), allocate)),
-        partial_(matrix.pieces.size(), allocate),
-        arrived_(matrix.pieces.size(), allocate) {
+        partial_(matrix.num_partials, allocate),
+        arrived_(matrix.num_partials, allocate) {
     if (arrived_.size() > 0) WARPLOOM_CUDA_CHECK(cudaMemset(arrived_.data(), 0, arrived_.bytes()));
   }
 
@@ -194,15 +226,25 @@ class packed_csr_plan final : public spmv_plan {
 
   template <int V, int S>
   void launch(const void* x, void* y, cudaStream_t stream) const {
+    if (pieces_.size() > 0) {
+      launch<V, S, true>(x, y, stream);
+    } else {
+      launch<V, S, false>(x, y, stream);
+    }
+  }
+
+  template <int V, int S, bool Cuts>
+  void launch(const void* x, void* y, cudaStream_t stream) const {
     const std::size_t warps = num_warps_ + (empty_rows_.size() + 31) / 32;
     if (warps == 0) return;
-    const unsigned warps_per_block = warps <= 1024 ? 4 : 8;
+    // Small blocks spread few warps over all multiprocessors; the pieces of a row need blocks of the full size.
+    const unsigned warps_per_block = Cuts || warps > 1024 ? packed_warps_per_block : 4;
     const packed_view<Value> A{
         num_warps_,     static_cast<unsigned>(empty_rows_.size()),     lanes_.data(),      indices_.data(),
         data_.data(),   reinterpret_cast<const int4*>(pieces_.data()), empty_rows_.data(), partial_.data(),
         arrived_.data()};
     const auto blocks = static_cast<unsigned>((warps + warps_per_block - 1) / warps_per_block);
-    packed_csr_segmented_sum_kernel<V, S>
+    packed_csr_segmented_sum_kernel<V, S, Cuts>
         <<<blocks, warps_per_block * 32, 0, stream>>>(A, static_cast<const Value*>(x), static_cast<Value*>(y));
     cuda::check_launch("packed_csr_segmented_sum_kernel");
   }
