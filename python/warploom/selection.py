@@ -386,13 +386,13 @@ def is_redundant(candidate: Candidate, problem: Problem) -> bool:
     - All rows in one thread block for each tile of columns, where there are too few tiles to keep a GPU busy.
     """
     parameters = dict(candidate.parameters)
-    if candidate.kernel.op == "spmv":
-        if candidate.kernel.format == "column-panels" and problem.matrix.nnz < 200_000:
-            return True
-        threads = parameters.get("threads_per_row", 0)
-        return threads // 2 >= max(int(problem.row_lengths.max(initial=0)), 1)
+    if candidate.kernel.format == "column-panels":
+        return problem.matrix.nnz < 200_000
     if candidate == Candidate.make(candidate.kernel, candidate.permutation):
         return False  # the default settings are always of interest
+    if candidate.kernel.op == "spmv":
+        threads = parameters.get("threads_per_row", 0)
+        return threads // 2 >= max(int(problem.row_lengths.max(initial=0)), 1)
     side_by_side = parameters.get("column_threads", 0)
     if side_by_side > 0:
         needed = -(-problem.k // parameters["columns_per_thread"])
