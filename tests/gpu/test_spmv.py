@@ -209,3 +209,34 @@ def test_conversion_on_the_device_can_be_timed_and_leaves_the_plan_alone(kernel,
     y = np.full((matrix.shape[0], 1), np.nan, dtype)
     plan.run_host(x.reshape(-1, 1), y)
     assert_product(matrix, x[:, None], y)
+
+
+@pytest.mark.parametrize(("kernel", "dtype"), CASES)
+def test_torch_vectors_on_the_current_stream_and_in_a_graph(kernel, dtype):
+    torch = pytest.importorskip("torch")
+    matrix = power_law(dtype)
+    name = f"spmv/none/{kernel.format}/{kernel.name}"
+    try:
+        plan = wl.plan(matrix, op="spmv", device="cuda", select=name)
+    except wl.errors.ParameterError as error:
+        pytest.skip(str(error))
+    x = torch.from_numpy(vector(matrix.shape[1], dtype)).cuda()
+    y = plan @ x
+    assert (y.dtype, y.device, tuple(y.shape)) == (x.dtype, x.device, (matrix.shape[0],))
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(50_000_000)
+        late = x * 2
+        y = plan @ late  # would read `late` too early on any other stream
+    stream.synchronize()
+    assert_product(matrix, late.cpu().numpy()[:, None], y.cpu().numpy()[:, None])
+
+    graph = torch.cuda.CUDAGraph()
+    static = x.clone()
+    with torch.cuda.graph(graph):
+        captured = plan @ static
+    for seed in range(3):
+        static.copy_(torch.from_numpy(vector(matrix.shape[1], dtype, seed)))
+        graph.replay()
+        torch.cuda.synchronize()
+        assert_product(matrix, static.cpu().numpy()[:, None], captured.cpu().numpy()[:, None])
