@@ -266,7 +266,8 @@ std::string reason_against(const csr_holder& matrix, const product_kernel& kerne
 std::unique_ptr<bound_plan> prepare(const std::string& op_name, const csr_holder& matrix, const std::string& format,
                                     const std::string& kernel_name, std::int64_t k, const std::string& layout_name,
                                     const parameter_values& parameters, const std::optional<permutation_array>& perm,
-                                    int device, const py::object& allocate, const std::optional<resident_csr>& resident) {
+                                    int device, const py::object& allocate, const std::optional<resident_csr>& resident,
+                                    const std::optional<permutation_array>& block_threads_per_row) {
   const operation op = parse_operation(op_name);
   const product_kernel& kernel = find_kernel(op, format, kernel_name);
   product_request request = make_request(matrix, kernel, k, layout_name, parameters, perm);
@@ -277,6 +278,14 @@ std::unique_ptr<bound_plan> prepare(const std::string& op_name, const csr_holder
   if (resident) {
     if (resident->device != device) throw error(error_kind::device, "resident", -1, "the matrix is on another device");
     request.resident = resident->matrix;
+  }
+  if (block_threads_per_row) {
+    if (format != "csr" || kernel_name != "blockwise") {
+      throw error(error_kind::parameter, "block_threads_per_row", -1,
+                  "block_threads_per_row is for csr/blockwise, got " + format + "/" + kernel_name);
+    }
+    request.block_threads_per_row = {block_threads_per_row->data(),
+                                     static_cast<std::size_t>(block_threads_per_row->size())};
   }
   const device_allocator allocator = make_allocator(allocate);
   std::unique_ptr<product_plan> plan;
@@ -362,6 +371,7 @@ void bind_products(py::module_& module) {
   module.def("prepare_product", &prepare, py::arg("op"), py::arg("matrix"), py::arg("format"), py::arg("kernel"),
              py::arg("k"), py::arg("layout"), py::arg("parameters"), py::arg("perm").none(true), py::arg("device"),
              py::arg("allocate") = py::none(), py::arg("resident") = py::none(),
+             py::arg("block_threads_per_row") = py::none(),
              "Prepare a kernel for a matrix. `device` is the number of a GPU, or -1 for the CPU.");
   module.def("unsupported_reason", &unsupported_reason, py::arg("op"), py::arg("matrix"), py::arg("format"),
              py::arg("kernel"), py::arg("k"), py::arg("layout"), py::arg("parameters"), py::arg("perm").none(true),

@@ -5,7 +5,7 @@ Hand a `scipy.sparse` CSR matrix to `plan` and get the fastest sparse x dense pr
 
 from __future__ import annotations
 
-from warploom import errors, examples, features, formats, io, permutations
+from warploom import bandwidth, errors, examples, features, formats, io, partition, permutations
 from warploom._core import __version__, num_threads, set_num_threads
 from warploom.candidates import candidates
 from warploom.io import load
@@ -14,6 +14,7 @@ from warploom.plan import Plan, plan, spmm, spmv
 __all__ = [
     "Plan",
     "__version__",
+    "bandwidth",
     "candidates",
     "errors",
     "examples",
@@ -22,6 +23,7 @@ __all__ = [
     "io",
     "load",
     "num_threads",
+    "partition",
     "permutations",
     "plan",
     "set_num_threads",

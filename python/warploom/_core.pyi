@@ -424,6 +424,7 @@ def prepare_product(
     device: int,
     allocate: typing.Any = None,
     resident: DeviceCsr | None = None,
+    block_threads_per_row: numpy.typing.NDArray[numpy.int32] | None = None,
 ) -> ProductPlan:
     """
     Prepare a kernel for a matrix. `device` is the number of a GPU, or -1 for the CPU.

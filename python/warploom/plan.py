@@ -44,6 +44,7 @@ class Plan:
         allocate: Callable[[int], tuple[int, Any]] | None = None,
         permutation: tuple[np.ndarray[Any, Any] | None, float] | None = None,
         resident: _core.DeviceCsr | None = None,
+        block_threads_per_row: np.ndarray[Any, Any] | None = None,
     ) -> None:
         if device.kind == "cuda":
             check_thread_count(matrix.shape[0], matrix.nnz, candidate)
@@ -69,6 +70,7 @@ class Plan:
             -1 if device.kind == "cpu" else device.ordinal,
             allocate,
             resident,
+            block_threads_per_row,
         )
         if device.kind == "cuda":
             _core.synchronize(device.ordinal)
@@ -267,6 +269,7 @@ def plan(
     candidates: str | Sequence[str] | None = None,
     cache: str = "warm",
     progress: Progress | None = None,
+    block_threads_per_row: Any = None,
 ) -> Plan:
     """Find the fastest way to multiply by a sparse matrix, and prepare it.
 
@@ -298,6 +301,9 @@ def plan(
         tight loop, or evicted before each run.
     progress : callable, optional
         Called as ``progress(done, total, candidate)`` before each candidate.
+    block_threads_per_row : array_like of int, optional
+        With the name of a ``csr/blockwise`` candidate as `select`: threads for each row of every short-row block, in
+        the order of `warploom.partition.partition_rows` (Gao et al. 2024, Sec. 4.3). 1, 2, 4, 8, 16 or 32 each.
 
     Returns
     -------
@@ -330,11 +336,16 @@ def plan(
         try:
             named = parse(select)
             _check_operation(named, op)
-            return _prepare(problem, named)
+            return _prepare(problem, named, _blocks(block_threads_per_row))
         except ParameterError as error:
             if error.argument == "candidate":
                 error.argument = "select"  # as this function calls it
             raise
+    if block_threads_per_row is not None:
+        raise ParameterError(
+            "block_threads_per_row goes with a csr/blockwise candidate named in select",
+            argument="block_threads_per_row",
+        )
     if not isinstance(select, str) and not callable(getattr(select, "select", None)):
         raise ParameterError(
             f"select must be 'measure', the name of a candidate or a Selector, got {select!r}", argument="select"
@@ -461,10 +472,30 @@ def _array(values: Any) -> Any:
         raise ShapeError(f"B is not an array: {error}", argument="B") from error
 
 
-def _prepare(problem: Problem, candidate: Candidate) -> Plan:
+def _blocks(threads: Any) -> np.ndarray[Any, Any] | None:
+    if threads is None:
+        return None
+    given = np.asarray(threads)
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise ParameterError(
+            f"block_threads_per_row must be one integer for each block, got {threads!r}",
+            argument="block_threads_per_row",
+        )
+    return given.astype(np.int32)
+
+
+def _prepare(problem: Problem, candidate: Candidate, blocks: np.ndarray[Any, Any] | None = None) -> Plan:
     if problem.device.kind == "cuda" and candidate.kernel.name == "cusparse":
         _device.load_cusparse()
-    return Plan(problem.matrix, candidate, problem.k, problem.layout, problem.device, problem.allocate)
+    return Plan(
+        problem.matrix,
+        candidate,
+        problem.k,
+        problem.layout,
+        problem.device,
+        problem.allocate,
+        block_threads_per_row=blocks,
+    )
 
 
 def _value_type(dtype: Any) -> np.dtype[Any] | None:

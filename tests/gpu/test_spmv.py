@@ -240,3 +240,15 @@ def test_torch_vectors_on_the_current_stream_and_in_a_graph(kernel, dtype):
         graph.replay()
         torch.cuda.synchronize()
         assert_product(matrix, static.cpu().numpy()[:, None], captured.cpu().numpy()[:, None])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_threads_per_row_of_every_block(dtype):
+    matrix = power_law(np.dtype(dtype))
+    x = vector(matrix.shape[1], dtype)
+    name = "spmv/none/csr/blockwise[long_row=128]"
+    blocks = wl.partition.partition_rows(matrix, long_row=128)
+    short = int((~np.asarray(blocks.is_long, bool)).sum())
+    threads = np.random.default_rng(0).choice([1, 2, 4, 8, 16, 32], short)
+    plan = wl.plan(matrix, op="spmv", device="cuda", select=name, block_threads_per_row=threads)
+    assert_product(matrix, x[:, None], (plan @ x)[:, None])

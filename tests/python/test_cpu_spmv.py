@@ -154,3 +154,22 @@ def test_candidates_of_one_operation_are_not_taken_for_another():
             call()
     with pytest.raises(errors.DtypeError):
         wl.plan(matrix, k=4, dtype="float16", device="cpu")
+
+
+def test_threads_per_row_of_every_block_are_checked():
+    matrix = battery(np.float64)["arrow"]
+    name = "spmv/none/csr/blockwise[long_row=128]"
+    short = int((~np.asarray(wl.partition.partition_rows(matrix, long_row=128).is_long, bool)).sum())
+    x = vector(matrix.shape[1], np.float64)
+    plan = wl.plan(matrix, op="spmv", device="cpu", select=name, block_threads_per_row=[8] * short)
+    assert_product(matrix, x[:, None], (plan @ x)[:, None])
+    for select, threads in (
+        (name, [8] * (short + 1)),
+        (name, [3] * short),
+        (name, [0.5] * short),
+        ("spmv/none/csr/vector", [8] * short),
+        ("measure", [8] * short),
+    ):
+        with pytest.raises(errors.ParameterError) as caught:
+            wl.plan(matrix, op="spmv", device="cpu", select=select, block_threads_per_row=threads)
+        assert caught.value.argument == "block_threads_per_row"

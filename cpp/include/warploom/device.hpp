@@ -44,7 +44,7 @@ class device_guard {
   device_guard& operator=(const device_guard&) = delete;
 
  private:
-  int previous_ = 0;
+  [[maybe_unused]] int previous_ = 0;  // unused in builds without CUDA
 };
 
 // Memory on the current device that lives as long as the pointer. Frameworks plug their own pools in here.

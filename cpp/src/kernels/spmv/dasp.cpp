@@ -12,7 +12,8 @@ product_kernel dasp(std::string name, std::string summary) {
       .format = "dasp",
       .summary = std::move(summary),
       .layouts = {layout::column_major},
-      .parameters = {{"max_length", 256, {64, 128, 256, 512}, {64, 256}, true, "entries of the longest medium row"}},
+      .parameters =
+          {{"max_length", 256, {64, 128, 256, 512}, {64, 256, 512}, true, "entries of the longest medium row"}},
       .dtypes = all_value_types,
       .permutes = false,  // the format has an order of its own
       .from_device = true,
