@@ -8,94 +8,28 @@ several GPUs. ``python benchmarks/spmm.py summary spmm.csv`` prints geometric me
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import pathlib
 import sys
-import time
 
 import numpy as np
 import scipy.sparse as sp
 
-from warploom import _core, _device
-from warploom.selection import copy_bandwidth
-
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from generated import generated
-from sweep import Measurement, add_options, geometric_mean, read_lines, sources
-
-COLUMNS = [
-    "matrix",
-    "rows",
-    "cols",
-    "nnz",
-    "layout",
-    "k",
-    "cache",
-    "candidate",
-    "preparation_ms",
-    "median_us",
-    "p10_us",
-    "p90_us",
-    "repeats",
-    "floor_us",
-    "note",
-]
+from sweep import Measurement, append_measurements, geometric_mean, read_lines, run_command
 
 
 def measure(options: argparse.Namespace) -> None:
-    output = pathlib.Path(options.output)
-    done = set()
-    if output.exists():
-        with output.open() as file:
-            done = {(r["matrix"], r["layout"], r["k"]) for r in csv.DictReader(file)}
-    deadline = time.time() + options.minutes * 60
-    bandwidth = None
-    with output.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        if not done:
-            writer.writeheader()
-        for name, load in sources(options):
-            A = None
-            for layout, k_name in itertools.product(options.layout, options.k):
-                if (name, layout, k_name) in done or time.time() > deadline:
-                    continue
-                if A is None:
-                    _device.load_cusparse()
-                    A = load()
-                    A = sp.csr_array((A.data.astype(np.float32), A.indices, A.indptr), shape=A.shape)
-                m, n = A.shape
-                if k_name == "rows" and (m != n or m > options.most_rows_for_rows):
-                    continue
-                k = m if k_name == "rows" else int(k_name)
-                job = Measurement(A, "spmm", layout, k, options)
-                bandwidth = bandwidth or copy_bandwidth(job.problem.device)
-                floor = 1e6 * _core.product_floor_bytes(job.problem.matrix, k) / bandwidth
-                lines = []
-                for cache, candidate, preparation, timing, note in job.run():
-                    line = dict(
-                        matrix=name,
-                        rows=m,
-                        cols=n,
-                        nnz=A.nnz,
-                        layout=layout,
-                        k=k_name,
-                        cache=cache,
-                        candidate=candidate,
-                        preparation_ms=f"{preparation:.3f}",
-                        floor_us=f"{floor:.3f}",
-                        note=note,
-                    )
-                    if timing:
-                        line |= dict(
-                            median_us=f"{timing.median:.3f}",
-                            p10_us=f"{timing.p10:.3f}",
-                            p90_us=f"{timing.p90:.3f}",
-                            repeats=timing.repeats,
-                        )
-                    lines.append(line)
-                writer.writerows(lines)  # a killed run loses at most the matrix in hand
-                file.flush()
+    def measurement(A: sp.csr_array, layout: str, k: str) -> Measurement | None:
+        m, n = A.shape
+        if k == "rows" and (m != n or m > options.most_rows_for_rows):
+            return None
+        single = sp.csr_array((A.data.astype(np.float32), A.indices, A.indptr), shape=A.shape)
+        return Measurement(single, "spmm", layout, m if k == "rows" else int(k), options)
+
+    cases = list(itertools.product(options.layout, options.k))
+    append_measurements(options, ("layout", "k"), cases, measurement, preparation_ms="0.000")
 
 
 def summary(options: argparse.Namespace) -> None:
@@ -143,22 +77,11 @@ def summary(options: argparse.Namespace) -> None:
         print(count, note)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
-    m = commands.add_parser("measure")
-    add_options(m)
-    m.add_argument("--k", nargs="+", default=["32", "128", "rows"])
-    m.add_argument("--layout", nargs="+", default=["row", "column"])
-    m.add_argument("--most-rows-for-rows", type=int, default=30_000, help="largest matrix for k = rows")
-    m.add_argument("--output", default="spmm.csv")
-    m.set_defaults(run=measure)
-    s = commands.add_parser("summary")
-    s.add_argument("files", nargs="+")
-    s.set_defaults(run=summary)
-    options = parser.parse_args()
-    options.run(options)
+def add_own_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--k", nargs="+", default=["32", "128", "rows"])
+    parser.add_argument("--layout", nargs="+", default=["row", "column"])
+    parser.add_argument("--most-rows-for-rows", type=int, default=30_000, help="largest matrix for k = rows")
 
 
 if __name__ == "__main__":
-    main()
+    run_command(__doc__, {"measure": measure}, summary, add_own_options, "spmm.csv")

@@ -9,38 +9,18 @@ of the bandwidth floor; ``conversion`` times the conversions that run on the GPU
 from __future__ import annotations
 
 import argparse
-import csv
 import pathlib
 import sys
-import time
 from collections import Counter, defaultdict
 
 import numpy as np
 import scipy.sparse as sp
 
-from warploom import _core, _device
-from warploom.selection import copy_bandwidth
+from warploom import _device
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from generated import generated, huge
-from sweep import Measurement, add_options, geometric_mean, read_lines, sources
-
-COLUMNS = [
-    "matrix",
-    "rows",
-    "cols",
-    "nnz",
-    "dtype",
-    "cache",
-    "candidate",
-    "preparation_ms",
-    "median_us",
-    "p10_us",
-    "p90_us",
-    "repeats",
-    "floor_us",
-    "note",
-]
+from sweep import Measurement, append_measurements, geometric_mean, read_lines, run_command, sources
 
 
 def scaled(A: sp.csr_array, dtype: str) -> sp.csr_array:
@@ -49,54 +29,13 @@ def scaled(A: sp.csr_array, dtype: str) -> sp.csr_array:
     return sp.csr_array((data.astype(dtype), A.indices, A.indptr), shape=A.shape)
 
 
+def measurement(A: sp.csr_array, dtype: str, options: argparse.Namespace) -> Measurement:
+    return Measurement(scaled(A, dtype), "spmv", "column", 1, options)
+
+
 def measure(options: argparse.Namespace) -> None:
-    output = pathlib.Path(options.output)
-    done = set()
-    if output.exists():
-        with output.open() as file:
-            done = {(r["matrix"], r["dtype"]) for r in csv.DictReader(file)}
-    deadline = time.time() + options.minutes * 60
-    bandwidth = None
-    _device.load_cusparse()
-    with output.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        if not done:
-            writer.writeheader()
-        for name, load in sources(options):
-            A = None
-            for dtype in options.dtype:
-                if (name, dtype) in done or time.time() > deadline:
-                    continue
-                if A is None:
-                    A = load()
-                job = Measurement(scaled(A, dtype), "spmv", "column", 1, options)
-                bandwidth = bandwidth or copy_bandwidth(job.problem.device)
-                shared = {
-                    "matrix": name,
-                    "rows": A.shape[0],
-                    "cols": A.shape[1],
-                    "nnz": A.nnz,
-                    "dtype": dtype,
-                    "floor_us": f"{1e6 * _core.product_floor_bytes(job.problem.matrix, 1) / bandwidth:.3f}",
-                }
-                writer.writerows(lines_of(job, shared))  # a killed run loses at most the matrix in hand
-                file.flush()
-
-
-def lines_of(job: Measurement, shared: dict[str, object]) -> list[dict[str, object]]:
-    lines = []
-    for cache, candidate, preparation, timing, note in job.run():
-        line = shared | {"cache": cache, "candidate": candidate, "note": note}
-        if timing:
-            line |= {
-                "preparation_ms": f"{preparation:.3f}",
-                "median_us": f"{timing.median:.3f}",
-                "p10_us": f"{timing.p10:.3f}",
-                "p90_us": f"{timing.p90:.3f}",
-                "repeats": timing.repeats,
-            }
-        lines.append(line)
-    return lines
+    cases = [(dtype,) for dtype in options.dtype]
+    append_measurements(options, ("dtype",), cases, lambda A, dtype: measurement(A, dtype, options))
 
 
 def conversion(options: argparse.Namespace) -> None:
@@ -105,7 +44,7 @@ def conversion(options: argparse.Namespace) -> None:
     for _, load in sources(options):
         A = load()
         for dtype in options.dtype:
-            job = Measurement(scaled(A, dtype), "spmv", "column", 1, options)
+            job = measurement(A, dtype, options)
             _device.load_cusparse()
             chosen = {c.name: c for c in job.candidates()}
             if "spmv/none/csr/cusparse" not in chosen:
@@ -178,21 +117,9 @@ def print_group(kind, dtype, cache, keys, groups, floors, sizes) -> None:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
-    for name, function in (("measure", measure), ("conversion", conversion)):
-        m = commands.add_parser(name)
-        add_options(m)
-        m.add_argument("--dtype", nargs="+", default=["float64", "float32", "float16"])
-        m.add_argument("--output", default="spmv.csv")
-        m.set_defaults(run=function)
-    s = commands.add_parser("summary")
-    s.add_argument("files", nargs="+")
-    s.set_defaults(run=summary)
-    options = parser.parse_args()
-    options.run(options)
+def add_own_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dtype", nargs="+", default=["float64", "float32", "float16"])
 
 
 if __name__ == "__main__":
-    main()
+    run_command(__doc__, {"measure": measure, "conversion": conversion}, summary, add_own_options, "spmv.csv")

@@ -12,6 +12,7 @@ import gzip
 import pathlib
 import random
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -22,12 +23,48 @@ from warploom import _core, _device
 from warploom._matrix import as_csr
 from warploom.candidates import Candidate, enumerate_candidates, matches
 from warploom.plan import Plan, permute
-from warploom.selection import Bench, Problem, Timing, is_redundant
+from warploom.selection import Bench, Problem, Timing, copy_bandwidth, is_redundant
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from generated import generated, huge
 
-__all__ = ["Measurement", "add_options", "geometric_mean", "read_lines", "sources"]
+__all__ = ["Measurement", "append_measurements", "geometric_mean", "read_lines", "run_command", "sources"]
+
+MATRIX_COLUMNS = ["matrix", "rows", "cols", "nnz"]
+RESULT_COLUMNS = [
+    "cache",
+    "candidate",
+    "preparation_ms",
+    "median_us",
+    "p10_us",
+    "p90_us",
+    "repeats",
+    "floor_us",
+    "note",
+]
+
+
+def run_command(
+    description: str,
+    sweeps: dict[str, Callable[[argparse.Namespace], None]],
+    summary: Callable[[argparse.Namespace], None],
+    add_own_options: Callable[[argparse.ArgumentParser], None],
+    output: str,
+) -> None:
+    """Run the command of the command line: one of `sweeps` over matrices, or `summary` of result files."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    for name, function in sweeps.items():
+        command = commands.add_parser(name)
+        add_options(command)
+        add_own_options(command)
+        command.add_argument("--output", default=output)
+        command.set_defaults(run=function)
+    command = commands.add_parser("summary")
+    command.add_argument("files", nargs="+")
+    command.set_defaults(run=summary)
+    options = parser.parse_args()
+    options.run(options)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -143,6 +180,63 @@ class Measurement:
         return candidate.kernel.name == "cusparse" or candidate == Candidate.make(
             candidate.kernel, candidate.permutation
         )
+
+
+def append_measurements(
+    options: argparse.Namespace,
+    key: tuple[str, ...],
+    cases: list[tuple[str, ...]],
+    make: Callable[..., Measurement | None],
+    **untimed: str,
+) -> None:
+    """Append the lines of every matrix in every case to the output, but for those that it already holds.
+
+    `key` names the columns that tell the cases apart. ``make(A, *case)`` prepares a measurement, or gives None where
+    the matrix does not fit the case. Candidates without a time have `untimed` in its columns.
+    """
+    output = pathlib.Path(options.output)
+    done = {(r["matrix"], *(r[c] for c in key)) for r in read_lines([options.output])} if output.exists() else set()
+    deadline = time.time() + options.minutes * 60
+    bandwidth = None
+    _device.load_cusparse()
+    with output.open("a", newline="") as file:
+        writer = csv.DictWriter(file, [*MATRIX_COLUMNS, *key, *RESULT_COLUMNS])
+        if not done:
+            writer.writeheader()
+        for name, load in sources(options):
+            A = None
+            for case in cases:
+                if (name, *case) in done or time.time() > deadline:
+                    continue
+                if A is None:
+                    A = load()
+                job = make(A, *case)
+                if job is None:
+                    continue
+                problem = job.problem
+                bandwidth = bandwidth or copy_bandwidth(problem.device)
+                floor = 1e6 * _core.product_floor_bytes(problem.matrix, problem.k) / bandwidth
+                shared = dict(zip(MATRIX_COLUMNS, (name, *A.shape, A.nnz), strict=True))
+                shared |= dict(zip(key, case, strict=True)) | {"floor_us": f"{floor:.3f}"} | untimed
+                writer.writerows(lines_of(job, shared))  # a killed run loses at most the matrix in hand
+                file.flush()
+
+
+def lines_of(job: Measurement, shared: dict[str, object]) -> list[dict[str, object]]:
+    """Measure and return one line for each cache and candidate, each with what is `shared`."""
+    lines = []
+    for cache, candidate, preparation, timing, note in job.run():
+        line = shared | {"cache": cache, "candidate": candidate, "note": note}
+        if timing:
+            line |= {
+                "preparation_ms": f"{preparation:.3f}",
+                "median_us": f"{timing.median:.3f}",
+                "p10_us": f"{timing.p10:.3f}",
+                "p90_us": f"{timing.p90:.3f}",
+                "repeats": timing.repeats,
+            }
+        lines.append(line)
+    return lines
 
 
 def geometric_mean(values: list[float]) -> float:

@@ -8,9 +8,8 @@ from scipy.sparse import csr_array, diags_array, kronsum, random_array
 
 import warploom as wl
 from battery import battery
-from products import assert_product, parameter_sets
-from warploom import _core, _device
-from warploom._matrix import as_csr
+from products import assert_product, parameter_sets, permutations_of, prepare_spmv, vector
+from warploom import _device
 from warploom.candidates import kernels
 
 CASES = [
@@ -18,18 +17,10 @@ CASES = [
 ]
 
 
-def vector(size, dtype, seed=0):
-    return np.random.default_rng(seed).standard_normal(size).astype(dtype)
-
-
 def prepare(matrix, kernel, parameters=None, perm=None):
     if kernel.name == "cusparse" and (reason := _device.load_cusparse()):
         pytest.skip(f"no cuSPARSE: {reason}")
-    view = as_csr(matrix)
-    arguments = (kernel.format, kernel.name, 1, "column", kernel.complete(parameters or {}), perm)
-    if _core.unsupported_reason("spmv", view, *arguments):
-        return None
-    return _core.prepare_product("spmv", view, *arguments, 0)
+    return prepare_spmv(matrix, kernel, parameters, perm, device=0)
 
 
 def multiply(matrix, kernel, x, parameters=None, perm=None):
@@ -54,13 +45,6 @@ def check(matrix, kernel, x, **options):
         # BSR multiplies the places it fills in, so what is not finite in x spreads further.
         assert_product(matrix, x[:, None], y[:, None])
     return y is not None
-
-
-def permutations_of(kernel, rows):
-    yield None
-    if kernel.permutes:
-        yield np.arange(rows, dtype=np.int32)[::-1].copy()
-        yield np.random.default_rng(0).permutation(rows).astype(np.int32)
 
 
 @functools.cache

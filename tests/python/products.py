@@ -5,7 +5,19 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-__all__ = ["ORDER", "assert_product", "magnitudes", "operand", "parameter_sets"]
+from warploom import _core
+from warploom._matrix import as_csr
+
+__all__ = [
+    "ORDER",
+    "assert_product",
+    "magnitudes",
+    "operand",
+    "parameter_sets",
+    "permutations_of",
+    "prepare_spmv",
+    "vector",
+]
 
 ORDER = {"row": "C", "column": "F"}
 
@@ -15,6 +27,27 @@ def parameter_sets(kernel):
     yield {}
     for p in kernel.parameters:
         yield from ({p.name: value} for value in p.values if value != p.default)
+
+
+def permutations_of(kernel, rows):
+    """Yield no permutation, then a reversal and a shuffle of the rows if the kernel takes one."""
+    yield None
+    if kernel.permutes:
+        yield np.arange(rows, dtype=np.int32)[::-1].copy()
+        yield np.random.default_rng(0).permutation(rows).astype(np.int32)
+
+
+def prepare_spmv(matrix, kernel, parameters=None, perm=None, *, device=-1):
+    """Prepare a product with one vector on a GPU, or on the CPU for -1; None if the kernel refuses the matrix."""
+    view = as_csr(matrix)
+    arguments = (kernel.format, kernel.name, 1, "column", kernel.complete(parameters or {}), perm)
+    if _core.unsupported_reason("spmv", view, *arguments):
+        return None
+    return _core.prepare_product("spmv", view, *arguments, device)
+
+
+def vector(size, dtype, seed=0):
+    return np.random.default_rng(seed).standard_normal(size).astype(dtype)
 
 
 def operand(shape, dtype, layout, seed=0):

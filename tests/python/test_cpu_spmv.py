@@ -10,28 +10,22 @@ from scipy.sparse import csr_array, random_array
 
 import warploom as wl
 from battery import battery
-from products import assert_product, parameter_sets
+from products import assert_product, parameter_sets, permutations_of, prepare_spmv, vector
 from strategies import csr_matrices
-from warploom import _core, errors
-from warploom._matrix import as_csr
+from warploom import errors
 from warploom.candidates import kernels
 
 KERNELS = [k for k in kernels("spmv") if "cpu" in k.devices]
 CASES = [pytest.param(k, np.dtype(dtype), id=f"{k.format}-{k.name}-{dtype}") for k in KERNELS for dtype in k.dtypes]
 
 
-def vector(size, dtype, seed=0):
-    return np.random.default_rng(seed).standard_normal(size).astype(dtype)
-
-
 def multiply(matrix, kernel, x, parameters=None, perm=None):
     """y, written over NaN; None if the kernel refuses the matrix."""
-    view = as_csr(matrix)
-    arguments = (kernel.format, kernel.name, 1, "column", kernel.complete(parameters or {}), perm)
-    if _core.unsupported_reason("spmv", view, *arguments):
+    plan = prepare_spmv(matrix, kernel, parameters, perm)
+    if plan is None:
         return None
     y = np.full((matrix.shape[0], 1), np.nan, x.dtype)
-    _core.prepare_product("spmv", view, *arguments, -1).run_host(x.reshape(-1, 1), y)
+    plan.run_host(x.reshape(-1, 1), y)
     return y[:, 0]
 
 
@@ -42,19 +36,12 @@ def check(matrix, kernel, x, **options):
     return y is not None
 
 
-def permutations(kernel, m):
-    yield None
-    if kernel.permutes:
-        yield np.arange(m, dtype=np.int32)[::-1].copy()
-        yield np.random.default_rng(0).permutation(m).astype(np.int32)
-
-
 @pytest.mark.parametrize("name", battery(np.float32))
 @pytest.mark.parametrize(("kernel", "dtype"), CASES)
 def test_battery(kernel, dtype, name):
     matrix = battery(dtype)[name]
     x = vector(matrix.shape[1], dtype)
-    for perm in permutations(kernel, matrix.shape[0]):
+    for perm in permutations_of(kernel, matrix.shape[0]):
         if not check(matrix, kernel, x, perm=perm):
             pytest.skip("refused")
 

@@ -14,7 +14,7 @@ from warploom._matrix import as_csr
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["CompressedRows", "Format"]
+__all__ = ["EntryFormat", "Format"]
 
 
 class Format(ABC):
@@ -76,15 +76,20 @@ class Format(ABC):
         That is (places - nnz) / nnz, and 0 for a matrix without nonzeros. 0 means that nothing is padded, 1
         that half of the places are.
         """
-        return 0.0
+        return (self._places - self.nnz) / self.nnz if self.nnz else 0.0
+
+    @property
+    def _places(self) -> int:
+        """Places for entries that are stored; those of a format that pads are more than the entries."""
+        return self.nnz
 
     def __repr__(self) -> str:
         rows, cols = self.shape
         return f"<{type(self).__name__} {rows}x{cols} {self.dtype}, {self.nnz} nonzeros, {self.nbytes} bytes>"
 
 
-class CompressedRows(Format):
-    """What CSR and DCSR share: entries row after row."""
+class EntryFormat(Format):
+    """What CSR, DCSR and COO share: the entries of the matrix row after row, and nothing else."""
 
     #: The class of the core that holds the arrays.
     _storage: ClassVar[Any]
@@ -102,7 +107,7 @@ class CompressedRows(Format):
 
         Returns
         -------
-        CSR or DCSR
+        CSR, DCSR or COO
             The class it is called on.
 
         Raises

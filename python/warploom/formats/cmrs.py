@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from warploom import _core
 from warploom._matrix import as_csr
 from warploom.errors import ParameterError
-from warploom.formats.base import Format
+from warploom.formats.padded import PlaceArrays
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["CMRS"]
 
 
-class CMRS(Format):
+class CMRS(PlaceArrays):
     """Compressed multi-row storage of Koza et al. (2014): CSR whose rows are taken together in strips.
 
     Strip s has the rows ``s * height`` to ``(s + 1) * height`` (exclusive) of the matrix and the places
@@ -140,12 +140,5 @@ class CMRS(Format):
         return row_in_strip
 
     @property
-    def data(self) -> NDArray[Any]:
-        """Value of each place, 0 where it is empty."""
-        data: NDArray[Any] = self._core.data
-        return data
-
-    @property
-    def padding_ratio(self) -> float:
-        """Empty places for each entry: (places - nnz) / nnz, and 0 without nonzeros. 0 unless `modulo` is set."""
-        return (int(self._core.num_places) - self.nnz) / self.nnz if self.nnz else 0.0
+    def _places(self) -> int:
+        return int(self._core.num_places)

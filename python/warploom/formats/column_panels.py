@@ -115,9 +115,8 @@ class ColumnPanels(Format):
         return self._by_row_block(self._core.first_sums)
 
     @property
-    def padding_ratio(self) -> float:
-        """Stored places that hold no entry of the matrix, for each entry that they hold."""
-        return (len(self.columns) - self.nnz) / self.nnz if self.nnz else 0.0
+    def _places(self) -> int:
+        return len(self.columns)
 
     def _by_row_block(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.reshape(-(-self.num_rows // 32), len(self.panel_ptr) - 1)

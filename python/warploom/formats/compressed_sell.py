@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from warploom import _core
 from warploom._matrix import as_csr
-from warploom.formats.base import Format
+from warploom.formats.padded import SortedSlices
 
 __all__ = ["CompressedSELL"]
 
 
-class CompressedSELL(Format):
+class CompressedSELL(SortedSlices):
     """Sliced ELLPACK whose column indices take no more bytes than the columns of a slice need.
 
     ``32 * rows_per_lane`` consecutive rows form a slice. A slice is padded to the length of its longest row
@@ -96,11 +96,6 @@ class CompressedSELL(Format):
         return int(self._core.rows_per_lane)
 
     @property
-    def sort_window(self) -> int:
-        """Consecutive rows that were sorted by length."""
-        return int(self._core.sort_window)
-
-    @property
     def parts(self) -> int:
         """Segments of a slice."""
         return int(self._core.parts)
@@ -112,25 +107,9 @@ class CompressedSELL(Format):
         return encodings
 
     @property
-    def places(self) -> int:
-        """Stored places, those without an entry included."""
-        return int(self._core.places)
-
-    @property
-    def padding_ratio(self) -> float:
-        """Stored places that hold no entry of the matrix, for each entry that they hold."""
-        return (self.places - self.nnz) / self.nnz if self.nnz else 0.0
-
-    @property
     def index_bytes_per_nonzero(self) -> float:
         """Bytes of everything but the values and their padding, for each entry; 0 without entries."""
         return (self.nbytes - self.places * self.dtype.itemsize) / self.nnz if self.nnz else 0.0
-
-    @property
-    def row_ids(self) -> NDArray[np.int32]:
-        """Row of the matrix that each stored row is; empty if every row is in its place."""
-        row_ids: NDArray[np.int32] = self._core.row_ids
-        return row_ids
 
     @property
     def segments(self) -> NDArray[np.uint32]:

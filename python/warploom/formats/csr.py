@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warploom import _core
-from warploom.formats.base import CompressedRows
+from warploom.formats.base import EntryFormat
 
 __all__ = ["CSR"]
 
 
-class CSR(CompressedRows):
+class CSR(EntryFormat):
     """Compressed sparse row: the arrays SciPy has, in memory of their own.
 
     Row i has the entries ``indptr[i]`` to ``indptr[i + 1]`` (exclusive) of ``indices`` and ``data``.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from warploom import _core
 from warploom._matrix import as_csr
-from warploom.formats.base import Format
+from warploom.formats.padded import PlaceArrays
 
 __all__ = ["DASP", "DaspCategory"]
 
@@ -25,7 +25,7 @@ class DaspCategory(NamedTuple):
     padding: int
 
 
-class DASP(Format):
+class DASP(PlaceArrays):
     """Rows grouped by length and laid out as the blocks that tensor cores multiply (Lu and Liu 2023, Sec. 3.2).
 
     A block is `mma_m` x `mma_k` slots, row by row. `indices` and `data` hold five sections of slots, which start at
@@ -123,18 +123,6 @@ class DASP(Format):
         return float(self._core.options[3])
 
     @property
-    def indices(self) -> NDArray[np.int32]:
-        """Column of the entry in each slot; -1 where there is none."""
-        indices: NDArray[np.int32] = self._core.indices
-        return indices
-
-    @property
-    def data(self) -> NDArray[Any]:
-        """Value of the entry in each slot; 0 where there is none."""
-        data: NDArray[Any] = self._core.data
-        return data
-
-    @property
     def row_ids(self) -> NDArray[np.int32]:
         """Rows of the matrix in the order in which they are stored, the empty ones last; -1 for a missing partner."""
         row_ids: NDArray[np.int32] = self._core.row_ids
@@ -173,6 +161,5 @@ class DASP(Format):
         return {name: DaspCategory(*sizes) for name, *sizes in self._core.categories}
 
     @property
-    def padding_ratio(self) -> float:
-        """Stored places that hold no entry of the matrix, for each entry that they hold."""
-        return (len(self.indices) - self.nnz) / self.nnz if self.nnz else 0.0
+    def _places(self) -> int:
+        return len(self.indices)

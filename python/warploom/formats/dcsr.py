@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warploom import _core
-from warploom.formats.base import CompressedRows
+from warploom.formats.base import EntryFormat
 
 __all__ = ["DCSR"]
 
 
-class DCSR(CompressedRows):
+class DCSR(EntryFormat):
     """Doubly compressed sparse row: CSR that leaves out the rows without entries.
 
     Row ``row_ids[p]`` has the entries ``indptr[p]`` to ``indptr[p + 1]`` (exclusive) of ``indices`` and

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from warploom.formats.base import Format
 
-__all__ = ["PaddedFormat"]
+__all__ = ["PaddedFormat", "PlaceArrays", "SortedSlices"]
 
 
 class PaddedFormat(Format):
@@ -15,9 +20,43 @@ class PaddedFormat(Format):
     @property
     def places(self) -> int:
         """Stored places, those without an entry of the matrix included."""
-        return int(self._core.places)
+        return self._places
 
     @property
-    def padding_ratio(self) -> float:
-        """Stored places that hold no entry of the matrix, for each entry that they hold."""
-        return (self.places - self.nnz) / self.nnz if self.nnz else 0.0
+    def _places(self) -> int:
+        return int(self._core.places)
+
+
+class PlaceArrays(Format):
+    """A format with one array of columns and one of values, which mark the places that hold no entry."""
+
+    __slots__ = ()
+
+    @property
+    def indices(self) -> NDArray[np.int32]:
+        """Column of each place, -1 where it holds no entry."""
+        indices: NDArray[np.int32] = self._core.indices
+        return indices
+
+    @property
+    def data(self) -> NDArray[Any]:
+        """Value of each place, 0 where it holds no entry."""
+        data: NDArray[Any] = self._core.data
+        return data
+
+
+class SortedSlices(PaddedFormat):
+    """A sliced format whose rows may be sorted by length, so that the rows of a slice are of similar length."""
+
+    __slots__ = ()
+
+    @property
+    def sort_window(self) -> int:
+        """Consecutive rows that were sorted by length together."""
+        return int(self._core.sort_window)
+
+    @property
+    def row_ids(self) -> NDArray[np.int32]:
+        """Row of the matrix that each stored row is; empty when the rows keep their order."""
+        row_ids: NDArray[np.int32] = self._core.row_ids
+        return row_ids

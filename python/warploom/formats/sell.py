@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from warploom import _core
 from warploom._matrix import as_csr
-from warploom.formats.padded import PaddedFormat
+from warploom.formats.padded import PlaceArrays, SortedSlices
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["SELL"]
 
 
-class SELL(PaddedFormat):
+class SELL(SortedSlices, PlaceArrays):
     """Sliced ELL: slices of rows, each padded to the longest of its rows and stored column by column.
 
     Stored row p is row ``row_ids[p]`` of the matrix, and row r of slice s is stored row
@@ -77,30 +77,7 @@ class SELL(PaddedFormat):
         return int(self._core.slice_height)
 
     @property
-    def sort_window(self) -> int:
-        """Rows that were sorted by length together."""
-        return int(self._core.sort_window)
-
-    @property
     def slice_ptr(self) -> NDArray[np.int64]:
         """Where each slice starts in `indices` and `data`, and where the last ends."""
         slice_ptr: NDArray[np.int64] = self._core.slice_ptr
         return slice_ptr
-
-    @property
-    def row_ids(self) -> NDArray[np.int32]:
-        """Row of the matrix that each stored row is; empty when the rows keep their order."""
-        row_ids: NDArray[np.int32] = self._core.row_ids
-        return row_ids
-
-    @property
-    def indices(self) -> NDArray[np.int32]:
-        """Column of each place, -1 where it holds no entry."""
-        indices: NDArray[np.int32] = self._core.indices
-        return indices
-
-    @property
-    def data(self) -> NDArray[Any]:
-        """Value of each place, 0 where it holds no entry."""
-        data: NDArray[Any] = self._core.data
-        return data
