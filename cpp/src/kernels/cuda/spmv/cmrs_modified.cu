@@ -92,10 +92,7 @@ class cmrs_modified_plan final : public cuda::cmrs_plan {
 
 std::unique_ptr<product_plan> prepare_cuda_cmrs_modified(const csr_view& matrix, const product_request& request,
                                                          const device_allocator& allocate) {
-  cuda::device_cmrs strips(matrix, request, allocate);
-  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-    return std::make_unique<cmrs_modified_plan<decltype(value)>>(std::move(strips));
-  });
+  return cuda::make_cmrs_plan<cmrs_modified_plan>(matrix, request, allocate);
 }
 
 }  // namespace warploom

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/device/cmrs.cuh"
 #include "kernels/cuda/device/values.cuh"
+#include "kernels/cuda/dispatch_constant.hpp"
 #include "kernels/cuda/spmv/cmrs_matrix.hpp"
 #include "kernels/cuda/spmv/prepare.hpp"
 
@@ -102,22 +103,12 @@ class cmrs_registers_plan final : public cuda::cmrs_plan {
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
     if (matrix_.num_rows() == 0) return;
-    switch (matrix_.height()) {
-      case 2:
-        return launch<2>(x, y, stream);
-      case 4:
-        return launch<4>(x, y, stream);
-      default:
-        return launch<8>(x, y, stream);
-    }
+    cuda::dispatch_constant<2, 4, 8>(matrix_.height(), [&](auto height) {
+      matrix_.packed() ? launch<height, true>(x, y, stream) : launch<height, false>(x, y, stream);
+    });
   }
 
  private:
-  template <int H>
-  void launch(const void* x, void* y, cudaStream_t stream) const {
-    matrix_.packed() ? launch<H, true>(x, y, stream) : launch<H, false>(x, y, stream);
-  }
-
   template <int H, bool Packed>
   void launch(const void* x, void* y, cudaStream_t stream) const {
     const std::uint64_t threads = std::uint64_t{matrix_.num_strips()} * threads_per_strip_;
@@ -136,11 +127,8 @@ class cmrs_registers_plan final : public cuda::cmrs_plan {
 
 std::unique_ptr<product_plan> prepare_cuda_cmrs_registers(const csr_view& matrix, const product_request& request,
                                                           const device_allocator& allocate) {
-  cuda::device_cmrs strips(matrix, request, allocate);
-  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-    return std::make_unique<cmrs_registers_plan<decltype(value)>>(std::move(strips),
-                                                                  request.parameters.at("threads_per_strip"));
-  });
+  return cuda::make_cmrs_plan<cmrs_registers_plan>(matrix, request, allocate,
+                                                   request.parameters.at("threads_per_strip"));
 }
 
 }  // namespace warploom
