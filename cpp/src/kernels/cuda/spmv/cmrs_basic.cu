@@ -54,18 +54,15 @@ __global__ void __launch_bounds__(warps_per_block* warp_size, min_blocks)
   const unsigned lane = threadIdx.x % warp_size;
   const unsigned strip = blockIdx.x * warps_per_block + warp;
   if (strip >= num_strips) return;  // whole warps
-  unsigned j = strip_ptr[strip];
+  const unsigned begin = strip_ptr[strip];
   const unsigned end = strip_ptr[strip + 1];
   sum_type* const partial_sums = buffer[warp] + lane;
 #pragma unroll
   for (int row = 0; row < H; ++row) partial_sums[row * warp_size] = 0;
 
-  for (; j + 2 * warp_size < end; j += 4 * warp_size) add_products<4>(places, j + lane, end, x, partial_sums);
-  if (j + warp_size < end) {
-    add_products<2>(places, j + lane, end, x, partial_sums);
-  } else if (j < end) {
-    add_products<1>(places, j + lane, end, x, partial_sums);
-  }
+  cuda::for_each_run(begin, end, warp_size, [&](auto runs, unsigned first) {
+    add_products<runs>(places, first + lane, end, x, partial_sums);
+  });
 
   __syncwarp();
   const sum_type sum = sum_of_row<H>(buffer[warp], lane);

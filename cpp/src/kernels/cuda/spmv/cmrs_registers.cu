@@ -72,22 +72,17 @@ __global__ void __launch_bounds__(threads_per_block, min_blocks)
   const std::uint64_t thread = std::uint64_t{blockIdx.x} * threads_per_block + threadIdx.x;
   const auto strip = static_cast<unsigned>(thread >> log_threads);
   const unsigned lane = threadIdx.x % threads_per_strip;
-  unsigned j = 0;
+  unsigned begin = 0;
   unsigned end = 0;
   if (strip < num_strips) {  // threads past the last strip still take part in the shuffles
-    j = strip_ptr[strip];
+    begin = strip_ptr[strip];
     end = strip_ptr[strip + 1];
   }
 
   sum_type sums[H] = {};
-  for (; j + 2 * threads_per_strip < end; j += 4 * threads_per_strip) {
-    add_products<4>(places, j + lane, threads_per_strip, end, x, sums);
-  }
-  if (j + threads_per_strip < end) {
-    add_products<2>(places, j + lane, threads_per_strip, end, x, sums);
-  } else if (j < end) {
-    add_products<1>(places, j + lane, threads_per_strip, end, x, sums);
-  }
+  cuda::for_each_run(begin, end, threads_per_strip, [&](auto runs, unsigned first) {
+    add_products<runs>(places, first + lane, threads_per_strip, end, x, sums);
+  });
 
   sum_type sum = share_out_rows(sums, lane);
   for (unsigned mask = H; mask < threads_per_strip; mask *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);
