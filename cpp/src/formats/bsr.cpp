@@ -147,11 +147,7 @@ bsr_matrix to_bsr(const csr_view& matrix, int block_size) {
 
 csr_matrix to_csr(const bsr_matrix& matrix) {
   const int size = matrix.block_size;
-  csr_matrix result;
-  result.num_rows = matrix.num_rows;
-  result.num_cols = matrix.num_cols;
-  result.dtype = matrix.dtype;
-  result.indptr.assign(matrix.num_rows + 1, 0);
+  csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
   parallel_for(0, matrix.num_rows, block_rows_per_task, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       for (std::int64_t block = matrix.indptr[row / size]; block < matrix.indptr[row / size + 1]; ++block) {

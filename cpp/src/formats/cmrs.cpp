@@ -219,11 +219,7 @@ cmrs_matrix to_cmrs(const csr_view& matrix, const cmrs_options& options) {
 }
 
 csr_matrix to_csr(const cmrs_matrix& matrix) {
-  csr_matrix result;
-  result.num_rows = matrix.num_rows;
-  result.num_cols = matrix.num_cols;
-  result.dtype = matrix.dtype;
-  result.indptr.assign(matrix.num_rows + 1, 0);
+  csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
   result.indices.resize(matrix.nnz());
   result.data.resize(matrix.nnz() * size_of(matrix.dtype));
   dispatch_value_type(matrix.dtype, [&]<class Value>(Value) {

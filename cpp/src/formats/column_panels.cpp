@@ -226,11 +226,7 @@ std::vector<std::int64_t> row_block_places(const column_panels_matrix& matrix, s
 }
 
 csr_matrix to_csr(const column_panels_matrix& matrix) {
-  csr_matrix result;
-  result.num_rows = matrix.num_rows;
-  result.num_cols = matrix.num_cols;
-  result.dtype = matrix.dtype;
-  result.indptr.assign(matrix.num_rows + 1, 0);
+  csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
   result.indices.resize(matrix.nnz());
   const std::size_t size = size_of(matrix.dtype);
   result.data.resize(matrix.nnz() * size);

@@ -527,11 +527,7 @@ compressed_sell_matrix to_compressed_sell(const csr_view& matrix, const compress
 }
 
 csr_matrix to_csr(const compressed_sell_matrix& matrix) {
-  csr_matrix result;
-  result.num_rows = matrix.num_rows;
-  result.num_cols = matrix.num_cols;
-  result.dtype = matrix.dtype;
-  result.indptr.assign(matrix.num_rows + 1, 0);
+  csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
   // A row is in one slice, so no two threads meet at one.
   const auto for_each = [&](auto visit) {
     parallel_for(0, matrix.num_slices(), grain,

@@ -21,6 +21,15 @@ std::size_t csr_matrix::bytes() const {
   return indptr.size() * sizeof(indptr[0]) + indices.size() * sizeof(indices[0]) + data.size();
 }
 
+csr_matrix empty_csr(std::int64_t num_rows, std::int64_t num_cols, value_type dtype) {
+  csr_matrix result;
+  result.num_rows = num_rows;
+  result.num_cols = num_cols;
+  result.dtype = dtype;
+  result.indptr.assign(num_rows + 1, 0);
+  return result;
+}
+
 csr_matrix copy(const csr_view& matrix) {
   csr_matrix result;
   result.num_rows = matrix.num_rows;
@@ -34,12 +43,7 @@ csr_matrix copy(const csr_view& matrix) {
 }
 
 csr_matrix permute_rows(const csr_view& matrix, std::span<const std::int32_t> perm) {
-  csr_matrix result;
-  result.num_rows = matrix.num_rows;
-  result.num_cols = matrix.num_cols;
-  result.dtype = matrix.dtype;
-  result.indptr.resize(matrix.num_rows + 1);
-  result.indptr[0] = 0;
+  csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
   for (std::int64_t p = 0; p < matrix.num_rows; ++p) {
     result.indptr[p + 1] = result.indptr[p] + matrix.row_length(perm[p]);
   }

@@ -221,11 +221,7 @@ dasp_matrix to_dasp(const csr_view& matrix, const dasp_options& options) {
 }
 
 csr_matrix to_csr(const dasp_matrix& matrix) {
-  csr_matrix result;
-  result.num_rows = matrix.num_rows;
-  result.num_cols = matrix.num_cols;
-  result.dtype = matrix.dtype;
-  result.indptr.assign(matrix.num_rows + 1, 0);
+  csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
   parallel_for(0, matrix.row_ids.size(), grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t position = begin; position < end; ++position) {
       const std::int32_t row = matrix.row_ids[position];

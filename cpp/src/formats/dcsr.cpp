@@ -35,11 +35,7 @@ dcsr_matrix to_dcsr(const csr_view& matrix) {
 }
 
 csr_matrix to_csr(const dcsr_matrix& matrix) {
-  csr_matrix result;
-  result.num_rows = matrix.num_rows;
-  result.num_cols = matrix.num_cols;
-  result.dtype = matrix.dtype;
-  result.indptr.assign(matrix.num_rows + 1, 0);
+  csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
   for (std::size_t p = 0; p < matrix.row_ids.size(); ++p) {
     result.indptr[matrix.row_ids[p] + 1] = matrix.indptr[p + 1] - matrix.indptr[p];
   }

@@ -83,11 +83,7 @@ ell_matrix to_ell(const csr_view& matrix, std::optional<std::int64_t> max_width)
 }
 
 csr_matrix to_csr(const ell_matrix& matrix) {
-  csr_matrix result;
-  result.num_rows = matrix.num_rows;
-  result.num_cols = matrix.num_cols;
-  result.dtype = matrix.dtype;
-  result.indptr.assign(matrix.num_rows + 1, 0);
+  csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
   parallel_for(0, matrix.num_rows, rows_per_task, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       result.indptr[row + 1] = entries_before_padding(matrix.indices.data() + row, matrix.width, matrix.num_rows);

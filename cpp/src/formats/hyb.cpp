@@ -16,12 +16,7 @@ constexpr std::int64_t rows_per_task = 4096;
 // The entries of every row beyond the first `width`, as a CSR matrix.
 template <class Value>
 csr_matrix overflow_of(const csr_view& matrix, std::int64_t width) {
-  csr_matrix result;
-  result.num_rows = matrix.num_rows;
-  result.num_cols = matrix.num_cols;
-  result.dtype = matrix.dtype;
-  result.indptr.resize(matrix.num_rows + 1);
-  result.indptr[0] = 0;
+  csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
   for (std::int64_t row = 0; row < matrix.num_rows; ++row) {
     result.indptr[row + 1] = result.indptr[row] + std::max<std::int64_t>(matrix.row_length(row) - width, 0);
   }
@@ -92,11 +87,7 @@ hyb_matrix to_hyb(const csr_view& matrix, std::int64_t width) {
 csr_matrix to_csr(const hyb_matrix& matrix) {
   const csr_matrix first = to_csr(matrix.ell);
   const csr_matrix rest = to_csr(matrix.coo);
-  csr_matrix result;
-  result.num_rows = matrix.num_rows;
-  result.num_cols = matrix.num_cols;
-  result.dtype = matrix.dtype;
-  result.indptr.resize(matrix.num_rows + 1);
+  csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
   for (std::int64_t row = 0; row <= matrix.num_rows; ++row) result.indptr[row] = first.indptr[row] + rest.indptr[row];
   result.indices.resize(matrix.nnz());
   result.data.resize(matrix.nnz() * size_of(matrix.dtype));

@@ -175,11 +175,7 @@ csr_matrix to_csr(const packed_csr& matrix) {
     const std::uint32_t target = lane & packed_target;
     return lane & packed_cut ? matrix.pieces[target].row : static_cast<std::int32_t>(target);
   };
-  csr_matrix result;
-  result.num_rows = matrix.num_rows;
-  result.num_cols = matrix.num_cols;
-  result.dtype = matrix.dtype;
-  result.indptr.assign(matrix.num_rows + 1, 0);
+  csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
   const auto for_each_entry = [&](auto function) {
     for (std::size_t lane = 0; lane < matrix.lanes.size(); ++lane) {
       if (matrix.lanes[lane] == packed_filler) continue;

@@ -129,11 +129,7 @@ sell_matrix to_sell(const csr_view& matrix, int slice_height, std::int64_t sort_
 }
 
 csr_matrix to_csr(const sell_matrix& matrix) {
-  csr_matrix result;
-  result.num_rows = matrix.num_rows;
-  result.num_cols = matrix.num_cols;
-  result.dtype = matrix.dtype;
-  result.indptr.assign(matrix.num_rows + 1, 0);
+  csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
   parallel_for(0, matrix.num_slices(), rows_per_task / matrix.slice_height + 1,
                [&](std::int64_t begin, std::int64_t end) {
                  for_each_row(matrix, begin, end, [&](std::int64_t place, std::int64_t width, std::int64_t stored_row) {

@@ -23,6 +23,9 @@ struct csr_matrix {
   std::size_t bytes() const;  // of the three arrays
 };
 
+// A matrix without nonzeros: `indptr` is all 0.
+csr_matrix empty_csr(std::int64_t num_rows, std::int64_t num_cols, value_type dtype);
+
 // A copy that no longer depends on the viewed arrays.
 csr_matrix copy(const csr_view& matrix);
 

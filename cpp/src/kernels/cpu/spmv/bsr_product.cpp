@@ -2,35 +2,27 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/cpu/spmv/format_plan.hpp"
 #include "kernels/cpu/spmv/prepare.hpp"
-#include "kernels/cpu/work_ranges.hpp"
-#include "kernels/spmv_plan.hpp"
 #include "warploom/formats/bsr.hpp"
 
 namespace warploom {
 namespace {
 
-class cpu_bsr_plan final : public spmv_plan {
+class cpu_bsr_plan final : public cpu_balanced_plan<cpu_bsr_plan, bsr_matrix> {
  public:
-  explicit cpu_bsr_plan(bsr_matrix matrix) : matrix_(std::move(matrix)) {
+  explicit cpu_bsr_plan(bsr_matrix matrix) : cpu_balanced_plan(std::move(matrix)) {
     matrix_.occupied = {};  // for the way back only
     ranges_ = balance_work(matrix_.num_block_rows(), [&](std::int64_t b) {
       return (matrix_.indptr[b + 1] - matrix_.indptr[b]) * matrix_.block_size * matrix_.block_size;
     });
   }
 
-  void multiply(const void* x, void* y, CUstream_st*) override {
-    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
-      for_each_panel(ranges_, 1, 1, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
-        for (std::int64_t b = begin; b < end; ++b) {
-          multiply_block_row(b, static_cast<const Value*>(x), static_cast<Value*>(y));
-        }
-      });
+  template <class Value>
+  void multiply_values(const Value* x, Value* y) const {
+    for_each_range([&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t b = begin; b < end; ++b) multiply_block_row(b, x, y);
     });
-  }
-
-  std::size_t bytes() const override {
-    return matrix_.bytes() + ranges_.boundaries.size() * sizeof(ranges_.boundaries[0]);
   }
 
  private:
@@ -49,9 +41,6 @@ class cpu_bsr_plan final : public spmv_plan {
     const std::int64_t first = block_row * size;
     for (std::int64_t i = 0; i < std::min(size, matrix_.num_rows - first); ++i) y[first + i] = Value(sums[i]);
   }
-
-  bsr_matrix matrix_;
-  work_ranges ranges_;
 };
 
 }  // namespace

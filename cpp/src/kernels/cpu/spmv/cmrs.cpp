@@ -4,31 +4,23 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/cpu/spmv/format_plan.hpp"
 #include "kernels/cpu/spmv/prepare.hpp"
-#include "kernels/cpu/work_ranges.hpp"
-#include "kernels/spmv_plan.hpp"
 
 namespace warploom {
 namespace {
 
-class cpu_cmrs_plan final : public spmv_plan {
+class cpu_cmrs_plan final : public cpu_balanced_plan<cpu_cmrs_plan, cmrs_matrix> {
  public:
-  explicit cpu_cmrs_plan(cmrs_matrix matrix) : matrix_(std::move(matrix)) {
+  explicit cpu_cmrs_plan(cmrs_matrix matrix) : cpu_balanced_plan(std::move(matrix)) {
     ranges_ = balance_work(matrix_.num_strips(), [&](std::int64_t strip) {
       return matrix_.strip_ptr[strip + 1] - matrix_.strip_ptr[strip] + matrix_.options.height;
     });
   }
 
-  void multiply(const void* x, void* y, CUstream_st*) override {
-    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
-      const auto* in = static_cast<const Value*>(x);
-      auto* out = static_cast<Value*>(y);
-      matrix_.options.packed ? multiply_strips<true>(in, out) : multiply_strips<false>(in, out);
-    });
-  }
-
-  std::size_t bytes() const override {
-    return matrix_.bytes() + ranges_.boundaries.size() * sizeof(ranges_.boundaries[0]);
+  template <class Value>
+  void multiply_values(const Value* x, Value* y) const {
+    matrix_.options.packed ? multiply_strips<true>(x, y) : multiply_strips<false>(x, y);
   }
 
  private:
@@ -36,7 +28,7 @@ class cpu_cmrs_plan final : public spmv_plan {
   void multiply_strips(const Value* x, Value* y) const {
     const auto* values = reinterpret_cast<const Value*>(matrix_.data.data());
     const std::int64_t height = matrix_.options.height;
-    for_each_panel(ranges_, 1, 1, [&](std::int64_t first, std::int64_t last, std::int64_t, std::int64_t) {
+    for_each_range([&](std::int64_t first, std::int64_t last) {
       std::vector<accumulator_t<Value>> sums(height);
       for (std::int64_t strip = first; strip < last; ++strip) {
         std::fill(sums.begin(), sums.end(), accumulator_t<Value>{0});
@@ -48,9 +40,6 @@ class cpu_cmrs_plan final : public spmv_plan {
       }
     });
   }
-
-  cmrs_matrix matrix_;
-  work_ranges ranges_;
 };
 
 }  // namespace

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/cpu/spmv/format_plan.hpp"
 #include "kernels/cpu/spmv/prepare.hpp"
 #include "kernels/spmv/column_panels.hpp"
-#include "kernels/spmv_plan.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
@@ -15,22 +15,13 @@ namespace {
 
 constexpr std::int64_t row_blocks_per_range = 16;
 
-class cpu_column_panels_plan final : public spmv_plan {
+class cpu_column_panels_plan final : public cpu_format_plan<cpu_column_panels_plan, column_panels_matrix> {
  public:
   explicit cpu_column_panels_plan(column_panels_matrix matrix)
-      : matrix_(std::move(matrix)), places_(row_block_places(matrix_, row_blocks_per_range)) {}
+      : cpu_format_plan(std::move(matrix)), places_(row_block_places(matrix_, row_blocks_per_range)) {}
 
-  void multiply(const void* x, void* y, CUstream_st*) override {
-    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
-      multiply_rows(static_cast<const Value*>(x), static_cast<Value*>(y));
-    });
-  }
-
-  std::size_t bytes() const override { return matrix_.bytes() + places_.size() * sizeof(places_[0]); }
-
- private:
   template <class Value>
-  void multiply_rows(const Value* x, Value* y) const {
+  void multiply_values(const Value* x, Value* y) const {
     constexpr std::int64_t work_per_thread = 1 << 16;  // nonzeros and rows that are worth a thread
     const std::int64_t ranges = (matrix_.num_row_blocks() + row_blocks_per_range - 1) / row_blocks_per_range;
     if (ranges == 0) return;
@@ -40,6 +31,9 @@ class cpu_column_panels_plan final : public spmv_plan {
     });
   }
 
+  std::size_t bytes() const override { return matrix_.bytes() + places_.size() * sizeof(places_[0]); }
+
+ private:
   template <class Value>
   void multiply_range(std::int64_t range, const Value* x, Value* y) const {
     const std::int64_t first = range * row_blocks_per_range;
@@ -60,7 +54,6 @@ class cpu_column_panels_plan final : public spmv_plan {
     for (std::int64_t r = 0; r < rows; ++r) y[first_row + r] = Value(sums[r]);
   }
 
-  column_panels_matrix matrix_;
   std::vector<std::int64_t> places_;  // of the first row of every range in every panel
 };
 

@@ -3,16 +3,15 @@
 
 #include <array>
 
+#include "kernels/cpu/spmv/format_plan.hpp"
 #include "kernels/cpu/spmv/prepare.hpp"
-#include "kernels/cpu/work_ranges.hpp"
-#include "kernels/spmv_plan.hpp"
 
 namespace warploom {
 namespace {
 
-class cpu_compressed_sell_plan final : public spmv_plan {
+class cpu_compressed_sell_plan final : public cpu_balanced_plan<cpu_compressed_sell_plan, compressed_sell_matrix> {
  public:
-  explicit cpu_compressed_sell_plan(compressed_sell_matrix matrix) : matrix_(std::move(matrix)) {
+  explicit cpu_compressed_sell_plan(compressed_sell_matrix matrix) : cpu_balanced_plan(std::move(matrix)) {
     ranges_ = balance_work(matrix_.num_slices(), [&](std::int64_t slice) {
       std::int64_t slots = 0;
       for (int part = 0; part < matrix_.options.parts; ++part) slots += segment(slice, part).num_slots();
@@ -20,18 +19,11 @@ class cpu_compressed_sell_plan final : public spmv_plan {
     });
   }
 
-  void multiply(const void* x, void* y, CUstream_st*) override {
-    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
-      for_each_panel(ranges_, 1, 1, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
-        for (std::int64_t slice = begin; slice < end; ++slice) {
-          multiply_slice(slice, static_cast<const Value*>(x), static_cast<Value*>(y));
-        }
-      });
+  template <class Value>
+  void multiply_values(const Value* x, Value* y) const {
+    for_each_range([&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t slice = begin; slice < end; ++slice) multiply_slice(slice, x, y);
     });
-  }
-
-  std::size_t bytes() const override {
-    return matrix_.bytes() + ranges_.boundaries.size() * sizeof(ranges_.boundaries[0]);
   }
 
  private:
@@ -55,9 +47,6 @@ class cpu_compressed_sell_plan final : public spmv_plan {
     const std::int64_t rows = std::min<std::int64_t>(matrix_.slice_height(), matrix_.num_rows - first);
     for (std::int64_t p = 0; p < rows; ++p) y[matrix_.row_of(first + p)] = Value(sums[p]);
   }
-
-  compressed_sell_matrix matrix_;
-  work_ranges ranges_;
 };
 
 }  // namespace

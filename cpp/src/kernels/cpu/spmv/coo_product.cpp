@@ -1,8 +1,8 @@
 // SpMV through COO: ranges of entries that start and end with a row, so that no two threads add to one row.
 #include <algorithm>
 
+#include "kernels/cpu/spmv/format_plan.hpp"
 #include "kernels/cpu/spmv/prepare.hpp"
-#include "kernels/spmv_plan.hpp"
 #include "warploom/formats/coo.hpp"
 #include "warploom/parallel.hpp"
 
@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::int64_t entries_per_range = 4096;
 
-class cpu_coo_plan final : public spmv_plan {
+class cpu_coo_plan final : public cpu_format_plan<cpu_coo_plan, coo_matrix> {
  public:
-  explicit cpu_coo_plan(coo_matrix matrix) : matrix_(std::move(matrix)) {
+  explicit cpu_coo_plan(coo_matrix matrix) : cpu_format_plan(std::move(matrix)) {
     const std::vector<std::int64_t> offsets = row_offsets(matrix_);
     ranges_.push_back({0, 0});
     for (std::int64_t row = 0; row < matrix_.num_rows; ++row) {
@@ -22,22 +22,8 @@ class cpu_coo_plan final : public spmv_plan {
     }
   }
 
-  void multiply(const void* x, void* y, CUstream_st*) override {
-    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
-      multiply_entries(static_cast<const Value*>(x), static_cast<Value*>(y));
-    });
-  }
-
-  std::size_t bytes() const override { return matrix_.bytes() + ranges_.size() * sizeof(start); }
-
- private:
-  struct start {
-    std::int64_t row;
-    std::int64_t entry;
-  };
-
   template <class Value>
-  void multiply_entries(const Value* x, Value* y) const {
+  void multiply_values(const Value* x, Value* y) const {
     constexpr std::int64_t ranges_per_thread = 16;
     const auto* values = reinterpret_cast<const Value*>(matrix_.data.data());
     const auto ranges = static_cast<std::int64_t>(ranges_.size()) - 1;
@@ -53,7 +39,14 @@ class cpu_coo_plan final : public spmv_plan {
     });
   }
 
-  coo_matrix matrix_;
+  std::size_t bytes() const override { return matrix_.bytes() + ranges_.size() * sizeof(start); }
+
+ private:
+  struct start {
+    std::int64_t row;
+    std::int64_t entry;
+  };
+
   std::vector<start> ranges_;
 };
 

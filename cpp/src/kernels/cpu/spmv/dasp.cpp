@@ -2,37 +2,25 @@
 // that the result does not depend on the number of threads.
 #include "warploom/formats/dasp.hpp"
 
+#include "kernels/cpu/spmv/format_plan.hpp"
 #include "kernels/cpu/spmv/prepare.hpp"
-#include "kernels/cpu/work_ranges.hpp"
-#include "kernels/spmv_plan.hpp"
 
 namespace warploom {
 namespace {
 
-class cpu_dasp_plan final : public spmv_plan {
+class cpu_dasp_plan final : public cpu_balanced_plan<cpu_dasp_plan, dasp_matrix> {
  public:
-  cpu_dasp_plan(const csr_view& matrix, const dasp_options& options) : matrix_(to_dasp(matrix, options)) {
+  cpu_dasp_plan(const csr_view& matrix, const dasp_options& options) : cpu_balanced_plan(to_dasp(matrix, options)) {
     ranges_ = balance_work(matrix_.row_ids.size(), [&](std::int64_t position) {
       const std::int32_t row = matrix_.row_ids[position];
       return row < 0 ? 0 : matrix.row_length(row);
     });
   }
 
-  void multiply(const void* x, void* y, CUstream_st*) override {
-    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
-      multiply_rows(static_cast<const Value*>(x), static_cast<Value*>(y));
-    });
-  }
-
-  std::size_t bytes() const override {
-    return matrix_.bytes() + ranges_.boundaries.size() * sizeof(ranges_.boundaries[0]);
-  }
-
- private:
   template <class Value>
-  void multiply_rows(const Value* x, Value* y) const {
+  void multiply_values(const Value* x, Value* y) const {
     const Value* values = reinterpret_cast<const Value*>(matrix_.data.data());
-    for_each_panel(ranges_, 1, 1, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
+    for_each_range([&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t position = begin; position < end; ++position) {
         if (matrix_.row_ids[position] < 0) continue;
         accumulator_t<Value> sum = 0;
@@ -41,9 +29,6 @@ class cpu_dasp_plan final : public spmv_plan {
       }
     });
   }
-
-  dasp_matrix matrix_;
-  work_ranges ranges_;
 };
 
 }  // namespace

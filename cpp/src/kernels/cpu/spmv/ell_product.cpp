@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/cpu/spmv/format_plan.hpp"
 #include "kernels/cpu/spmv/prepare.hpp"
 #include "kernels/cpu/spmv/sell_columns.hpp"
-#include "kernels/spmv_plan.hpp"
 #include "warploom/formats/ell.hpp"
 #include "warploom/parallel.hpp"
 
@@ -13,21 +13,12 @@ namespace {
 
 constexpr std::int64_t rows_at_once = 64;
 
-class cpu_ell_plan final : public spmv_plan {
+class cpu_ell_plan final : public cpu_format_plan<cpu_ell_plan, ell_matrix> {
  public:
-  explicit cpu_ell_plan(ell_matrix matrix) : matrix_(std::move(matrix)) {}
+  using cpu_format_plan::cpu_format_plan;
 
-  void multiply(const void* x, void* y, CUstream_st*) override {
-    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
-      multiply_rows(static_cast<const Value*>(x), static_cast<Value*>(y));
-    });
-  }
-
-  std::size_t bytes() const override { return matrix_.bytes(); }
-
- private:
   template <class Value>
-  void multiply_rows(const Value* x, Value* y) const {
+  void multiply_values(const Value* x, Value* y) const {
     constexpr std::int64_t work_per_thread = 1 << 16;
     const auto* values = reinterpret_cast<const Value*>(matrix_.data.data());
     parallel_for(0, matrix_.num_rows, work_per_thread / (matrix_.width + 1) + 1,
@@ -41,8 +32,6 @@ class cpu_ell_plan final : public spmv_plan {
                    }
                  });
   }
-
-  ell_matrix matrix_;
 };
 
 }  // namespace

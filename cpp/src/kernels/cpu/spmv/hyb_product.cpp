@@ -2,10 +2,9 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/cpu/spmv/format_plan.hpp"
 #include "kernels/cpu/spmv/prepare.hpp"
 #include "kernels/cpu/spmv/sell_columns.hpp"
-#include "kernels/cpu/work_ranges.hpp"
-#include "kernels/spmv_plan.hpp"
 #include "warploom/formats/hyb.hpp"
 
 namespace warploom {
@@ -13,21 +12,19 @@ namespace {
 
 constexpr std::int64_t rows_at_once = 64;
 
-class cpu_hyb_plan final : public spmv_plan {
+class cpu_hyb_plan final : public cpu_balanced_plan<cpu_hyb_plan, hyb_matrix> {
  public:
-  explicit cpu_hyb_plan(hyb_matrix matrix) : matrix_(std::move(matrix)), overflow_(row_offsets(matrix_.coo)) {
+  explicit cpu_hyb_plan(hyb_matrix matrix) : cpu_balanced_plan(std::move(matrix)), overflow_(row_offsets(matrix_.coo)) {
     ranges_ = balance_work(matrix_.num_rows,
                            [&](std::int64_t row) { return matrix_.ell.width + overflow_[row + 1] - overflow_[row]; });
   }
 
-  void multiply(const void* x, void* y, CUstream_st*) override {
-    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
-      for_each_panel(ranges_, 1, 1, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
-        for (std::int64_t first = begin; first < end; first += rows_at_once) {
-          multiply_rows(first, std::min(rows_at_once, end - first), static_cast<const Value*>(x),
-                        static_cast<Value*>(y));
-        }
-      });
+  template <class Value>
+  void multiply_values(const Value* x, Value* y) const {
+    for_each_range([&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t first = begin; first < end; first += rows_at_once) {
+        multiply_rows(first, std::min(rows_at_once, end - first), x, y);
+      }
     });
   }
 
@@ -51,9 +48,7 @@ class cpu_hyb_plan final : public spmv_plan {
     }
   }
 
-  hyb_matrix matrix_;
   std::vector<std::int64_t> overflow_;  // where each row starts in the COO part
-  work_ranges ranges_;
 };
 
 }  // namespace

@@ -1,28 +1,19 @@
 // SpMV through rows packed into warps: warps in parallel, the pieces of cut rows added in their order at the end.
 #include "warploom/formats/packed_csr.hpp"
 
+#include "kernels/cpu/spmv/format_plan.hpp"
 #include "kernels/cpu/spmv/prepare.hpp"
-#include "kernels/spmv_plan.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
 namespace {
 
-class cpu_packed_csr_plan final : public spmv_plan {
+class cpu_packed_csr_plan final : public cpu_format_plan<cpu_packed_csr_plan, packed_csr> {
  public:
-  explicit cpu_packed_csr_plan(packed_csr matrix) : matrix_(std::move(matrix)) {}
+  using cpu_format_plan::cpu_format_plan;
 
-  void multiply(const void* x, void* y, CUstream_st*) override {
-    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
-      multiply_warps(static_cast<const Value*>(x), static_cast<Value*>(y));
-    });
-  }
-
-  std::size_t bytes() const override { return matrix_.bytes(); }
-
- private:
   template <class Value>
-  void multiply_warps(const Value* x, Value* y) const {
+  void multiply_values(const Value* x, Value* y) const {
     std::vector<accumulator_t<Value>> partial(matrix_.pieces.size());
     const std::int64_t per_warp = matrix_.lanes_per_warp();
     constexpr std::int64_t warps_per_thread = 64;
@@ -50,6 +41,7 @@ class cpu_packed_csr_plan final : public spmv_plan {
     }
   }
 
+ private:
   template <class Value>
   accumulator_t<Value> lane_sum(std::int64_t lane, const Value* x) const {
     const std::int32_t* indices = matrix_.indices.data() + lane * matrix_.entries_per_lane;
@@ -58,8 +50,6 @@ class cpu_packed_csr_plan final : public spmv_plan {
     for (int i = 0; i < matrix_.entries_per_lane && indices[i] >= 0; ++i) sum += values[i] * x[indices[i]];
     return sum;
   }
-
-  packed_csr matrix_;
 };
 
 }  // namespace

@@ -1,28 +1,19 @@
 // SpMV through rows padded to one length: a row ends at its first place without an entry.
 #include "warploom/formats/padded_csr.hpp"
 
+#include "kernels/cpu/spmv/format_plan.hpp"
 #include "kernels/cpu/spmv/prepare.hpp"
-#include "kernels/spmv_plan.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
 namespace {
 
-class cpu_padded_csr_plan final : public spmv_plan {
+class cpu_padded_csr_plan final : public cpu_format_plan<cpu_padded_csr_plan, padded_csr> {
  public:
-  explicit cpu_padded_csr_plan(padded_csr matrix) : matrix_(std::move(matrix)) {}
+  using cpu_format_plan::cpu_format_plan;
 
-  void multiply(const void* x, void* y, CUstream_st*) override {
-    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
-      multiply_rows(static_cast<const Value*>(x), static_cast<Value*>(y));
-    });
-  }
-
-  std::size_t bytes() const override { return matrix_.bytes(); }
-
- private:
   template <class Value>
-  void multiply_rows(const Value* x, Value* y) const {
+  void multiply_values(const Value* x, Value* y) const {
     constexpr std::int64_t entries_per_thread = 1 << 16;
     const std::int64_t grain = entries_per_thread / (matrix_.width + 1) + 1;
     parallel_for(0, matrix_.num_rows, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -35,8 +26,6 @@ class cpu_padded_csr_plan final : public spmv_plan {
       }
     });
   }
-
-  padded_csr matrix_;
 };
 
 }  // namespace

@@ -1,38 +1,26 @@
 // SpMV through SELL-C-sigma: slice after slice, column after column, with the sums of a slice side by side.
 #include <algorithm>
 
+#include "kernels/cpu/spmv/format_plan.hpp"
 #include "kernels/cpu/spmv/prepare.hpp"
 #include "kernels/cpu/spmv/sell_columns.hpp"
-#include "kernels/cpu/work_ranges.hpp"
 #include "kernels/spmv/sell.hpp"
-#include "kernels/spmv_plan.hpp"
 #include "warploom/formats/sell.hpp"
 
 namespace warploom {
 namespace {
 
-class cpu_sell_plan final : public spmv_plan {
+class cpu_sell_plan final : public cpu_balanced_plan<cpu_sell_plan, sell_matrix> {
  public:
-  explicit cpu_sell_plan(sell_matrix matrix) : matrix_(std::move(matrix)) {
+  explicit cpu_sell_plan(sell_matrix matrix) : cpu_balanced_plan(std::move(matrix)) {
     ranges_ = balance_work(matrix_.num_slices(),
                            [&](std::int64_t s) { return (matrix_.width(s) + 1) * matrix_.slice_height; });
   }
 
-  void multiply(const void* x, void* y, CUstream_st*) override {
-    dispatch_value_type(matrix_.dtype, [&]<class Value>(Value) {
-      multiply_slices(static_cast<const Value*>(x), static_cast<Value*>(y));
-    });
-  }
-
-  std::size_t bytes() const override {
-    return matrix_.bytes() + ranges_.boundaries.size() * sizeof(ranges_.boundaries[0]);
-  }
-
- private:
   template <class Value>
-  void multiply_slices(const Value* x, Value* y) const {
+  void multiply_values(const Value* x, Value* y) const {
     const auto* values = reinterpret_cast<const Value*>(matrix_.data.data());
-    for_each_panel(ranges_, 1, 1, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
+    for_each_range([&](std::int64_t begin, std::int64_t end) {
       std::vector<accumulator_t<Value>> sums(matrix_.slice_height);
       for (std::int64_t s = begin; s < end; ++s) {
         const std::int64_t first = s * matrix_.slice_height;
@@ -44,9 +32,6 @@ class cpu_sell_plan final : public spmv_plan {
       }
     });
   }
-
-  sell_matrix matrix_;
-  work_ranges ranges_;
 };
 
 }  // namespace

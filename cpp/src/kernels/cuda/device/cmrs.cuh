@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cuda/device/values.cuh"
 #include "warploom/formats/cmrs.hpp"
@@ -50,5 +51,17 @@ struct cmrs_places {
     }
   }
 };
+
+// Calls `add(std::integral_constant<int, N>{}, first)` for the places of a strip, N runs of `stride` places from
+// `first` at a time: four as long as there are more than two, so that their loads are in flight together.
+template <class Function>
+__device__ __forceinline__ void for_each_run(unsigned first, unsigned end, unsigned stride, Function&& add) {
+  for (; first + 2 * stride < end; first += 4 * stride) add(std::integral_constant<int, 4>{}, first);
+  if (first + stride < end) {
+    add(std::integral_constant<int, 2>{}, first);
+  } else if (first < end) {
+    add(std::integral_constant<int, 1>{}, first);
+  }
+}
 
 }  // namespace warploom::cuda

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kernels/cuda/device/group.cuh"
+#include "kernels/cuda/dispatch_constant.hpp"
 #include "kernels/cuda/spmm/device_rows.hpp"
 #include "kernels/cuda/spmm/device_segments.hpp"
 #include "kernels/cuda/spmm/prepare.hpp"
@@ -280,36 +281,13 @@ class c_stationary_plan final : public product_plan {
 
  private:
   void run_panel(const column_major_operands<Value>& operands, cudaStream_t stream) {
-    switch (tile_width_) {
-      case 1:
-        return launch<1>(operands, stream);
-      case 2:
-        return launch<2>(operands, stream);
-      case 4:
-        return launch<4>(operands, stream);
-      case 8:
-        return launch<8>(operands, stream);
-      default:
-        return launch<16>(operands, stream);
-    }
+    cuda::dispatch_constant<1, 2, 4, 8, 16>(tile_width_, [&](auto width) { launch<width>(operands, stream); });
   }
 
   template <int TileWidth>
   void launch(const column_major_operands<Value>& operands, cudaStream_t stream) {
-    switch (threads_per_row_) {
-      case 1:
-        return launch<TileWidth, 1>(operands, stream);
-      case 2:
-        return launch<TileWidth, 2>(operands, stream);
-      case 4:
-        return launch<TileWidth, 4>(operands, stream);
-      case 8:
-        return launch<TileWidth, 8>(operands, stream);
-      case 16:
-        return launch<TileWidth, 16>(operands, stream);
-      default:
-        return launch<TileWidth, 32>(operands, stream);
-    }
+    cuda::dispatch_constant<1, 2, 4, 8, 16, 32>(threads_per_row_,
+                                                [&](auto threads) { launch<TileWidth, threads>(operands, stream); });
   }
 
   template <int TileWidth, int ThreadsPerRow>

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/device/slices.cuh"
 #include "kernels/cuda/device/vector.cuh"
+#include "kernels/cuda/dispatch_constant.hpp"
 #include "kernels/cuda/runtime.hpp"
 #include "kernels/cuda/spmv/prepare.hpp"
 #include "kernels/spmv_plan.hpp"
@@ -102,14 +103,9 @@ class bsr_plan final : public spmv_plan {
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
     if (num_rows_ == 0) return;
-    switch (block_size_) {
-      case 2:
-        return by_threads<2>(static_cast<const Value*>(x), static_cast<Value*>(y), stream);
-      case 4:
-        return by_threads<4>(static_cast<const Value*>(x), static_cast<Value*>(y), stream);
-      default:
-        return by_threads<8>(static_cast<const Value*>(x), static_cast<Value*>(y), stream);
-    }
+    cuda::dispatch_constant<2, 4, 8>(block_size_, [&](auto size) {
+      by_threads<size>(static_cast<const Value*>(x), static_cast<Value*>(y), stream);
+    });
   }
 
   std::size_t bytes() const override { return indptr_.bytes() + indices_.bytes() + data_.bytes(); }
@@ -118,16 +114,9 @@ class bsr_plan final : public spmv_plan {
   template <int Size>
   void by_threads(const Value* x, Value* y, cudaStream_t stream) const {
     constexpr int fewest = block_shape<Value, Size>::threads;
-    switch (std::max(threads_, fewest)) {
-      case 4:
-        return by_alignment<Size, std::max(4, fewest)>(x, y, stream);
-      case 8:
-        return by_alignment<Size, std::max(8, fewest)>(x, y, stream);
-      case 16:
-        return by_alignment<Size, std::max(16, fewest)>(x, y, stream);
-      default:
-        return by_alignment<Size, 32>(x, y, stream);
-    }
+    cuda::dispatch_constant<4, 8, 16, 32>(std::max(threads_, fewest), [&](auto threads) {
+      by_alignment<Size, (threads < fewest ? fewest : threads)>(x, y, stream);
+    });
   }
 
   template <int Size, int Threads>

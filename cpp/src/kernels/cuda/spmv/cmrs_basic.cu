@@ -5,6 +5,7 @@
 // whatever rows the threads are at.
 #include "kernels/cuda/device/cmrs.cuh"
 #include "kernels/cuda/device/values.cuh"
+#include "kernels/cuda/dispatch_constant.hpp"
 #include "kernels/cuda/spmv/cmrs_matrix.hpp"
 #include "kernels/cuda/spmv/prepare.hpp"
 
@@ -53,18 +54,15 @@ __global__ void __launch_bounds__(warps_per_block* warp_size, min_blocks)
   const unsigned lane = threadIdx.x % warp_size;
   const unsigned strip = blockIdx.x * warps_per_block + warp;
   if (strip >= num_strips) return;  // whole warps
-  unsigned j = strip_ptr[strip];
+  const unsigned begin = strip_ptr[strip];
   const unsigned end = strip_ptr[strip + 1];
   sum_type* const partial_sums = buffer[warp] + lane;
 #pragma unroll
   for (int row = 0; row < H; ++row) partial_sums[row * warp_size] = 0;
 
-  for (; j + 2 * warp_size < end; j += 4 * warp_size) add_products<4>(places, j + lane, end, x, partial_sums);
-  if (j + warp_size < end) {
-    add_products<2>(places, j + lane, end, x, partial_sums);
-  } else if (j < end) {
-    add_products<1>(places, j + lane, end, x, partial_sums);
-  }
+  cuda::for_each_run(begin, end, warp_size, [&](auto runs, unsigned first) {
+    add_products<runs>(places, first + lane, end, x, partial_sums);
+  });
 
   __syncwarp();
   const sum_type sum = sum_of_row<H>(buffer[warp], lane);
@@ -79,26 +77,12 @@ class cmrs_basic_plan final : public cuda::cmrs_plan {
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
     if (matrix_.num_rows() == 0) return;
-    switch (matrix_.height()) {
-      case 1:
-        return launch<1>(x, y, stream);
-      case 2:
-        return launch<2>(x, y, stream);
-      case 4:
-        return launch<4>(x, y, stream);
-      case 8:
-        return launch<8>(x, y, stream);
-      default:
-        return launch<16>(x, y, stream);
-    }
+    cuda::dispatch_constant<1, 2, 4, 8, 16>(matrix_.height(), [&](auto height) {
+      matrix_.packed() ? launch<height, true>(x, y, stream) : launch<height, false>(x, y, stream);
+    });
   }
 
  private:
-  template <int H>
-  void launch(const void* x, void* y, cudaStream_t stream) const {
-    matrix_.packed() ? launch<H, true>(x, y, stream) : launch<H, false>(x, y, stream);
-  }
-
   template <int H, bool Packed>
   void launch(const void* x, void* y, cudaStream_t stream) const {
     const unsigned blocks = (matrix_.num_strips() + warps_per_block - 1) / warps_per_block;
@@ -113,10 +97,7 @@ class cmrs_basic_plan final : public cuda::cmrs_plan {
 
 std::unique_ptr<product_plan> prepare_cuda_cmrs_basic(const csr_view& matrix, const product_request& request,
                                                       const device_allocator& allocate) {
-  cuda::device_cmrs strips(matrix, request, allocate);
-  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-    return std::make_unique<cmrs_basic_plan<decltype(value)>>(std::move(strips));
-  });
+  return cuda::make_cmrs_plan<cmrs_basic_plan>(matrix, request, allocate);
 }
 
 }  // namespace warploom

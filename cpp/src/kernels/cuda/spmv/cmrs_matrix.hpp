@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/cuda/device/cmrs.cuh"
+#include "kernels/cuda/device/values.cuh"
 #include "kernels/cuda/device_csr.hpp"
 #include "kernels/cuda/runtime.hpp"
 #include "kernels/spmv/cmrs.hpp"
@@ -69,5 +70,15 @@ class cmrs_plan : public spmv_plan {
  protected:
   device_cmrs matrix_;
 };
+
+// Makes the plan for the matrix's value type: Plan<Value>(strips, arguments...).
+template <template <class> class Plan, class... Arguments>
+std::unique_ptr<product_plan> make_cmrs_plan(const csr_view& matrix, const product_request& request,
+                                             const device_allocator& allocate, Arguments... arguments) {
+  device_cmrs strips(matrix, request, allocate);
+  return dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
+    return std::make_unique<Plan<decltype(value)>>(std::move(strips), arguments...);
+  });
+}
 
 }  // namespace warploom::cuda

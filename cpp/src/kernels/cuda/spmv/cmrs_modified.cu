@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(warps_per_block* warp_size, min_blocks)
   const unsigned lane = threadIdx.x % warp_size;
   const unsigned strip = blockIdx.x * warps_per_block + warp;
   if (strip >= num_strips) return;  // whole warps
-  unsigned j = strip_ptr[strip];
+  const unsigned begin = strip_ptr[strip];
   const unsigned end = strip_ptr[strip + 1];  // a whole number of groups later
   const unsigned num_sums = height * modulo;
   sum_type* const sums = reinterpret_cast<sum_type*>(buffer) + warp * num_sums;
@@ -47,12 +47,8 @@ __global__ void __launch_bounds__(warps_per_block* warp_size, min_blocks)
   __syncwarp();
 
   sum_type* const partial_sums = sums + lane % modulo * height;
-  for (; j + 2 * warp_size < end; j += 4 * warp_size) add_groups<4>(places, j + lane, end, x, partial_sums);
-  if (j + warp_size < end) {
-    add_groups<2>(places, j + lane, end, x, partial_sums);
-  } else if (j < end) {
-    add_groups<1>(places, j + lane, end, x, partial_sums);
-  }
+  cuda::for_each_run(begin, end, warp_size,
+                     [&](auto runs, unsigned first) { add_groups<runs>(places, first + lane, end, x, partial_sums); });
 
   // Lane l adds up row l % height, and row 32 + l as well where a strip has more than 32.
   const unsigned stride = max(height, warp_size);
@@ -92,10 +88,7 @@ class cmrs_modified_plan final : public cuda::cmrs_plan {
 
 std::unique_ptr<product_plan> prepare_cuda_cmrs_modified(const csr_view& matrix, const product_request& request,
                                                          const device_allocator& allocate) {
-  cuda::device_cmrs strips(matrix, request, allocate);
-  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-    return std::make_unique<cmrs_modified_plan<decltype(value)>>(std::move(strips));
-  });
+  return cuda::make_cmrs_plan<cmrs_modified_plan>(matrix, request, allocate);
 }
 
 }  // namespace warploom

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/device/cmrs.cuh"
 #include "kernels/cuda/device/values.cuh"
+#include "kernels/cuda/dispatch_constant.hpp"
 #include "kernels/cuda/spmv/cmrs_matrix.hpp"
 #include "kernels/cuda/spmv/prepare.hpp"
 
@@ -71,22 +72,17 @@ __global__ void __launch_bounds__(threads_per_block, min_blocks)
   const std::uint64_t thread = std::uint64_t{blockIdx.x} * threads_per_block + threadIdx.x;
   const auto strip = static_cast<unsigned>(thread >> log_threads);
   const unsigned lane = threadIdx.x % threads_per_strip;
-  unsigned j = 0;
+  unsigned begin = 0;
   unsigned end = 0;
   if (strip < num_strips) {  // threads past the last strip still take part in the shuffles
-    j = strip_ptr[strip];
+    begin = strip_ptr[strip];
     end = strip_ptr[strip + 1];
   }
 
   sum_type sums[H] = {};
-  for (; j + 2 * threads_per_strip < end; j += 4 * threads_per_strip) {
-    add_products<4>(places, j + lane, threads_per_strip, end, x, sums);
-  }
-  if (j + threads_per_strip < end) {
-    add_products<2>(places, j + lane, threads_per_strip, end, x, sums);
-  } else if (j < end) {
-    add_products<1>(places, j + lane, threads_per_strip, end, x, sums);
-  }
+  cuda::for_each_run(begin, end, threads_per_strip, [&](auto runs, unsigned first) {
+    add_products<runs>(places, first + lane, threads_per_strip, end, x, sums);
+  });
 
   sum_type sum = share_out_rows(sums, lane);
   for (unsigned mask = H; mask < threads_per_strip; mask *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);
@@ -102,22 +98,12 @@ class cmrs_registers_plan final : public cuda::cmrs_plan {
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
     if (matrix_.num_rows() == 0) return;
-    switch (matrix_.height()) {
-      case 2:
-        return launch<2>(x, y, stream);
-      case 4:
-        return launch<4>(x, y, stream);
-      default:
-        return launch<8>(x, y, stream);
-    }
+    cuda::dispatch_constant<2, 4, 8>(matrix_.height(), [&](auto height) {
+      matrix_.packed() ? launch<height, true>(x, y, stream) : launch<height, false>(x, y, stream);
+    });
   }
 
  private:
-  template <int H>
-  void launch(const void* x, void* y, cudaStream_t stream) const {
-    matrix_.packed() ? launch<H, true>(x, y, stream) : launch<H, false>(x, y, stream);
-  }
-
   template <int H, bool Packed>
   void launch(const void* x, void* y, cudaStream_t stream) const {
     const std::uint64_t threads = std::uint64_t{matrix_.num_strips()} * threads_per_strip_;
@@ -136,11 +122,8 @@ class cmrs_registers_plan final : public cuda::cmrs_plan {
 
 std::unique_ptr<product_plan> prepare_cuda_cmrs_registers(const csr_view& matrix, const product_request& request,
                                                           const device_allocator& allocate) {
-  cuda::device_cmrs strips(matrix, request, allocate);
-  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-    return std::make_unique<cmrs_registers_plan<decltype(value)>>(std::move(strips),
-                                                                  request.parameters.at("threads_per_strip"));
-  });
+  return cuda::make_cmrs_plan<cmrs_registers_plan>(matrix, request, allocate,
+                                                   request.parameters.at("threads_per_strip"));
 }
 
 }  // namespace warploom

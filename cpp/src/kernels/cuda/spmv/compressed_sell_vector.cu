@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/device/values.cuh"
 #include "kernels/cuda/device/vector.cuh"
+#include "kernels/cuda/dispatch_constant.hpp"
 #include "kernels/cuda/runtime.hpp"
 #include "kernels/cuda/spmv/prepare.hpp"
 #include "kernels/spmv/compressed_sell.hpp"
@@ -363,15 +364,10 @@ std::unique_ptr<product_plan> prepare_cuda_compressed_sell_vector(const csr_view
                                                                   const device_allocator& allocate) {
   const compressed_sell_matrix stored = to_compressed_sell(matrix, compressed_sell_options_of(request));
   return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-    using device_value = decltype(value);
-    switch (stored.options.rows_per_lane) {
-      case 1:
-        return std::make_unique<compressed_sell_vector_plan<device_value, 1>>(stored, allocate);
-      case 2:
-        return std::make_unique<compressed_sell_vector_plan<device_value, 2>>(stored, allocate);
-      default:
-        return std::make_unique<compressed_sell_vector_plan<device_value, 4>>(stored, allocate);
-    }
+    return cuda::dispatch_constant<1, 2, 4>(
+        stored.options.rows_per_lane, [&](auto rows_per_lane) -> std::unique_ptr<product_plan> {
+          return std::make_unique<compressed_sell_vector_plan<decltype(value), rows_per_lane>>(stored, allocate);
+        });
   });
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/cuda/dispatch_constant.hpp"
 #include "kernels/cuda/spmv/coo_cut_rows.hpp"
 #include "kernels/cuda/spmv/prepare.hpp"
 #include "kernels/spmv_plan.hpp"
@@ -228,14 +229,8 @@ class coo_plan final : public spmv_plan {
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
     if (borders_.size() == 0 && empty_rows_.size() == 0) return;
-    switch (items_) {
-      case 4:
-        return launch<4>(static_cast<const Value*>(x), static_cast<Value*>(y), stream);
-      case 8:
-        return launch<8>(static_cast<const Value*>(x), static_cast<Value*>(y), stream);
-      default:
-        return launch<16>(static_cast<const Value*>(x), static_cast<Value*>(y), stream);
-    }
+    cuda::dispatch_constant<4, 8, 16>(
+        items_, [&](auto items) { launch<items>(static_cast<const Value*>(x), static_cast<Value*>(y), stream); });
   }
 
   std::size_t bytes() const override {

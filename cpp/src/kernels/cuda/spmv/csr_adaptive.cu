@@ -3,6 +3,7 @@
 // pieces of a longer one by several thread blocks (CSR-VectorL), the last of which adds up the partial sums in order.
 #include "kernels/cuda/device/thread_block.cuh"
 #include "kernels/cuda/device_csr.hpp"
+#include "kernels/cuda/dispatch_constant.hpp"
 #include "kernels/cuda/spmv/prepare.hpp"
 #include "kernels/spmv_plan.hpp"
 #include "warploom/kernels/row_blocks.hpp"
@@ -124,18 +125,8 @@ class csr_adaptive_plan final : public spmv_plan {
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
     if (blocks_.size() == 0) return;
-    switch (nnz_per_block_) {
-      case 256:
-        return launch<256>(x, y, stream);
-      case 512:
-        return launch<512>(x, y, stream);
-      case 1024:
-        return launch<1024>(x, y, stream);
-      case 2048:
-        return launch<2048>(x, y, stream);
-      default:
-        return launch<4096>(x, y, stream);
-    }
+    cuda::dispatch_constant<256, 512, 1024, 2048, 4096>(nnz_per_block_,
+                                                        [&](auto share) { launch<share>(x, y, stream); });
   }
 
   std::size_t bytes() const override {

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/device/thread_block.cuh"
 #include "kernels/cuda/device_csr.hpp"
+#include "kernels/cuda/dispatch_constant.hpp"
 #include "kernels/cuda/spmv/prepare.hpp"
 #include "kernels/spmv_plan.hpp"
 #include "warploom/kernels/merge_tiles.hpp"
@@ -216,16 +217,7 @@ class csr_merge_plan final : public spmv_plan {
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
     if (tiles_.size() == 0) return;
-    switch (items_per_thread_) {
-      case 2:
-        return launch<2>(x, y, stream);
-      case 4:
-        return launch<4>(x, y, stream);
-      case 8:
-        return launch<8>(x, y, stream);
-      default:
-        return launch<16>(x, y, stream);
-    }
+    cuda::dispatch_constant<2, 4, 8, 16>(items_per_thread_, [&](auto items) { launch<items>(x, y, stream); });
   }
 
   std::size_t bytes() const override {

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/device/values.cuh"
 #include "kernels/cuda/device_csr.hpp"
+#include "kernels/cuda/dispatch_constant.hpp"
 #include "kernels/cuda/spmv/prepare.hpp"
 #include "kernels/spmv_plan.hpp"
 
@@ -40,21 +41,7 @@ class csr_vector_plan final : public spmv_plan {
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
     if (rows_.matrix->num_rows() == 0) return;
-    // Calls launch<T>(...) with the number of threads as a constant.
-    switch (threads_per_row_) {
-      case 1:
-        return launch<1>(x, y, stream);
-      case 2:
-        return launch<2>(x, y, stream);
-      case 4:
-        return launch<4>(x, y, stream);
-      case 8:
-        return launch<8>(x, y, stream);
-      case 16:
-        return launch<16>(x, y, stream);
-      default:
-        return launch<32>(x, y, stream);
-    }
+    cuda::dispatch_constant<1, 2, 4, 8, 16, 32>(threads_per_row_, [&](auto threads) { launch<threads>(x, y, stream); });
   }
 
   std::size_t bytes() const override { return rows_.bytes(); }

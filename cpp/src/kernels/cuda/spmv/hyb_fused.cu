@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/cuda/dispatch_constant.hpp"
 #include "kernels/cuda/spmv/coo_cut_rows.hpp"
 #include "kernels/cuda/spmv/prepare.hpp"
 #include "kernels/cuda/spmv/sell_slices.hpp"
@@ -156,16 +157,8 @@ class hyb_plan final : public spmv_plan {
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
     if (num_slices_ == 0) return;
-    switch (height_) {
-      case 32:
-        return launch<32>(static_cast<const Value*>(x), static_cast<Value*>(y), stream);
-      case 16:
-        return launch<16>(static_cast<const Value*>(x), static_cast<Value*>(y), stream);
-      case 8:
-        return launch<8>(static_cast<const Value*>(x), static_cast<Value*>(y), stream);
-      default:
-        return launch<4>(static_cast<const Value*>(x), static_cast<Value*>(y), stream);
-    }
+    cuda::dispatch_constant<32, 16, 8, 4>(
+        height_, [&](auto height) { launch<height>(static_cast<const Value*>(x), static_cast<Value*>(y), stream); });
   }
 
   std::size_t bytes() const override {

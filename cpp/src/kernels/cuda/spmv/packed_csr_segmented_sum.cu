@@ -3,6 +3,7 @@
 // accesses (entries, x) stand before the sums, as for padded rows, and no lane waits for a longer row.
 #include "kernels/cuda/device/values.cuh"
 #include "kernels/cuda/device/vector.cuh"
+#include "kernels/cuda/dispatch_constant.hpp"
 #include "kernels/cuda/runtime.hpp"
 #include "kernels/cuda/spmv/prepare.hpp"
 #include "kernels/spmv_plan.hpp"
@@ -196,14 +197,7 @@ class packed_csr_plan final : public spmv_plan {
   }
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
-    switch (entries_per_lane_) {
-      case 1:
-        return launch<1>(x, y, stream);
-      case 2:
-        return launch<2>(x, y, stream);
-      default:
-        return launch<4>(x, y, stream);
-    }
+    cuda::dispatch_constant<1, 2, 4>(entries_per_lane_, [&](auto entries) { launch<entries>(x, y, stream); });
   }
 
   std::size_t bytes() const override {
@@ -214,14 +208,7 @@ class packed_csr_plan final : public spmv_plan {
  private:
   template <int V>
   void launch(const void* x, void* y, cudaStream_t stream) const {
-    switch (steps_) {
-      case 1:
-        return launch<V, 1>(x, y, stream);
-      case 2:
-        return launch<V, 2>(x, y, stream);
-      default:
-        return launch<V, 4>(x, y, stream);
-    }
+    cuda::dispatch_constant<1, 2, 4>(steps_, [&](auto steps) { launch<V, steps>(x, y, stream); });
   }
 
   template <int V, int S>

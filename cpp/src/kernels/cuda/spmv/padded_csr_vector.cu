@@ -2,6 +2,7 @@
 // (entries, x) instead of three. `threads_per_row` threads take turns at four entries each.
 #include "kernels/cuda/device/values.cuh"
 #include "kernels/cuda/device/vector.cuh"
+#include "kernels/cuda/dispatch_constant.hpp"
 #include "kernels/cuda/runtime.hpp"
 #include "kernels/cuda/spmv/prepare.hpp"
 #include "kernels/spmv_plan.hpp"
@@ -75,20 +76,7 @@ class padded_csr_vector_plan final : public spmv_plan {
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
     if (num_rows_ == 0) return;
-    switch (threads_per_row_) {
-      case 1:
-        return launch<1>(x, y, stream);
-      case 2:
-        return launch<2>(x, y, stream);
-      case 4:
-        return launch<4>(x, y, stream);
-      case 8:
-        return launch<8>(x, y, stream);
-      case 16:
-        return launch<16>(x, y, stream);
-      default:
-        return launch<32>(x, y, stream);
-    }
+    cuda::dispatch_constant<1, 2, 4, 8, 16, 32>(threads_per_row_, [&](auto threads) { launch<threads>(x, y, stream); });
   }
 
   std::size_t bytes() const override { return indices_.bytes() + data_.bytes() + row_ids_.bytes(); }

@@ -4,6 +4,7 @@
 // The shared head of the slices needs no offset: its loads are under way while the offsets of the tail are read, which
 // saves small matrices one memory latency.
 #include "kernels/cuda/device/slices.cuh"
+#include "kernels/cuda/dispatch_constant.hpp"
 #include "kernels/cuda/runtime.hpp"
 #include "kernels/cuda/spmv/sell_slices.hpp"
 #include "kernels/spmv_plan.hpp"
@@ -68,18 +69,7 @@ class slices_plan final : public spmv_plan {
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
     if (num_slices_ == 0) return;
-    switch (height_) {
-      case 32:
-        return launch<32>(x, y, stream);
-      case 16:
-        return launch<16>(x, y, stream);
-      case 8:
-        return launch<8>(x, y, stream);
-      case 4:
-        return launch<4>(x, y, stream);
-      default:
-        return launch<2>(x, y, stream);
-    }
+    cuda::dispatch_constant<32, 16, 8, 4, 2>(height_, [&](auto height) { launch<height>(x, y, stream); });
   }
 
   std::size_t bytes() const override { return tail_ptr_.bytes() + row_ids_.bytes() + indices_.bytes() + data_.bytes(); }
