@@ -84,4 +84,4 @@ def add_own_options(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command(__doc__, {"measure": measure}, summary, add_own_options, "spmm.csv")
+    run_command(__doc__, {"measure": measure}, {"summary": summary}, add_own_options, "spmm.csv")

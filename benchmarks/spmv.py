@@ -3,7 +3,8 @@
 ``python benchmarks/spmv.py measure --matrices DIR --output spmv.csv`` appends one line per (matrix, value type, cache,
 candidate). It resumes: what the file already holds is not measured again. ``--shard I/N`` takes every N-th matrix, for
 several GPUs. ``python benchmarks/spmv.py summary spmv.csv`` prints geometric means against the vendor, wins, and shares
-of the bandwidth floor; ``conversion`` times the conversions that run on the GPU.
+of the bandwidth floor, ``bandwidth`` the effective bandwidths of every kernel (Koza et al. 2014, eq. 6.1);
+``conversion`` times the conversions that run on the GPU.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from warploom import _device
+from warploom.bandwidth import beta_minus, beta_plus
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from generated import generated, huge
@@ -62,6 +64,35 @@ def conversion(options: argparse.Namespace) -> None:
             f"{candidate:60} {dtype:8} {len(values):5} matrices: geometric mean {geometric_mean(values):6.2f}, "
             f"median {middle:6.2f}, 5-95 % {low:.2f}-{high:.2f}, at most {max(values):.2f}"
         )
+
+
+def bandwidth(options: argparse.Namespace) -> None:
+    """Effective bandwidths of each kernel's fastest setting, on matrices of 10^6 nonzeros and more."""
+    fastest: dict[tuple[str, str, str], dict[str, float]] = defaultdict(dict)
+    moved, copied = {}, defaultdict(list)
+    for r in read_lines(options.files):
+        if r["note"] or int(r["nnz"]) < 10**6:
+            continue
+        key, kernel = (r["matrix"], r["dtype"], r["cache"]), r["candidate"].split("[")[0].removeprefix("spmv/none/")
+        time = float(r["median_us"])
+        fastest[key][kernel] = min(time, fastest[key].get(kernel, time))
+        rows, cols, nnz, size = int(r["rows"]), int(r["cols"]), int(r["nnz"]), np.dtype(r["dtype"]).itemsize
+        plus = beta_plus(rows, nnz, size, num_cols=cols)
+        moved[r["matrix"], r["dtype"]] = beta_minus(rows, nnz, size), plus
+        # Floors are beta+ at the bandwidth of a copy, but for entries of x that no nonzero refers to.
+        copied[r["dtype"]].append(plus / float(r["floor_us"]))
+    print("median over matrices of 10^6 nonzeros and more: GB/s by beta-, by beta+; beta+ over a copy; matrices")
+    for dtype in ("float64", "float32", "float16"):
+        for cache in ("warm", "cold"):
+            rates = defaultdict(list)
+            for (name, *case), times in fastest.items():
+                if case == [dtype, cache]:
+                    for kernel, time in times.items():
+                        rates[kernel].append([count / time / 1e3 for count in moved[name, dtype]])
+            for kernel, pairs in sorted(rates.items(), key=lambda item: -float(np.median(item[1], axis=0)[1])):
+                minus, plus = np.median(pairs, axis=0)
+                share = 1e3 * plus / np.median(copied[dtype])
+                print(f"{dtype:7} {cache:4} {kernel:28} {minus:7.0f} {plus:7.0f} {share:6.1%} {len(pairs):4}")
 
 
 RANGES = [(0, 10**4), (10**4, 10**5), (10**5, 10**6), (10**6, 10**7), (10**7, 10**12)]
@@ -122,4 +153,5 @@ def add_own_options(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command(__doc__, {"measure": measure, "conversion": conversion}, summary, add_own_options, "spmv.csv")
+    sweeps = {"measure": measure, "conversion": conversion}
+    run_command(__doc__, sweeps, {"summary": summary, "bandwidth": bandwidth}, add_own_options, "spmv.csv")

@@ -47,11 +47,11 @@ RESULT_COLUMNS = [
 def run_command(
     description: str,
     sweeps: dict[str, Callable[[argparse.Namespace], None]],
-    summary: Callable[[argparse.Namespace], None],
+    reports: dict[str, Callable[[argparse.Namespace], None]],
     add_own_options: Callable[[argparse.ArgumentParser], None],
     output: str,
 ) -> None:
-    """Run the command of the command line: one of `sweeps` over matrices, or `summary` of result files."""
+    """Run the command of the command line: one of `sweeps` over matrices, or of `reports` on result files."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     for name, function in sweeps.items():
@@ -60,9 +60,10 @@ def run_command(
         add_own_options(command)
         command.add_argument("--output", default=output)
         command.set_defaults(run=function)
-    command = commands.add_parser("summary")
-    command.add_argument("files", nargs="+")
-    command.set_defaults(run=summary)
+    for name, function in reports.items():
+        command = commands.add_parser(name)
+        command.add_argument("files", nargs="+")
+        command.set_defaults(run=function)
     options = parser.parse_args()
     options.run(options)
 

@@ -104,6 +104,14 @@ class Plan:
         return self._core.nbytes
 
     @property
+    def floor_bytes(self) -> int:
+        """Fewest bytes one product can move in this format: what the plan holds, B with `k` columns, and C, once each.
+
+        On the CPU a plan may look at the caller's matrix, which it does not hold.
+        """
+        return self.nbytes + sum(self.shape) * self.k * self.dtype.itemsize
+
+    @property
     def reproducible(self) -> bool:
         """Whether every run gives bitwise the same result."""
         return self._candidate.kernel.reproducible

@@ -101,6 +101,7 @@ def test_names_are_unique_and_documented():
 def test_one_vector_only():
     matrix = battery(np.float64)["random"]
     plan = wl.plan(matrix, op="spmv", device="cpu", select="spmv/none/csr/vector")
+    assert plan.floor_bytes == plan.nbytes + 8 * sum(matrix.shape)
     x = vector(matrix.shape[1], np.float64)
     expected = plan @ x
     np.testing.assert_array_equal(plan @ x[:, None], expected[:, None])
