@@ -278,6 +278,23 @@ def test_what_decides_redundancy_is_the_matrix():
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "redundant"),
+    [
+        ("spmv/none/csr/vector", False),  # the default, 32 threads
+        ("spmv/none/csr/vector[threads_per_row=16]", True),  # rows of at most 3
+        ("spmv/none/csr/vector[threads_per_row=4]", False),
+        ("spmv/none/padded-csr/vector[threads_per_row=8]", True),
+        ("spmv/none/sell/vector[threads_per_row=4]", False),
+        ("spmv/none/packed-csr/segmented_sum[steps=4]", False),
+        ("spmv/none/column-panels/shared_x", True),  # few nonzeros
+    ],
+)
+def test_redundant_settings_of_spmv(name, redundant):
+    given = Problem(as_csr(battery(np.float32)["tridiagonal"]), "spmv", 1, "column", "warm", Device("cpu"))
+    assert is_redundant(parse(name), given) is redundant
+
+
 # ----- other selectors -----
 
 
