@@ -8,14 +8,14 @@ import gzip
 import pathlib
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from generated import generated, huge
 
-__all__ = ["Case", "geometric_mean", "read"]
+__all__ = ["Case", "geometric_mean", "read", "read_lines"]
 
 
 @dataclasses.dataclass
@@ -43,23 +43,29 @@ class Case:
         return min(self.vendor.values()) / min(self.ours.values())
 
 
-def read(path: pathlib.Path, *setting: str) -> dict[tuple[str, ...], list[Case]]:
-    """Group the lines of a file by the columns of a setting, such as ``"dtype", "cache"``, and by matrix.
+def read_lines(paths: Iterable[str | pathlib.Path]) -> Iterator[dict[str, str]]:
+    """Lines of result files, plain or gzipped."""
+    for path in map(pathlib.Path, paths):
+        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+            yield from csv.DictReader(file)
+
+
+def read(paths: Iterable[str | pathlib.Path], *setting: str) -> dict[tuple[str, ...], list[Case]]:
+    """Group the lines of result files by the columns of a setting, such as ``"dtype", "cache"``, and by matrix.
 
     Matrices that lack the vendor's times or ours are left out.
     """
     names = {*generated(), *huge()}
     groups: dict[tuple[str, ...], dict[str, Case]] = defaultdict(dict)
-    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
-        for line in csv.DictReader(file):
-            if not line["median_us"]:
-                continue
-            name = line["matrix"]
-            cases = groups[tuple(line[column] for column in setting)]
-            if name not in cases:
-                cases[name] = Case(name, int(line["nnz"]), name in names, float(line["floor_us"]))
-            times = cases[name].vendor if "/cusparse" in line["candidate"] else cases[name].ours
-            times[line["candidate"]] = float(line["median_us"])
+    for line in read_lines(paths):
+        if not line["median_us"]:
+            continue
+        name = line["matrix"]
+        cases = groups[tuple(line[column] for column in setting)]
+        if name not in cases:
+            cases[name] = Case(name, int(line["nnz"]), name in names, float(line["floor_us"]))
+        times = cases[name].vendor if "/cusparse" in line["candidate"] else cases[name].ours
+        times[line["candidate"]] = float(line["median_us"])
     return {key: [c for c in cases.values() if c.ours and c.vendor] for key, cases in groups.items()}
 
 

@@ -65,8 +65,8 @@ def main() -> None:
     parser.add_argument("spmv", type=pathlib.Path)
     parser.add_argument("picture", type=pathlib.Path)
     options = parser.parse_args()
-    spmm = read(options.spmm, "layout", "k", "cache")
-    spmv = read(options.spmv, "dtype", "cache")
+    spmm = read([options.spmm], "layout", "k", "cache")
+    spmv = read([options.spmv], "dtype", "cache")
     figure = plt.figure(figsize=(9.5, 6.4), layout="constrained")
     upper, lower = figure.subfigures(2, 1, hspace=0.04, squeeze=False)[:, 0]
     draw_row(

@@ -17,7 +17,8 @@ import scipy.sparse as sp
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from generated import generated
-from sweep import Measurement, append_measurements, geometric_mean, read_lines, run_command
+from measurements import geometric_mean, read_lines
+from sweep import Measurement, append_measurements, run_command
 
 
 def measure(options: argparse.Namespace) -> None:

@@ -1,10 +1,9 @@
-"""Measure SpMV candidates over a folder of matrices and generated ones, and summarise.
+"""Measure SpMV candidates over a folder of matrices and generated ones.
 
 ``python benchmarks/spmv.py measure --matrices DIR --output spmv.csv`` appends one line per (matrix, value type, cache,
 candidate). It resumes: what the file already holds is not measured again. ``--shard I/N`` takes every N-th matrix, for
-several GPUs. ``python benchmarks/spmv.py summary spmv.csv`` prints geometric means against the vendor, wins, and shares
-of the bandwidth floor, ``bandwidth`` the effective bandwidths of every kernel (Koza et al. 2014, eq. 6.1);
-``conversion`` times the conversions that run on the GPU.
+several GPUs. ``python benchmarks/spmv.py bandwidth spmv.csv`` prints the effective bandwidths of every kernel (Koza et
+al. 2014, eq. 6.1), benchmarks/spmv_tables.py all else; ``conversion`` times the conversions that run on the GPU.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,8 +20,8 @@ from warploom import _device
 from warploom.bandwidth import beta_minus, beta_plus
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from generated import generated, huge
-from sweep import Measurement, append_measurements, geometric_mean, read_lines, run_command, sources
+from measurements import geometric_mean, read_lines
+from sweep import Measurement, append_measurements, run_command, sources
 
 
 def scaled(A: sp.csr_array, dtype: str) -> sp.csr_array:
@@ -95,63 +94,10 @@ def bandwidth(options: argparse.Namespace) -> None:
                 print(f"{dtype:7} {cache:4} {kernel:28} {minus:7.0f} {plus:7.0f} {share:6.1%} {len(pairs):4}")
 
 
-RANGES = [(0, 10**4), (10**4, 10**5), (10**5, 10**6), (10**6, 10**7), (10**7, 10**12)]
-
-
-def summary(options: argparse.Namespace) -> None:
-    groups: dict[tuple[str, str, str], dict[str, float]] = defaultdict(dict)
-    floors, sizes, notes = {}, {}, Counter()
-    for r in read_lines(options.files):
-        if r["note"]:
-            notes[f"{r['candidate']}: {r['note']}"] += 1
-            continue
-        groups[r["matrix"], r["dtype"], r["cache"]][r["candidate"]] = float(r["median_us"])
-        floors[r["matrix"], r["dtype"]], sizes[r["matrix"]] = float(r["floor_us"]), int(r["nnz"])
-    large = set(generated()) | set(huge())
-    print("set   dtype   cache count | over default, over best: mean  5 %  least  <0.98 | floor share by nnz; wins")
-    for is_large in (False, True):
-        for dtype in ("float64", "float32", "float16"):
-            for cache in ("warm", "cold"):
-                keys = [k for k in groups if (k[0] in large, k[1], k[2]) == (is_large, dtype, cache)]
-                if keys:
-                    print_group("large" if is_large else "real", dtype, cache, keys, groups, floors, sizes)
-    for note, count in notes.most_common(10):
-        print(count, note)
-
-
-def print_group(kind, dtype, cache, keys, groups, floors, sizes) -> None:
-    over_default, over_best, wins, shares = [], [], Counter(), defaultdict(list)
-    for key in keys:
-        times = groups[key]
-        vendor = {c: t for c, t in times.items() if "/cusparse" in c}
-        ours = {c: t for c, t in times.items() if "/cusparse" not in c}
-        if not vendor or not ours:
-            continue
-        best = min(ours, key=ours.__getitem__)
-        wins[best.split("[")[0].removeprefix("spmv/")] += 1
-        if "spmv/none/csr/cusparse" in vendor:
-            over_default.append(vendor["spmv/none/csr/cusparse"] / ours[best])
-        over_best.append(min(vendor.values()) / ours[best])
-        for low, high in RANGES:
-            if low <= sizes[key[0]] < high:
-                shares[low].append(floors[key[:2]] / ours[best])
-    if not over_best:
-        return
-    over = np.array(over_best)
-    by_size = " ".join(
-        f"{low:.0e}:{geometric_mean(shares[low]):.2f}({len(shares[low])})" for low, _ in RANGES if shares[low]
-    )
-    ranked = ", ".join(f"{c} {n}" for c, n in wins.most_common(8))
-    print(
-        f"{kind:5} {dtype:7} {cache:5} {len(over):4} | {geometric_mean(over_default):5.2f} {geometric_mean(over):5.2f} "
-        f"{np.percentile(over, 5):5.2f} {over.min():5.2f} {np.mean(over < 0.98):6.1%} | {by_size}; {ranked}"
-    )
-
-
 def add_own_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", nargs="+", default=["float64", "float32", "float16"])
 
 
 if __name__ == "__main__":
     sweeps = {"measure": measure, "conversion": conversion}
-    run_command(__doc__, sweeps, {"summary": summary, "bandwidth": bandwidth}, add_own_options, "spmv.csv")
+    run_command(__doc__, sweeps, {"bandwidth": bandwidth}, add_own_options, "spmv.csv")

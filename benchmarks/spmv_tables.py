@@ -1,7 +1,7 @@
 """Print the tables of the README's section on measured SpMV, in Markdown, and the figures of its text.
 
-``python benchmarks/spmv_tables.py spmv.csv.gz``. Where a cell has two numbers, they are for a warm and a cold L2 cache.
-Needs no GPU and no warploom.
+``python benchmarks/spmv_tables.py spmv.csv.gz`` (or several files). Where a cell has two numbers, they are for a warm and
+a cold L2 cache. Needs no GPU and no warploom.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from measurements import Case, geometric_mean, read
+from measurements import Case, geometric_mean, read, read_lines
 
 DTYPES = ("float64", "float32", "float16")
 CACHES = ("warm", "cold")
@@ -163,8 +163,9 @@ def remarks(groups: Groups) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("measurements", type=pathlib.Path)
-    groups = read(parser.parse_args().measurements, "dtype", "cache")
+    parser.add_argument("measurements", nargs="+")
+    paths = parser.parse_args().measurements
+    groups = read(paths, "dtype", "cache")
     collected = {c.matrix: c.nnz for cases in groups.values() for c in cases if not c.is_generated}
     generated = {c.matrix: c.nnz for cases in groups.values() for c in cases if c.is_generated}
     for label, sizes in (("collected", collected), ("generated", generated)):
@@ -172,6 +173,9 @@ def main() -> None:
         print(f"{len(sizes)} {label}: {low:,.0f} to {high:,.0f} nonzeros, median {middle:,.0f}")
     for table in (speedups, shares, kernels, remarks):
         table(groups)
+    failures = Counter(f"{r['candidate']}: {r['note']}" for r in read_lines(paths) if r["note"])
+    for note, count in failures.most_common(10):
+        print(count, note)
 
 
 if __name__ == "__main__":

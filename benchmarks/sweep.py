@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import gzip
 import pathlib
 import random
 import sys
@@ -27,8 +26,9 @@ from warploom.selection import Bench, Problem, Timing, copy_bandwidth, is_redund
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from generated import generated, huge
+from measurements import read_lines
 
-__all__ = ["Measurement", "append_measurements", "geometric_mean", "read_lines", "run_command", "sources"]
+__all__ = ["Measurement", "append_measurements", "run_command", "sources"]
 
 MATRIX_COLUMNS = ["matrix", "rows", "cols", "nnz"]
 RESULT_COLUMNS = [
@@ -238,14 +238,3 @@ def lines_of(job: Measurement, shared: dict[str, object]) -> list[dict[str, obje
             }
         lines.append(line)
     return lines
-
-
-def geometric_mean(values: list[float]) -> float:
-    return float(np.exp(np.mean(np.log(values)))) if len(values) else float("nan")
-
-
-def read_lines(paths: list[str]) -> Iterator[dict[str, str]]:
-    """Lines of result files, plain or gzipped."""
-    for path in paths:
-        with gzip.open(path, "rt") if path.endswith(".gz") else open(path) as file:
-            yield from csv.DictReader(file)

@@ -80,7 +80,8 @@ class Explanation:
         ]
         if any(row.floor_share > 1 for row in rows):
             footnotes.append(
-                "over 100 % of the floor: the operands were still in the cache, which is faster than memory"
+                "over 100 % of the floor: the operands were still in the cache, which is faster than memory, or the "
+                "format takes fewer bytes than the CSR that the floor counts"
             )
         return cls(title, rows, chosen, baseline, footnotes)
 

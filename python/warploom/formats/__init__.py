@@ -1,9 +1,9 @@
 """Storage formats of a sparse matrix.
 
 Every format is a class with the same face: `from_csr` builds it from any sparse matrix, `to_csr` gives a
-SciPy matrix back, and both keep the value type, the order of the nonzeros within their row, repeated entries
-and stored zeros (`BSR` sorts each row and adds repeated entries up). Its arrays are read-only views of the
-memory that the kernels read.
+SciPy matrix back, and both keep the value type, repeated entries and stored zeros (`BSR` adds repeated entries
+up) and the order of the nonzeros within their row (`BSR`, `CompressedSELL` and `CMRS` with `sort_columns` sort
+it by column, `ColumnPanels` by panel). Its arrays are read-only views of the memory that the kernels read.
 """
 
 from __future__ import annotations
