@@ -1,7 +1,7 @@
 """Print the tables of the README's section on measured SpMV, in Markdown, and the figures of its text.
 
-``python benchmarks/spmv_tables.py spmv.csv.gz`` (or several files). Where a cell has two numbers, they are for a warm and
-a cold L2 cache. Needs no GPU and no warploom.
+``python benchmarks/spmv_tables.py spmv.csv.gz`` (or several files). Where a cell has two numbers, they are for a warm
+and a cold L2 cache. Needs no GPU and no warploom.
 """
 
 from __future__ import annotations
