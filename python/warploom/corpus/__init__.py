@@ -1,0 +1,1 @@
+"""Matrices by name: collected ones, downloaded ones, and ones made from their definitions."""

@@ -1,0 +1,10 @@
+"""Matrices made from their definitions, one family a function.
+
+Each module holds related families; importing it registers them.
+"""
+
+from __future__ import annotations
+
+from warploom.corpus.constructions._registry import Construction, construct, construction, find, names
+
+__all__ = ["Construction", "construct", "construction", "find", "names"]
