@@ -29,8 +29,33 @@ class _Failure(click.ClickException):
     exit_code = 2
 
 
+_OPTIONAL = {
+    "bench": "Measure candidates on many matrices, and summarise what was measured.",
+    "corpus": "List, search and download matrices.",
+}
+"""Groups of commands in packages of their own, with what the list of commands says of them."""
+
+
 class _Group(click.Group):
     """Turns the errors a user can cause into one line; anything else is a bug and keeps its traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *_OPTIONAL])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a package when one of its commands is called: some need more than warploom alone does."""
+        if cmd_name not in _OPTIONAL:
+            return super().get_command(ctx, cmd_name)
+        try:
+            found: click.Command = getattr(importlib.import_module(f"warploom.{cmd_name}.cli"), cmd_name)
+        except ImportError as error:
+            raise _Failure(str(error)) from error
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own = [(name, command.get_short_help_str(80)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted([*own, *_OPTIONAL.items()]))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -131,15 +131,15 @@ class Bench:
 
     def _parts_of_B(self, elements: int = 1 << 24) -> Iterator[np.ndarray[Any, Any]]:
         """B in pieces as they lie in memory: for k = rows it may be larger than the host would like to hold."""
-        n, k = self.problem.matrix.shape[1], self.problem.k
-        lines, length = (n, k) if self.problem.layout == "row" else (k, n)
-        step = max(1, elements // max(length, 1))
-        for first in range(0, lines, step):
-            chosen = np.arange(first, min(first + step, lines))
-            if self.problem.layout == "row":
-                yield np.ascontiguousarray(self._block[chosen][:, np.arange(k) % self._block.shape[1]])
-            else:
-                yield np.ascontiguousarray(self._columns(chosen).T)
+        n, k, width = self.problem.matrix.shape[1], self.problem.k, self._block.shape[1]
+        if self.problem.layout == "column":
+            columns = np.ascontiguousarray(self._block.T)
+            for first in range(0, k, max(width, 1)):
+                yield columns[: k - first]
+            return
+        step = max(1, elements // k)
+        for first in range(0, n, step):
+            yield np.ascontiguousarray(self._block[first : first + step][:, np.arange(k) % width])
 
     def _too_large(self, error: Exception) -> OutOfMemoryError:
         m, n = self.problem.matrix.shape

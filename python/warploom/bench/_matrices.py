@@ -1,0 +1,86 @@
+"""Matrices on their way into a sweep: made or read, permuted and described, as a rule ahead of the measurement."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shutil
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from warploom import features
+from warploom._matrix import as_csr
+from warploom.corpus import Entry
+from warploom.plan import permute
+
+__all__ = ["Prepared", "describe", "load", "reopen", "write"]
+
+Permutations = dict[str, "tuple[np.ndarray[Any, Any] | None, float]"]
+
+
+@dataclasses.dataclass
+class Prepared:
+    """A matrix with all that its measurement needs from the CPU."""
+
+    A: scipy.sparse.csr_array
+    permutations: Permutations
+    """Name -> (row permutation, milliseconds that it took)."""
+    facts: dict[str, Any]
+    """Its row in the table of matrices."""
+
+
+def load(entry: Entry) -> Prepared:
+    """Make or read a matrix."""
+    start = time.perf_counter()
+    A = scipy.sparse.csr_array(entry.load())
+    facts: dict[str, Any] = {
+        "matrix": entry.name,
+        "family": entry.family,
+        "kind": entry.kind,
+        "source": entry.source,
+        "licence": entry.licence,
+        "rows": A.shape[0],
+        "cols": A.shape[1],
+        "nnz": A.nnz,
+        "load_s": time.perf_counter() - start,
+    }
+    return Prepared(A, {}, facts)
+
+
+def describe(loaded: Prepared, permutations: Sequence[str]) -> Prepared:
+    """Add row permutations and features to a matrix."""
+    view = as_csr(loaded.A)
+    perms = {name: permute(view, name) for name in permutations}
+    facts = loaded.facts | {f"permutation_ms_{name}": milliseconds for name, (_, milliseconds) in perms.items()}
+    start = time.perf_counter()
+    for name in features.sets():
+        vector = getattr(features, name)(view)
+        facts |= {f"{name}_{feature}": value for feature, value in vector.as_dict().items()}
+    facts["features_ms"] = 1e3 * (time.perf_counter() - start)
+    return Prepared(loaded.A, perms, facts)
+
+
+def write(prepared: Prepared, scratch: pathlib.Path) -> pathlib.Path:
+    """Put a prepared matrix into a file, for another process."""
+    folder = scratch / uuid.uuid4().hex
+    folder.mkdir()
+    np.savez(folder / "A.npz", data=prepared.A.data, indices=prepared.A.indices, indptr=prepared.A.indptr)
+    np.savez(folder / "permutations.npz", **{n: p for n, (p, _) in prepared.permutations.items() if p is not None})
+    return folder
+
+
+def reopen(folder: pathlib.Path, facts: dict[str, Any]) -> Prepared:
+    """Read what `write` wrote, and remove it."""
+    with np.load(folder / "A.npz") as arrays:
+        A = scipy.sparse.csr_array(
+            (arrays["data"], arrays["indices"], arrays["indptr"]), shape=(facts["rows"], facts["cols"])
+        )
+    with np.load(folder / "permutations.npz") as arrays:
+        perms: Permutations = {name: (arrays[name], facts[f"permutation_ms_{name}"]) for name in arrays.files}
+    shutil.rmtree(folder, ignore_errors=True)
+    return Prepared(A, perms, facts)

@@ -1,0 +1,146 @@
+"""``warploom bench``: sweeps over many matrices, and what to do with their results."""
+
+from __future__ import annotations
+
+import fnmatch
+import pathlib
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from warploom import corpus
+from warploom.bench import Measurements, describe, merge, run, settings
+from warploom.bench.measure import Limits
+from warploom.corpus import Entry
+from warploom.errors import ParameterError
+
+__all__ = ["bench"]
+
+
+@click.group()
+def bench() -> None:
+    """Measure candidates on many matrices, and summarise what was measured."""
+
+
+@bench.command("run")
+@click.option("--output", required=True, type=click.Path(file_okay=False), help="Folder for the results; resumed.")
+@click.option(
+    "--corpus",
+    "parts",
+    multiple=True,
+    type=click.Choice(list(corpus.PARTS)),
+    help="A part of the standard corpus, with the settings that are meant for it. May be repeated.",
+)
+@click.option(
+    "--matrices", multiple=True, metavar="FOLDER|NAME", help="A folder, a file or the name of a matrix. May be repeated."
+)
+@click.option("--only", multiple=True, metavar="GLOB", help="Only matrices whose name matches. May be repeated.")
+@click.option(
+    "--setting",
+    "chosen",
+    multiple=True,
+    metavar="SETTING",
+    help="spmv/DTYPE or spmm/DTYPE/row|column/k=rows|NUMBER; by default those of the shipped measurements.",
+)
+@click.option("--candidates", multiple=True, metavar="GLOB", help="Instead of the usual ones; '*' for every one.")
+@click.option("--device", type=click.Choice(["cuda", "cpu"]), default="cuda", show_default=True)
+@click.option("--gpus", metavar="0,1,...", help="GPUs to use, one process each; all by default.")
+@click.option("--sample", type=click.IntRange(min=1), help="Only so many matrices, drawn at random.")
+@click.option("--shard", metavar="I/N", default="0/1", help="Every N-th matrix from the I-th.")
+@click.option("--minutes", type=float, help="Start no matrix after this time.")
+@click.option("--matrix-seconds", type=float, default=Limits.matrix_s, show_default=True, help="Limit for one matrix.")
+@click.option("--repeats", type=click.IntRange(min=3), default=Limits.repeats, show_default=True)
+@click.option("--ahead", type=click.IntRange(min=0), default=2, show_default=True, help="Loading processes a GPU.")
+@click.option("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster to measure on instead of this machine.")
+def run_command(
+    output: str,
+    parts: tuple[str, ...],
+    matrices: tuple[str, ...],
+    only: tuple[str, ...],
+    chosen: tuple[str, ...],
+    candidates: tuple[str, ...],
+    device: str,
+    gpus: str | None,
+    sample: int | None,
+    shard: str,
+    minutes: float | None,
+    matrix_seconds: float,
+    repeats: int,
+    ahead: int,
+    dask: str | None,
+) -> None:
+    """Measure, one process for each GPU. What OUTPUT already holds is not measured again."""
+    sweeps = [(corpus.standard(part), chosen or corpus.PARTS[part].settings) for part in parts]
+    if matrices:
+        named = [entry for name in matrices for entry in _entries(name)]
+        sweeps.append((named, chosen or (*settings.SPMM, *settings.SPMV)))
+    if not sweeps:
+        raise ParameterError("name what to measure with --corpus or --matrices", argument="matrices")
+    executor = _dask(dask) if dask else None
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        for entries, names in sweeps:
+            entries = [e for e in entries if not only or any(fnmatch.fnmatchcase(e.name, glob) for glob in only)]
+            task = bar.add_task("loading", total=None)
+
+            def show(done: int, total: int, name: str, task: object = task) -> None:
+                bar.update(task, completed=done, total=total, description=name)  # type: ignore[arg-type]
+
+            report = run.sweep(
+                run.drawn(entries, sample, shard),
+                names,
+                output,
+                device=device,
+                gpus=None if gpus is None else [int(g) for g in gpus.split(",")],
+                candidates=candidates or None,
+                limits=Limits(repeats=repeats, matrix_s=matrix_seconds),
+                ahead=ahead,
+                minutes=None if minutes is None else minutes,
+                executor=executor,
+                progress=show,
+            )
+            bar.remove_task(task)
+            click.echo(str(report))
+
+
+def _entries(name: str) -> list[Entry]:
+    return corpus.folder(name) if pathlib.Path(name).is_dir() else [corpus.find(name)]
+
+
+def _dask(address: str) -> object:
+    try:
+        from dask.distributed import Client
+    except ImportError as error:
+        raise ParameterError("--dask needs the package distributed: pip install distributed", argument="dask") from error
+    return Client(address).get_executor()
+
+
+@bench.command("merge")
+@click.argument("output", type=click.Path(file_okay=False))
+@click.argument("inputs", nargs=-1, required=True, type=click.Path(exists=True))
+def merge_command(output: str, inputs: tuple[str, ...]) -> None:
+    """Put the results of several sweeps into one table of measurements and one of matrices, in the folder OUTPUT."""
+    merged = merge(inputs, output)
+    click.echo(f"{output}: {len(merged.measurements):,} measurements of {len(merged.matrices):,} matrices")
+
+
+@bench.command("summary")
+@click.argument("inputs", nargs=-1, required=True)
+def summary_command(inputs: tuple[str, ...]) -> None:
+    """Print counts, repeatability, oracle tables and speedups of the measurements in INPUTS: folders, or h200."""
+    from warploom.bench import summary
+
+    click.echo(summary.text(Measurements.load(*inputs)))
+
+
+@bench.command("columns")
+def columns_command() -> None:
+    """Print the columns of the tables, with units."""
+    click.echo(describe())

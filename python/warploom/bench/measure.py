@@ -1,0 +1,186 @@
+"""Measures every candidate of a setting on one matrix."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from warploom import _core
+from warploom._device import Device
+from warploom._matrix import as_csr
+from warploom.bench._matrices import Prepared
+from warploom.bench.environment import clock_mhz
+from warploom.bench.settings import Setting, listed
+from warploom.candidates import Candidate
+from warploom.errors import OutOfMemoryError, WarploomError
+from warploom.plan import Plan
+from warploom.selection import Bench, Problem, is_redundant
+
+__all__ = ["Limits", "measure"]
+
+CACHES = ("warm", "cold")
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """How much time a measurement may take."""
+
+    repeats: int = 20
+    """Timed runs of a candidate for each state of the cache; a quarter of them if it is far from the fastest."""
+    budget_ms: float = 20.0
+    """Fewer runs, but at least three, where they would take longer than this."""
+    far: float = 2.0
+    """Slower than the fastest so far by this factor is far."""
+    matrix_s: float = 120.0
+    """No candidate is started after so many seconds with one matrix."""
+    remeasured: float = 0.05
+    """Share of the candidates that is measured once more at the end, in another order."""
+
+
+def measure(
+    prepared: Prepared,
+    settings: Sequence[Setting],
+    device: Device,
+    limits: Limits,
+    patterns: str | Sequence[str] | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Measure a matrix in several settings.
+
+    Yields
+    ------
+    dict
+        Rows of the table of measurements, without ``environment``. In each setting candidates come in an order that is
+        random but the same for the same matrix.
+    """
+    deadline = time.monotonic() + limits.matrix_s
+    for setting in settings:
+        session = _Session(prepared, setting, device, limits, deadline)
+        try:
+            yield from session.run(listed(setting, device.kind, patterns))
+        except OutOfMemoryError as error:  # the dense operands themselves
+            yield session.row("", 0, status="out of memory", note=str(error))
+
+
+class _Session:
+    """One matrix in one setting."""
+
+    def __init__(self, prepared: Prepared, setting: Setting, device: Device, limits: Limits, deadline: float) -> None:
+        self.prepared, self.setting, self.device, self.limits, self.deadline = (
+            prepared,
+            setting,
+            device,
+            limits,
+            deadline,
+        )
+        self.k = setting.columns(prepared.A.shape[0])
+        self.best = dict.fromkeys(CACHES, float("inf"))
+
+    def run(self, candidates: list[Candidate]) -> Iterator[dict[str, Any]]:
+        if self.k == 0:
+            return
+        view = as_csr(self.setting.values(self.prepared.A))
+        self.problem = Problem(view, self.setting.op, self.k, self.setting.layout, "warm", self.device)
+        self.bench = Bench(self.problem)
+        order = random.Random(zlib.crc32(f"{self.prepared.facts['matrix']} {self.setting.name}".encode()))
+        chosen = [c for c in candidates if self.is_wanted(c)]
+        order.shuffle(chosen)
+        again = [c for c in chosen if order.random() < self.limits.remeasured]
+        order.shuffle(again)
+        failed = set()
+        for position, candidate in enumerate(chosen):
+            for row in self.candidate(candidate, position, run=0):
+                if row["status"] != "ok":
+                    failed.add(candidate)
+                yield row
+        for position, candidate in enumerate(c for c in again if c not in failed):
+            yield from self.candidate(candidate, len(chosen) + position, run=1)
+
+    def is_wanted(self, candidate: Candidate) -> bool:
+        has_order = candidate.permutation == "none" or candidate.permutation in self.prepared.permutations
+        return has_order and not is_redundant(candidate, self.problem)
+
+    def candidate(self, candidate: Candidate, position: int, run: int) -> Iterator[dict[str, Any]]:
+        if time.monotonic() > self.deadline:
+            yield self.row(candidate.name, position, run=run, status="time limit")
+            return
+        if self.reason_against(candidate):
+            yield self.row(candidate.name, position, run=run, status="unsupported")
+            return
+        try:
+            plan = self.prepare(candidate)
+            if wrong := self.bench.check(plan):
+                yield self.row(candidate.name, position, run=run, status="wrong result", note=wrong)
+                return
+            repeats = self.repeats(plan, candidate)
+            for cache in CACHES:
+                timing = self.bench.time(plan, cache=cache, repeats=repeats, warmup=1, budget_ms=self.limits.budget_ms)
+                self.best[cache] = min(self.best[cache], timing.median)
+                yield self.row(
+                    candidate.name,
+                    position,
+                    run=run,
+                    cache=cache,
+                    median_us=timing.median,
+                    p10_us=timing.p10,
+                    p90_us=timing.p90,
+                    repeats=timing.repeats,
+                    preparation_ms=sum(plan.preparation_ms.values()),
+                    bytes=plan.nbytes,
+                )
+        except (OutOfMemoryError, MemoryError) as error:
+            yield self.row(candidate.name, position, run=run, status="out of memory", note=_one_line(error))
+        except WarploomError as error:
+            yield self.row(candidate.name, position, run=run, status="error", note=_one_line(error))
+
+    def reason_against(self, candidate: Candidate) -> str:
+        kernel, problem = candidate.kernel, self.problem
+        parameters = dict(candidate.parameters)
+        return _core.unsupported_reason(
+            kernel.op, problem.matrix, kernel.format, kernel.name, self.k, problem.layout, parameters, None
+        )
+
+    def prepare(self, candidate: Candidate) -> Plan:
+        problem = self.problem
+        permutation = self.prepared.permutations.get(candidate.permutation, (None, 0.0))
+        resident = problem.resident if candidate.kernel.from_device else None
+        return Plan(problem.matrix, candidate, self.k, problem.layout, self.device, None, permutation, resident)
+
+    def repeats(self, plan: Plan, candidate: Candidate) -> int:
+        """Full effort for what may be the fastest, and for default settings, which papers and tables compare."""
+        if candidate == Candidate.make(candidate.kernel, candidate.permutation):
+            return self.limits.repeats
+        glance = self.bench.time(plan, cache="warm", repeats=3, warmup=1, budget_ms=self.limits.budget_ms / 4)
+        is_far = glance.median > self.limits.far * self.best["warm"]
+        return max(3, self.limits.repeats // 4) if is_far else self.limits.repeats
+
+    def row(self, candidate: str, position: int, **values: Any) -> dict[str, Any]:
+        setting = self.setting
+        return {
+            "matrix": self.prepared.facts["matrix"],
+            "setting": setting.name,
+            "op": setting.op,
+            "dtype": setting.dtype,
+            "layout": setting.layout if setting.op == "spmm" else "",
+            "k": self.k,
+            "cache": "",
+            "candidate": candidate,
+            "median_us": float("nan"),
+            "p10_us": float("nan"),
+            "p90_us": float("nan"),
+            "repeats": 0,
+            "run": 0,
+            "position": position,
+            "status": "ok",
+            "note": "",
+            "preparation_ms": float("nan"),
+            "bytes": 0,
+            "clock_mhz": clock_mhz(self.device),
+        } | values
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

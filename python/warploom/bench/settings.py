@@ -1,0 +1,124 @@
+"""What a sweep measures: settings, and the candidates of each."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.resources
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse
+
+from warploom import permutations
+from warploom.candidates import Candidate, enumerate_candidates, matches, parse
+from warploom.errors import ParameterError
+
+__all__ = ["SPMM", "SPMV", "Setting", "listed", "needed_permutations"]
+
+_NAME = re.compile(
+    r"(?P<op>spmv|spmm)/(?P<dtype>float16|float32|float64)(?:/(?P<layout>row|column)/k=(?P<k>rows|\d+))?"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """One product to measure: operation, value type, and for SpMM layout and columns of B."""
+
+    op: str
+    dtype: str
+    layout: str = "column"
+    k: int | None = 1
+    """None stands for as many as A has rows."""
+
+    @property
+    def name(self) -> str:
+        """``spmv/float64``, ``spmm/float32/row/k=128`` or ``spmm/float32/column/k=rows``."""
+        base = f"{self.op}/{self.dtype}"
+        return base if self.op == "spmv" else f"{base}/{self.layout}/k={'rows' if self.k is None else self.k}"
+
+    @classmethod
+    def parse(cls, name: str) -> Setting:
+        """Turn a name into a setting.
+
+        Raises
+        ------
+        ParameterError
+            If `name` is not of one of the three forms above.
+        """
+        match = _NAME.fullmatch(name)
+        if match is None or (match["op"] == "spmm") != (match["layout"] is not None) or match["k"] == "0":
+            raise ParameterError(
+                f"{name!r} is not a setting; expected spmv/DTYPE or spmm/DTYPE/row|column/k=rows|NUMBER",
+                argument="setting",
+            )
+        if match["op"] == "spmv":
+            return cls("spmv", match["dtype"])
+        if match["dtype"] == "float16":
+            raise ParameterError("float16 is for SpMV only", argument="setting")
+        return cls("spmm", match["dtype"], match["layout"], None if match["k"] == "rows" else int(match["k"]))
+
+    def columns(self, rows: int) -> int:
+        """Columns of B for a matrix with so many rows."""
+        return rows if self.k is None else self.k
+
+    def values(self, A: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        """Return `A` in this value type; for float16 over its largest entry, so that values and sums are in range."""
+        data = A.data
+        if self.dtype == "float16":
+            data = data / (np.abs(data).max(initial=0) or 1)
+        return scipy.sparse.csr_array((data.astype(self.dtype), A.indices, A.indptr), shape=A.shape)
+
+
+SPMM: tuple[str, ...] = (
+    "spmm/float32/column/k=rows",
+    "spmm/float32/column/k=8",
+    "spmm/float32/column/k=128",
+    "spmm/float32/row/k=8",
+    "spmm/float32/row/k=32",
+    "spmm/float32/row/k=128",
+    "spmm/float32/row/k=512",
+)
+"""Settings of the shipped SpMM measurements; the first is that of Mehrabi et al. 2021."""
+
+SPMV: tuple[str, ...] = ("spmv/float64", "spmv/float32", "spmv/float16")
+"""Settings of the shipped SpMV measurements."""
+
+
+@functools.cache
+def _portfolio() -> tuple[str, ...]:
+    """Patterns of the candidates that sweeps measure by default, from ``portfolio.txt``."""
+    text = (importlib.resources.files("warploom.bench") / "portfolio.txt").read_text()
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    return tuple(line for line in lines if line)
+
+
+def listed(setting: Setting, device: str, patterns: str | Sequence[str] | None = None) -> list[Candidate]:
+    """Candidates to measure in a setting, in the order of the registry.
+
+    Parameters
+    ----------
+    setting : Setting
+    device : {"cuda", "cpu"}
+    patterns : str or sequence of str, optional
+        Shell-style patterns of names; by default those of the portfolio, ``"*"`` for every registered candidate.
+    """
+    known = dict.fromkeys(enumerate_candidates(setting.op, setting.layout, device, setting.dtype))
+    if patterns is not None:
+        return [c for c in known if matches(c.name, patterns)]
+    wanted = {parse(name) for name in _portfolio() if "*" not in name and name.startswith(f"{setting.op}/")}
+    globs = [name for name in _portfolio() if "*" in name]
+    return [c for c in known if c in wanted or (globs and matches(c.name, globs))]
+
+
+def needed_permutations(
+    settings: Sequence[Setting], device: str, rows: int, search_rows: int, patterns: Sequence[str] | None = None
+) -> list[str]:
+    """Row permutations that the candidates of some settings use on a matrix with so many rows."""
+    used = {c.permutation for s in settings for c in listed(s, device, patterns)} - {"none"}
+    return [
+        name
+        for name in permutations.names()
+        if name in used and (rows <= search_rows or not permutations.searches(name))
+    ]

@@ -1,0 +1,153 @@
+"""What is measured on one matrix. On the CPU: the same code with another clock."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from warploom import selection
+from warploom._device import Device
+from warploom._matrix import as_csr
+from warploom.bench._matrices import Prepared
+from warploom.bench.measure import Limits, measure
+from warploom.bench.settings import Setting
+from warploom.errors import DeviceError, OutOfMemoryError
+from warploom.plan import permute
+
+CPU = Device("cpu", 0)
+QUICK = Limits(repeats=3, budget_ms=1, remeasured=0)
+
+
+def prepared(m=40, n=40, permutations=()):
+    A = sp.random_array((m, n), density=0.1, format="csr", rng=1)
+    perms = {name: permute(as_csr(A), name) for name in permutations}
+    return Prepared(sp.csr_array(A), perms, {"matrix": "some"})
+
+
+def rows(settings, patterns, limits=QUICK, matrix=None):
+    return list(measure(matrix or prepared(), [Setting.parse(s) for s in settings], CPU, limits, patterns))
+
+
+def test_every_candidate_is_timed_warm_and_cold():
+    found = rows(["spmv/float64", "spmm/float32/row/k=8"], ["*/none/csr/scalar", "*/none/csr/row_split"])
+    assert [(r["setting"], r["candidate"], r["cache"]) for r in found] == [
+        ("spmv/float64", "spmv/none/csr/scalar", "warm"),
+        ("spmv/float64", "spmv/none/csr/scalar", "cold"),
+        ("spmm/float32/row/k=8", "spmm/none/csr/row_split", "warm"),
+        ("spmm/float32/row/k=8", "spmm/none/csr/row_split", "cold"),
+    ]
+    for row in found:
+        assert row["status"] == "ok"
+        assert 0 < row["p10_us"] <= row["median_us"] <= row["p90_us"]
+        assert row["repeats"] == 3
+        assert row["run"] == 0
+    assert [r["k"] for r in found] == [1, 1, 8, 8]
+    assert [r["layout"] for r in found] == ["", "", "row", "row"]
+
+
+def test_as_many_columns_as_rows():
+    (row, _) = rows(["spmm/float32/column/k=rows"], ["*/none/csr/c_stationary"])
+    assert row["k"] == 40
+
+
+def test_the_order_is_random_but_the_same_for_the_same_matrix():
+    patterns = ["spmv/none/csr/*", "spmv/none/sell/*"]
+    first, second = (
+        [r["candidate"] for r in rows(["spmv/float64"], patterns) if r["cache"] == "warm"] for _ in range(2)
+    )
+    assert first == second
+    assert first != sorted(first)
+    other = prepared()
+    other.facts["matrix"] = "another"
+    assert first != [r["candidate"] for r in rows(["spmv/float64"], patterns, matrix=other) if r["cache"] == "warm"]
+
+
+def test_permutations_are_used_where_they_were_computed():
+    found = rows(["spmm/float32/row/k=8"], ["*/*/csr/row_split"], matrix=prepared(permutations=["lpt", "plain"]))
+    assert {r["candidate"] for r in found} == {
+        "spmm/none/csr/row_split",
+        "spmm/lpt/csr/row_split",
+        "spmm/plain/csr/row_split",
+    }
+
+
+def test_a_share_is_measured_again():
+    found = rows(["spmv/float64"], ["spmv/none/csr/*"], dataclasses.replace(QUICK, remeasured=0.5))
+    again = [r for r in found if r["run"] == 1]
+    first = [r for r in found if r["run"] == 0]
+    assert 0 < len(again) < len(first)
+    assert {r["candidate"] for r in again} <= {r["candidate"] for r in first}
+    assert min(r["position"] for r in again) > max(r["position"] for r in first)
+
+
+def test_a_wrong_result_is_not_timed(monkeypatch):
+    monkeypatch.setattr(selection.Bench, "check", lambda self, plan: "wrong result in 3 of 4 sampled entries")
+    (row,) = rows(["spmv/float64"], ["spmv/none/csr/scalar"])
+    assert row["status"] == "wrong result"
+    assert row["note"] == "wrong result in 3 of 4 sampled entries"
+    assert row["cache"] == ""
+    assert np.isnan(row["median_us"])
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(OutOfMemoryError("no room"), "out of memory"), (DeviceError("lost"), "error")]
+)
+def test_a_failing_candidate_is_recorded_and_passed_over(monkeypatch, error, status):
+    usual = selection.Bench.time
+
+    def time(self, plan, **options):
+        if "scalar" in plan.candidate:
+            raise error
+        return usual(self, plan, **options)
+
+    monkeypatch.setattr(selection.Bench, "time", time)
+    found = rows(["spmv/float64"], ["spmv/none/csr/scalar", "spmv/none/csr/merge"])
+    by_candidate = {r["candidate"]: r for r in found}
+    assert by_candidate["spmv/none/csr/scalar"]["status"] == status
+    assert by_candidate["spmv/none/csr/scalar"]["note"] == str(error)
+    assert by_candidate["spmv/none/csr/merge"]["status"] == "ok"
+
+
+def test_no_room_for_the_operands_is_recorded(monkeypatch):
+    def refuse(self, problem, **options):
+        raise OutOfMemoryError("B does not fit")
+
+    monkeypatch.setattr(selection.Bench, "__init__", refuse)
+    (row,) = rows(["spmm/float32/row/k=8"], ["spmm/none/csr/row_split"])
+    assert (row["status"], row["candidate"], row["note"]) == ("out of memory", "", "B does not fit")
+
+
+def test_nothing_is_started_after_the_time_limit():
+    found = rows(["spmv/float64"], ["spmv/none/csr/*"], dataclasses.replace(QUICK, matrix_s=-1))
+    assert found
+    assert {r["status"] for r in found} == {"time limit"}
+
+
+def test_float16_is_scaled_into_range():
+    matrix = prepared()
+    matrix.A.data[:] = 1e6
+    (row, _) = rows(["spmv/float16"], ["spmv/none/csr/scalar"], matrix=matrix)
+    assert row["status"] == "ok"
+
+
+def test_what_is_far_from_the_fastest_gets_fewer_repeats(monkeypatch):
+    """The clock is replaced: what counts is which repeats are asked for."""
+    asked = {}
+
+    def time(self, plan, *, repeats, **options):
+        asked.setdefault(plan.candidate, []).append(repeats)
+        slow = plan.candidate.endswith("[partition=1024]") or "threads_per_row=2" in plan.candidate
+        median = 100.0 if slow else 1.0
+        return selection.Timing(median, median, median, repeats)
+
+    monkeypatch.setattr(selection.Bench, "time", time)
+    rows(["spmv/float64"], ["spmv/none/csr/scalar", "spmv/none/csr/vector*"], Limits(repeats=20, remeasured=0))
+    assert asked["spmv/none/csr/scalar"] == [20, 20]  # a default setting: full effort without a glance
+    assert all(repeats in ([3, 20, 20], [3, 5, 5], [20, 20]) for repeats in asked.values())
+    if asked["spmv/none/csr/vector[threads_per_row=2]"] != [3, 20, 20]:  # unless it came first of all
+        assert asked["spmv/none/csr/vector[threads_per_row=2]"] == [3, 5, 5]
+    assert [3, 5, 5] in asked.values() or [3, 20, 20] in asked.values()
+
+
+def test_matrices_without_rows_need_no_products():
+    assert rows(["spmm/float32/column/k=rows"], ["*/none/csr/c_stationary"], matrix=prepared(0, 0)) == []

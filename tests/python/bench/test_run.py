@@ -1,0 +1,174 @@
+"""Sweeps on the CPU, with processes of their own, as on GPUs."""
+
+import concurrent.futures
+import functools
+import os
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from warploom import corpus, errors
+from warploom.bench import Store, run
+from warploom.bench.measure import Limits
+
+QUICK = Limits(repeats=3, budget_ms=1, remeasured=0)
+SETTINGS = ["spmv/float64", "spmm/float32/column/k=rows"]
+CANDIDATES = ["spmv/none/csr/scalar", "spmm/*/csr/c_stationary"]
+
+
+def entry(name, loader):
+    return corpus.Entry(
+        name=name, family="test", kind="", source="folder", licence="", rows=None, cols=None, nnz=None, loader=loader
+    )
+
+
+def make(m, n, progress=None):
+    return sp.csr_array(sp.random_array((m, n), density=0.2, format="csr", rng=1))
+
+
+def refuse(progress=None):
+    raise errors.FileFormatError("broken.mtx: is truncated", argument="path")
+
+
+def die(progress=None):
+    os._exit(1)
+
+
+
+
+def square(name, size=30):
+    return entry(name, functools.partial(make, size, size))
+
+
+def sweep(entries, output, settings=SETTINGS, **options):
+    options = {"device": "cpu", "candidates": CANDIDATES, "limits": QUICK, "ahead": 1} | options
+    return run.sweep(entries, settings, output, **options)
+
+
+def test_a_sweep_measures_every_matrix_and_is_resumed(tmp_path):
+    seen = []
+    entries = [square("a"), square("b", 20), entry("wide", functools.partial(make, 5, 9))]
+    report = sweep(entries, tmp_path, progress=lambda done, total, name: seen.append((done, total, name)))
+    assert (report.measured, report.resumed, report.skipped) == (3, 0, {})
+    assert sorted(name for _, _, name in seen) == ["a", "b", "wide"]
+    assert [(done, total) for done, total, _ in seen] == [(1, 3), (2, 3), (3, 3)]
+    assert Store(tmp_path).done() == {(e.name, s) for e in entries for s in SETTINGS}
+
+    report = sweep([*entries, square("c")], tmp_path)
+    assert (report.measured, report.resumed) == (1, 3)
+
+
+def test_what_is_written(tmp_path):
+    sweep([square("a"), entry("wide", functools.partial(make, 5, 9))], tmp_path)
+    parts = {part.matrix["matrix"]: part for part in Store(tmp_path).parts()}
+    facts = parts["wide"].matrix
+    assert (facts["rows"], facts["cols"], facts["nnz"]) == (5, 9, 9)
+    assert facts["spmv_nnz"] == 9
+    assert parts["wide"].environment["device"] == "cpu"
+    assert parts["a"].matrix["permutation_ms_lpt"] >= 0
+    from warploom.bench import Measurements
+
+    table = Measurements.load(tmp_path).measurements
+    assert set(table[table.matrix == "wide"].setting) == {"spmv/float64"}  # k = rows is for square matrices
+    of_a = table[(table.matrix == "a") & (table.setting != "spmv/float64")]
+    assert set(of_a.k) == {30}
+    assert of_a.candidate.nunique() == 10
+
+
+def test_unreadable_matrices_are_named_and_passed_over(tmp_path):
+    report = sweep([square("a"), entry("broken", refuse), square("b")], tmp_path)
+    assert report.measured == 2
+    assert report.skipped == {"broken": "broken.mtx: is truncated"}
+    assert "skipped broken: broken.mtx: is truncated" in str(report)
+
+
+def test_a_matrix_that_kills_every_process_costs_only_itself(tmp_path):
+    report = sweep([square("a"), entry("deadly", die), square("b")], tmp_path)
+    assert report.measured == 2
+    assert set(report.skipped) == {"deadly"}
+    assert "died" in report.skipped["deadly"]
+
+
+def test_without_loading_ahead(tmp_path):
+    report = sweep([square("a"), entry("deadly", die), entry("broken", refuse)], tmp_path, ahead=0)
+    assert report.measured == 1
+    assert set(report.skipped) == {"deadly", "broken"}
+
+
+def test_a_matrix_that_takes_far_too_long_is_stopped(tmp_path, monkeypatch):
+    """The limit of the process, not of the candidates: nothing in the process itself has to cooperate."""
+    import faulthandler
+
+    stopped = []
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda seconds, exit: stopped.append((seconds, exit)))
+    outcome = run._measure(run._Job(square("a"), ("spmv/float64",), "cpu", (), QUICK, ("spmv/none/csr/scalar",)))
+    assert outcome.rows
+    assert stopped == [(3 * QUICK.matrix_s + 60, True)]
+
+
+def test_an_executor_of_the_callers(tmp_path):
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        report = sweep([square("a"), entry("broken", refuse)], tmp_path, executor=executor)
+    assert report.measured == 1
+    assert set(report.skipped) == {"broken"}
+
+
+def test_two_sweeps_write_to_one_folder(tmp_path):
+    entries = [square(f"m{i}", 10 + i) for i in range(6)]
+    with concurrent.futures.ThreadPoolExecutor(2) as both:
+        reports = list(both.map(lambda half: sweep(half, tmp_path, ["spmv/float64"]), [entries[:4], entries[2:]]))
+    assert sum(r.measured + r.resumed for r in reports) == 8
+    store = Store(tmp_path)
+    assert store.done() == {(e.name, "spmv/float64") for e in entries}
+    assert not store.broken
+
+
+def test_nothing_is_started_when_time_is_up(tmp_path):
+    report = sweep([square("a"), square("b")], tmp_path, minutes=-1)
+    assert (report.measured, report.left) == (0, 2)
+
+
+def test_drawing():
+    entries = [square(f"m{i}") for i in range(10)]
+    parts = [run.drawn(entries, shard=f"{i}/3") for i in range(3)]
+    assert sorted(e.name for part in parts for e in part) == sorted(e.name for e in entries)
+    sample = run.drawn(entries, 4)
+    assert len({e.name for e in sample}) == 4
+    assert sample == run.drawn(entries, 4)
+    assert len(run.drawn(entries, 40)) == 10
+
+
+@pytest.mark.parametrize("shard", ["", "1", "3/3", "-1/3", "a/b", "0/0"])
+def test_a_wrong_shard_is_refused(shard):
+    with pytest.raises(errors.ParameterError, match="shard") as caught:
+        run.drawn([], shard=shard)
+    assert caught.value.argument == "shard"
+
+
+def test_without_a_gpu_the_error_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "gpu_ordinals", lambda: [])
+    with pytest.raises(errors.DeviceError, match="device='cpu'"):
+        run.sweep([square("a")], SETTINGS, tmp_path)
+
+
+def test_a_gpu_has_one_process_at_a_time(monkeypatch, tmp_path):
+    """Two processes that ask for one of two GPUs get different ones."""
+    import filelock
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(run, "_claim", [])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+    with filelock.FileLock(tmp_path / "warploom-gpu-5-7-0.lock"):
+        assert run._claimed([0, 1]) == 1
+        assert run._claimed([0, 1]) == 1
+
+
+def test_values_survive_the_way_through_a_file(tmp_path):
+    from warploom.bench import _matrices
+
+    loaded = _matrices.describe(_matrices.load(square("a")), ["lpt"])
+    back = _matrices.reopen(_matrices.write(loaded, tmp_path), loaded.facts)
+    assert (back.A != loaded.A).nnz == 0
+    np.testing.assert_array_equal(back.permutations["lpt"][0], loaded.permutations["lpt"][0])
+    assert list(tmp_path.iterdir()) == []

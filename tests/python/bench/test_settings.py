@@ -1,0 +1,67 @@
+import pytest
+from warploom import errors
+from warploom.bench import settings
+from warploom.bench.settings import Setting
+from warploom.candidates import enumerate_candidates
+
+
+@pytest.mark.parametrize("name", [*settings.SPMM, *settings.SPMV, "spmm/float64/row/k=7"])
+def test_names_are_read_back(name):
+    assert Setting.parse(name).name == name
+
+
+def test_as_many_columns_as_rows():
+    assert Setting.parse("spmm/float32/column/k=rows").columns(17) == 17
+    assert Setting.parse("spmm/float32/row/k=8").columns(17) == 8
+    assert Setting.parse("spmv/float16").columns(17) == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "spmv", "spmv/int8", "spmv/float64/row/k=1", "spmm/float32", "spmm/float32/row/k=0", "spmm/float32/row/k=-1",
+     "spmm/float32/diagonal/k=8", "spmm/float16/row/k=8", "spmm/float32/row/k=8 "],
+)  # fmt: skip
+def test_unknown_settings_are_refused(name):
+    with pytest.raises(errors.ParameterError) as caught:
+        Setting.parse(name)
+    assert caught.value.argument == "setting"
+
+
+@pytest.mark.parametrize("name", [*settings.SPMM, *settings.SPMV])
+def test_the_portfolio_holds_the_vendor_every_default_and_the_papers_techniques(name):
+    setting = Setting.parse(name)
+    listed = {c.name for c in settings.listed(setting, "cuda")}
+    known = {c.name for c in enumerate_candidates(setting.op, setting.layout, "cuda", setting.dtype)}
+    assert listed <= known
+    assert {n for n in known if "/cusparse" in n} <= listed
+    if setting.op == "spmv":
+        assert {n for n in known if "/none/" in n} <= listed
+    else:
+        native = "c_stationary" if setting.layout == "column" else "row_split"
+        techniques = {n for n in known if n.endswith(f"/csr/{native}") and "segmented" not in n and "padded" not in n}
+        assert len(techniques) == 10
+        assert techniques | {f"spmm/none/dcsr/{native}"} <= listed
+
+
+def test_every_line_of_the_portfolio_names_something():
+    listed = set()
+    for name in (*settings.SPMM, *settings.SPMV):
+        listed |= {c.name for c in settings.listed(Setting.parse(name), "cuda")}
+    plain = [line for line in settings._portfolio() if "*" not in line]
+    assert plain
+    assert set(plain) <= listed
+
+
+def test_patterns_replace_the_portfolio():
+    setting = Setting.parse("spmv/float64")
+    assert [c.name for c in settings.listed(setting, "cpu", "spmv/none/csr/scalar")] == ["spmv/none/csr/scalar"]
+    assert len(settings.listed(setting, "cuda", "*")) > len(settings.listed(setting, "cuda"))
+
+
+def test_permutations_that_search_are_left_out_for_many_rows():
+    chosen = [Setting.parse(settings.SPMM[0])]
+    assert len(settings.needed_permutations(chosen, "cuda", rows=100, search_rows=100)) == 9
+    few = settings.needed_permutations(chosen, "cuda", rows=101, search_rows=100)
+    assert "lpt" in few
+    assert "hybrid-2.1" not in few
+    assert settings.needed_permutations(chosen, "cuda", 100, 100, ["spmm/lpt/csr/*"]) == ["lpt"]
