@@ -8,6 +8,7 @@ from __future__ import annotations
 
 __all__ = [
     "DeviceError",
+    "DownloadError",
     "DtypeError",
     "FileFormatError",
     "IndexOverflowError",
@@ -60,6 +61,10 @@ class ParameterError(WarploomError, ValueError):
 
 class FileFormatError(WarploomError, ValueError):
     """A file is truncated, damaged or not what its name says."""
+
+
+class DownloadError(WarploomError, OSError):
+    """A file could not be fetched from the network or kept in the cache."""
 
 
 class DeviceError(WarploomError, RuntimeError):

@@ -6,13 +6,15 @@ says, sizes that the file cannot hold, arrays that do not form a matrix. No file
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import os
+import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable
-from typing import IO, Any, NamedTuple, NoReturn
+from collections.abc import Callable, Iterator
+from typing import IO, Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 import scipy.io
@@ -34,6 +36,7 @@ __all__ = ["load"]
 _MOST = np.iinfo(np.int32).max
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZIP_MAGIC = b"PK\x03\x04"
+_Result = TypeVar("_Result")
 
 
 def load(path: str | os.PathLike[str]) -> scipy.sparse.csr_array:
@@ -42,8 +45,8 @@ def load(path: str | os.PathLike[str]) -> scipy.sparse.csr_array:
     Parameters
     ----------
     path : str or path-like
-        A Matrix Market file (``.mtx``, ``.mtx.gz``) or what `scipy.sparse.save_npz` writes (``.npz``, in any
-        of its formats).
+        A Matrix Market file (``.mtx``, ``.mtx.gz``), an archive of the SuiteSparse collection (``.tar.gz``, of which
+        ``NAME/NAME.mtx`` is read) or what `scipy.sparse.save_npz` writes (``.npz``, in any of its formats).
 
     Returns
     -------
@@ -70,16 +73,17 @@ def load(path: str | os.PathLike[str]) -> scipy.sparse.csr_array:
     The number of entries that a Matrix Market file announces is compared with its size before anything is
     allocated for them. The row offsets, 8 bytes a row, are allocated after the entries have been read: a
     matrix of 10^9 empty rows is legal and gets what it asks for. Compressed files are read twice, once to
-    check them and to know their size.
+    check them and to know their size. Nothing in an archive is written to the disk, and one that holds more than 200
+    times its size is refused.
     """
     name = os.fspath(path)
     with open(name, "rb"):  # FileNotFoundError, PermissionError, IsADirectoryError
         pass
-    reader = next((reader for ending, reader in _READERS.items() if name.lower().endswith(ending)), None)
-    if reader is None:
-        raise FileFormatError(f"{name}: the name must end in one of {', '.join(_READERS)}", argument="path")
+    known = ending(name)
+    if known is None:
+        raise FileFormatError(f"{name}: the name must end in one of {', '.join(ENDINGS)}", argument="path")
     try:
-        view = reader(name)
+        view = _READERS[known](name)
         return scipy.sparse.csr_array((view.data, view.indices, view.indptr), shape=view.shape)
     except (InvalidMatrixError, ShapeError) as error:
         raise FileFormatError(f"{name}: {error}", argument="path", position=error.position) from error
@@ -87,6 +91,34 @@ def load(path: str | os.PathLike[str]) -> scipy.sparse.csr_array:
         raise type(error)(f"{name}: {error}", argument="path", position=error.position) from error
     except MemoryError as error:
         raise OutOfMemoryError(f"{name}: the matrix does not fit into memory", argument="path") from error
+
+
+def ending(name: str) -> str | None:
+    """Return the ending by which a file is read, in lower case, or None if it is not read."""
+    return next((known for known in _READERS if name.lower().endswith(known)), None)
+
+
+def archive_sizes(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    """Check that an archive of the SuiteSparse collection is intact, and read rows and columns of its matrix.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A ``.tar.gz``.
+
+    Returns
+    -------
+    tuple of int
+        Rows, columns and, unless the matrix is stored dense, the entries in the file: those of one triangle if the
+        matrix is symmetric.
+
+    Raises
+    ------
+    FileFormatError
+        The archive is truncated, damaged, or holds no matrix.
+    """
+    name = os.fspath(path)
+    return _in_archive(name, lambda stream, size: _read_header(name, stream, complex_too=True).sizes)
 
 
 def _damaged(path: str, reason: object, cause: BaseException | None = None) -> NoReturn:
@@ -153,7 +185,7 @@ def _entries(header: _Header) -> str:
     return f"{count}, which take at least {header.least_bytes()} bytes"
 
 
-def _read_header(path: str, stream: IO[bytes] | gzip.GzipFile) -> _Header:
+def _read_header(path: str, stream: IO[bytes] | gzip.GzipFile, *, complex_too: bool = False) -> _Header:
     banner = stream.readline(1024).decode("ascii", "replace").lower().split()
     if not banner:
         _damaged(path, "is empty or starts with an empty line, not with %%MatrixMarket")
@@ -162,12 +194,12 @@ def _read_header(path: str, stream: IO[bytes] | gzip.GzipFile) -> _Header:
     _, thing, layout, field, symmetry = banner
     if thing != "matrix":
         _damaged(path, f"holds a {thing}, not a matrix")
-    if field == "complex" or symmetry == "hermitian":
+    if (field == "complex" or symmetry == "hermitian") and not complex_too:
         raise DtypeError("complex values are not supported")
     for word, known in (
         (layout, ("coordinate", "array")),
-        (field, ("real", "double", "integer", "unsigned-integer", "pattern")),
-        (symmetry, ("general", "symmetric", "skew-symmetric")),
+        (field, ("real", "double", "integer", "unsigned-integer", "pattern", "complex")),
+        (symmetry, ("general", "symmetric", "skew-symmetric", "hermitian")),
     ):
         if word not in known:
             _damaged(path, f"{word!r} in the first line is none of {', '.join(known)}")
@@ -205,6 +237,76 @@ class _Joined(io.RawIOBase):
             piece, self._start = self._start[:size], self._start[size:]
             return piece
         return self._rest.read(size)
+
+
+# ----- the .tar.gz of the SuiteSparse collection -----
+
+_MOST_EXPANSION = 200  # deflate reaches 1032; the text of a matrix, with its numbers, some 20
+
+
+def _read_tar(path: str) -> _core.CsrView:
+    return _in_archive(path, lambda stream, size: _read_matrix_market(path, stream, size))
+
+
+def _in_archive(path: str, read: Callable[[IO[bytes], int], _Result]) -> _Result:
+    """Read what is expected in an archive, after a pass over all of it."""
+    try:
+        with _members(path) as (archive, unpacked):
+            wanted = _find_matrix(path, archive)
+            while unpacked.read(1 << 20):  # the checksum is at the end
+                pass
+        with _members(path) as (archive, _):
+            for member in archive:
+                stream = archive.extractfile(member) if member.offset == wanted else None
+                if stream is not None:
+                    return read(stream, member.size)
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        _damaged(path, f"is not an intact .tar.gz archive: {error}", error)
+    _damaged(path, "has changed while it was read")
+
+
+@contextlib.contextmanager
+def _members(path: str) -> Iterator[tuple[tarfile.TarFile, _Bounded]]:
+    """Open an archive, and the stream that it lies in, for reading from front to end."""
+    most = _MOST_EXPANSION * os.path.getsize(path) + (1 << 20)
+    with gzip.open(path, "rb") as unpacked:
+        bounded = _Bounded(path, unpacked, most)
+        with tarfile.open(fileobj=bounded, mode="r|") as archive:
+            yield archive, bounded
+
+
+def _find_matrix(path: str, archive: tarfile.TarFile) -> int:
+    """Return the offset of NAME/NAME.mtx."""
+    found = {}
+    others = []
+    for member in archive:
+        parts = member.name.removeprefix("./").split("/")
+        is_file = member.isreg() and not member.issparse()
+        if is_file and len(parts) == 2 and parts[0] not in ("", ".", "..") and parts[1] == f"{parts[0]}.mtx":
+            found[member.offset] = member.name
+        elif member.name.endswith(".mtx"):
+            others.append(member.name)
+    if len(found) != 1:
+        seen = f", only {', '.join(others[:3])}" if others else ""
+        reason = f"holds several matrices: {', '.join(found.values())}" if found else f"holds no NAME/NAME.mtx{seen}"
+        _damaged(path, reason)
+    return next(iter(found))
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that gives up where a file expands beyond all reason."""
+
+    def __init__(self, path: str, stream: IO[bytes] | gzip.GzipFile, most: int) -> None:
+        self._path = path
+        self._stream = stream
+        self._left = most
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self._stream.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            _damaged(self._path, f"expands to more than {_MOST_EXPANSION} times its size")
+        return data
 
 
 # ----- SciPy's .npz -----
@@ -259,4 +361,6 @@ _READERS: dict[str, Callable[[str], _core.CsrView]] = {
     ".mtx": _read_plain,
     ".mtx.gz": _read_gzip,
     ".npz": _read_npz,
+    ".tar.gz": _read_tar,
 }
+ENDINGS = tuple(_READERS)

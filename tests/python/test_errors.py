@@ -9,6 +9,7 @@ from warploom import _core, errors
 
 BUILT_IN = {
     "DeviceError": RuntimeError,
+    "DownloadError": OSError,
     "DtypeError": TypeError,
     "FileFormatError": ValueError,
     "IndexOverflowError": OverflowError,

@@ -1,1 +1,15 @@
-"""Matrices by name: collected ones, downloaded ones, and ones made from their definitions."""
+"""Matrices by name: collected ones, downloaded ones, and ones made from their definitions.
+
+`load` takes any of them in one call, `find` tells what is known of it before. `folder` lists the files of a folder,
+`suitesparse.search` the matrices of the SuiteSparse collection.
+"""
+
+from __future__ import annotations
+
+from warploom.corpus import constructions, suitesparse
+from warploom.corpus.entry import Entry
+from warploom.corpus.folder import folder
+from warploom.corpus.lookup import find, load
+from warploom.corpus.names import canonical
+
+__all__ = ["Entry", "canonical", "constructions", "find", "folder", "load", "suitesparse"]

@@ -1,0 +1,165 @@
+"""From a name to a matrix."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import scipy.sparse
+
+import warploom.io
+from warploom.corpus import constructions, names, suitesparse
+from warploom.corpus.entry import Entry, Progress
+from warploom.corpus.folder import file, listing
+from warploom.errors import ParameterError
+
+__all__ = ["exact_constructions", "find", "load"]
+
+_EXACT = ("collection", "collection_grids")
+
+
+def find(
+    name: str,
+    *,
+    folders: Iterable[str | os.PathLike[str]] = (),
+    prefer_constructions: bool = False,
+    **options: Any,
+) -> Entry:
+    """Find a matrix by its name.
+
+    Parameters
+    ----------
+    name : str
+        A construction, ``rmat(scale=15,seed=3)``; a matrix of the SuiteSparse collection, ``HB/dwt_361``; the path of
+        a file; or the name that a file has in one of the folders. ``.T`` behind it transposes, ``[a:b]`` takes rows
+        a to b - 1, from left to right: ``HB/west0479.T[0:100]``.
+    folders : iterable of path-like
+        Folders to look in, after those in the environment variable ``WARPLOOM_MATRICES`` (separated like ``PATH``).
+    prefer_constructions : bool
+        Make matrices of the collection that follow from a definition, instead of downloading them, if they are
+        not in a folder. The order of rows may differ from the collection's.
+    **options
+        For `warploom.corpus.suitesparse.download`, when the matrix is loaded.
+
+    Returns
+    -------
+    Entry
+
+    Raises
+    ------
+    ParameterError
+        There is no such matrix; the message lists the most similar names.
+    FileNotFoundError
+        One of the folders is not there.
+    """
+    parsed = names.parse(name)
+    if isinstance(parsed.base, names.Call):
+        return _constructed(parsed.base).after(parsed.steps)
+    return _named(parsed.base, list(folders), prefer_constructions, options).after(parsed.steps)
+
+
+def load(name: str, *, progress: Progress | None = None, **options: Any) -> scipy.sparse.csr_array:
+    """Make, read or download a matrix.
+
+    Parameters
+    ----------
+    name : str
+        See `find`.
+    progress : callable, optional
+        Called with bytes done and bytes expected while something is downloaded.
+    **options
+        Those of `find`.
+
+    Returns
+    -------
+    scipy.sparse.csr_array
+        float64, or float32 if a file says so.
+
+    Raises
+    ------
+    ParameterError, FileFormatError, DownloadError
+        See `find` and `Entry.load`.
+
+    Examples
+    --------
+    >>> from warploom import corpus
+    >>> A = corpus.load("HB/dwt_361")  # doctest: +SKIP
+    """
+    return find(name, **options).load(progress)
+
+
+def exact_constructions() -> dict[str, str]:
+    """Say by what construction matrices of the collection can be made exactly, by their full name."""
+    found: dict[str, str] = {}
+    for name in _EXACT:
+        module = f"{constructions.__name__}.{name}"
+        try:
+            found |= importlib.import_module(module).COLLECTION
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
+    return found
+
+
+def _named(name: str, folders: list[str | os.PathLike[str]], prefer_constructions: bool, options: Any) -> Entry:
+    if warploom.io.ending(name) is not None and Path(name).is_file():
+        return file(name)
+    in_folders: dict[str, Entry] = {}
+    for root in [*_folders_of_environment(), *folders]:
+        for path, entry in listing(root).items():
+            if name in (entry.name, path):
+                return entry
+            in_folders[entry.name] = entry
+    if prefer_constructions and name in (exact := exact_constructions()):
+        return _exact(name, exact[name])
+    if name in suitesparse.index():
+        return suitesparse.entry(name, **options)
+    raise _unknown(name, in_folders)
+
+
+def _folders_of_environment() -> Iterator[str]:
+    return filter(None, os.environ.get("WARPLOOM_MATRICES", "").split(os.pathsep))
+
+
+def _constructed(call: names.Call) -> Entry:
+    construction = constructions.find(call.construction)
+    return Entry(
+        name=str(call),
+        family=construction.family,
+        kind=construction.kind,
+        source="construction",
+        licence="",
+        rows=None,
+        cols=None,
+        nnz=None,
+        loader=functools.partial(_construct, call.construction, dict(call.parameters)),
+    )
+
+
+def _construct(name: str, parameters: Mapping[str, Any], progress: Progress | None) -> scipy.sparse.csr_array:
+    return constructions.construct(name, **parameters)
+
+
+def _exact(name: str, text: str) -> Entry:
+    """Describe a matrix of the collection as the index does, and load it by its construction."""
+    call = names.parse(text).base
+    assert isinstance(call, names.Call)
+    loader = functools.partial(_construct, call.construction, dict(call.parameters))
+    return replace(suitesparse.entry(name), source="construction", licence="", loader=loader)
+
+
+def _unknown(name: str, in_folders: Iterable[str]) -> ParameterError:
+    known = [*in_folders, *suitesparse.index(), *constructions.names()]
+    last = name.lower().rpartition("/")[2]
+    same = [other for other in known if other.lower().rpartition("/")[2] == last]
+    closest = dict.fromkeys([*same, *difflib.get_close_matches(name, known, n=5, cutoff=0.5)])
+    hint = f"; did you mean {', '.join(list(closest)[:5])}?" if closest else ""
+    if Path(name).is_dir():
+        hint = "; it is a folder, whose matrices corpus.folder lists"
+    return ParameterError(f"there is no matrix '{name}'{hint}", argument="name")
