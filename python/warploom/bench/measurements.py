@@ -1,0 +1,371 @@
+"""Measurements in memory: read from stores and merged folders, merged, and written in the form that is shipped."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import os
+import pathlib
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from warploom.bench import schema
+from warploom.bench.store import Part, Store, make_folder, read_facts, write_table
+from warploom.errors import FileFormatError, ParameterError
+
+__all__ = ["Measurements", "group_ids", "merge", "shipped"]
+
+_SHIPPED = pathlib.Path(__file__).parent.parent / "measurements"
+_MEASUREMENTS, _MATRICES = "measurements.parquet", "matrices.parquet"
+_SIZE = ("rows", "cols", "nnz")
+
+# Neighbours in this order have similar times and equal names, which is what compresses.
+_SORTED_BY = ("environment", "run", "setting", "cache", "matrix", "candidate")
+
+
+def shipped() -> list[str]:
+    """Return the names of the measurements that are shipped with warploom, for `Measurements.load`."""
+    return sorted(path.parent.name for path in _SHIPPED.glob(f"*/{_MEASUREMENTS}"))
+
+
+@dataclasses.dataclass
+class Measurements:
+    """The tables of one or more sweeps.
+
+    Parameters
+    ----------
+    measurements : pandas.DataFrame
+        Columns as in `warploom.bench.schema.MEASUREMENTS`; those of strings are categorical.
+    matrices : pandas.DataFrame
+        Columns as in `warploom.bench.schema.matrix_columns`, one row for each matrix.
+    environments : dict
+        What was measured on, by the keys in the column ``environment``.
+    skipped : dict from str to str
+        Files that could not be read, and why.
+    """
+
+    measurements: pd.DataFrame
+    matrices: pd.DataFrame
+    environments: dict[str, dict[str, Any]]
+    skipped: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def load(cls, *sources: str | os.PathLike[str]) -> Measurements:
+        """Read measurements.
+
+        Where several sources, or several files of a store, have the same measurement (equal matrix, setting, cache,
+        candidate, run and environment), the later one is kept: sources in the order given, files in the order written.
+        A candidate that failed is superseded by its later times, and the other way round.
+
+        Parameters
+        ----------
+        *sources : str or path-like
+            Each is the folder of a `Store`, a folder written by `save`, or one of `shipped()` (to read a folder of
+            that name, write ``./name``).
+
+        Returns
+        -------
+        Measurements
+            Files of a store that cannot be read are passed over with a warning and named in `skipped`.
+
+        Raises
+        ------
+        ParameterError
+            There is nothing of that name, or matrices of the same name differ in rows, columns or nonzeros.
+        FileFormatError
+            A merged folder cannot be read.
+        """
+        if not sources:
+            raise ParameterError("no measurements given", argument="sources")
+        read = [_read(source) for source in sources]
+        skipped = {name: reason for pieces in read for name, reason in pieces.skipped.items()}
+        if skipped:
+            listed = "\n".join(f"  {reason}" for reason in skipped.values())
+            warnings.warn(f"{len(skipped)} files of measurements were passed over:\n{listed}", stacklevel=2)
+        tables = [table for pieces in read for table in pieces.tables]
+        loaded = cls(
+            _frame(tables),
+            _merged_matrices([frame for pieces in read for frame in pieces.matrices]),
+            {key: value for pieces in read for key, value in pieces.environments.items()},
+            skipped,
+        )
+        if len(tables) > 1:
+            order = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+            loaded.measurements = _latest(loaded.measurements, order)
+        return loaded
+
+    def save(self, folder: str | os.PathLike[str]) -> int:
+        """Write the merged form: sorted and compressed, with times rounded to four significant digits.
+
+        Parameters
+        ----------
+        folder : path-like
+            Made if it does not exist; ``measurements.parquet`` and ``matrices.parquet`` in it are replaced.
+
+        Returns
+        -------
+        int
+            Bytes of both files.
+
+        Raises
+        ------
+        StorageError
+            A file cannot be written.
+        """
+        folder = make_folder(folder)
+        rows = sort(self.measurements, _SORTED_BY)
+        rows = rows.assign(**{name: schema.round_times(rows[name]) for name in schema.TIMES})
+        matrices = self.matrices.sort_values("matrix")
+        times = [c.name for c in schema.matrix_columns() if c.unit in ("s", "ms")]
+        matrices = matrices.assign(**{name: schema.round_times(matrices[name]) for name in times})
+        facts = {"environments": self.environments}
+        options = {"compression_level": 19, "row_group_size": 1 << 20}
+        paths = folder / _MEASUREMENTS, folder / _MATRICES
+        write_table(_arrow(matrices, schema.matrix_columns()), paths[1], facts, **options)
+        write_table(_arrow(rows, schema.MEASUREMENTS), paths[0], facts, **options)
+        return sum(path.stat().st_size for path in paths)
+
+    def select(self, **values: str | int | Sequence[str] | Sequence[int]) -> Measurements:
+        """Return the measurements whose columns have these values, and their matrices and environments.
+
+        Parameters
+        ----------
+        **values
+            Columns of the measurements, each with one value or several, such as ``cache="cold", run=0``.
+
+        Raises
+        ------
+        ParameterError
+            There is no such column.
+        """
+        keep = np.ones(len(self.measurements), dtype=bool)
+        for name, value in values.items():
+            if name not in self.measurements:
+                raise ParameterError(f"measurements have no column '{name}'", argument=name)
+            wanted = [value] if isinstance(value, str | int) else list(value)
+            keep &= self.measurements[name].isin(wanted).to_numpy()
+        rows = self.measurements[keep]
+        names = set(rows["matrix"].unique())
+        keys = set(rows["environment"].unique())
+        return Measurements(
+            rows,
+            self.matrices[self.matrices["matrix"].isin(names)],
+            {key: value for key, value in self.environments.items() if key in keys},
+        )
+
+    def timed(self, run: int = 0) -> pd.DataFrame:
+        """Return the rows of one run that have a time: those with status ``ok``."""
+        rows = self.measurements
+        return rows[(rows["status"] == "ok") & (rows["run"] == run) & rows["median_us"].notna()]
+
+    def __len__(self) -> int:
+        """Return the number of measurements."""
+        return len(self.measurements)
+
+    def __repr__(self) -> str:
+        return (
+            f"Measurements({len(self):,} of {len(self.matrices):,} matrices in "
+            f"{self.measurements['setting'].nunique()} settings, {len(self.environments)} environments)"
+        )
+
+
+def merge(sources: Iterable[str | os.PathLike[str]], output: str | os.PathLike[str]) -> Measurements:
+    """Read measurements, as `Measurements.load` does, and write them merged, as `Measurements.save` does.
+
+    Parameters
+    ----------
+    sources : iterable of str or path-like
+        Stores, merged folders and names of shipped measurements.
+    output : path-like
+        The folder for the merged form.
+
+    Returns
+    -------
+    Measurements
+
+    Raises
+    ------
+    ParameterError, FileFormatError, StorageError
+        As the two do.
+    """
+    loaded = Measurements.load(*sources)
+    loaded.save(output)
+    return loaded
+
+
+@dataclasses.dataclass
+class _Pieces:
+    """What one source holds, oldest first."""
+
+    tables: list[pa.Table]
+    matrices: list[pd.DataFrame]
+    environments: dict[str, dict[str, Any]]
+    skipped: dict[str, str]
+
+
+def _read(source: str | os.PathLike[str]) -> _Pieces:
+    folder = _SHIPPED / source if isinstance(source, str) and source in shipped() else pathlib.Path(source)
+    if (folder / _MEASUREMENTS).exists():
+        return _read_merged(folder)
+    if (folder / "parts").is_dir():
+        return _read_store(folder)
+    names = ", ".join(shipped()) or "none"
+    raise ParameterError(
+        f"'{source}' is neither a folder of measurements nor the name of shipped ones ({names})", argument="sources"
+    )
+
+
+def _read_merged(folder: pathlib.Path) -> _Pieces:
+    facts = read_facts(folder / _MEASUREMENTS)
+    read_facts(folder / _MATRICES)
+    matrices = _plain_text(_read_rows(folder / _MATRICES).to_pandas())
+    return _Pieces([_read_rows(folder / _MEASUREMENTS)], [matrices], facts["environments"], {})
+
+
+def _read_store(folder: pathlib.Path) -> _Pieces:
+    store = Store(folder)
+    parts = store.parts()
+    skipped = {str(folder / "parts" / name): reason for name, reason in store.broken.items()}
+    kept: list[tuple[Part, pa.Table]] = []
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for part, outcome in zip(parts, pool.map(_try_to_read_rows, parts), strict=True):
+            if isinstance(outcome, FileFormatError):
+                skipped[str(part.path)] = str(outcome)
+            else:
+                kept.append((part, outcome))
+    matrices = pd.DataFrame.from_records([part.matrix for part, _ in kept])
+    return _Pieces(
+        [table for _, table in kept],
+        [_plain_text(matrices)] if kept else [],
+        {part.environment_key: part.environment for part, _ in kept},
+        skipped,
+    )
+
+
+def _try_to_read_rows(part: Part) -> pa.Table | FileFormatError:
+    try:
+        return _read_rows(part.path)
+    except FileFormatError as error:
+        return error
+
+
+def _read_rows(path: pathlib.Path) -> pa.Table:
+    try:
+        # The metadata hold the facts of one file; tables are put together without them.
+        return pq.read_table(path, page_checksum_verification=True).replace_schema_metadata(None)
+    except (OSError, pa.ArrowException) as error:
+        raise FileFormatError(f"{path} is damaged: {error}") from error
+
+
+def _frame(tables: Sequence[pa.Table]) -> pd.DataFrame:
+    """Put tables of measurements together, with their strings as categories in alphabetical order."""
+    whole = pa.concat_tables([schema.arrow_schema(schema.MEASUREMENTS).empty_table(), *tables]).unify_dictionaries()
+    frame = whole.to_pandas(split_blocks=True)
+    return _sorted_categories(frame)
+
+
+def _sorted_categories(frame: pd.DataFrame) -> pd.DataFrame:
+    sorted_ones = {}
+    for name in _text_columns(schema.MEASUREMENTS):
+        used = frame[name].cat.remove_unused_categories()
+        sorted_ones[name] = used.cat.reorder_categories(sorted(used.cat.categories))
+    return frame.assign(**sorted_ones)
+
+
+def _text_columns(columns: Iterable[schema.Column]) -> list[str]:
+    return [c.name for c in columns if pa.types.is_dictionary(c.type)]
+
+
+def _plain_text(matrices: pd.DataFrame) -> pd.DataFrame:
+    """Return the matrices with strings as strings and missing numbers as NaN."""
+    kinds = {c.name: c.type for c in schema.matrix_columns()}
+    typed = {}
+    for name in matrices:
+        kind = kinds.get(name)
+        if kind is not None and not pa.types.is_dictionary(kind):
+            typed[name] = matrices[name].astype(kind.to_pandas_dtype())
+        elif kind is not None:
+            typed[name] = matrices[name].astype(str)
+    return matrices.assign(**typed)
+
+
+def _merged_matrices(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Put matrices together; where several rows have a value, the last one's is kept."""
+    known = [c.name for c in schema.matrix_columns()]
+    if not frames:
+        empty = schema.arrow_schema(schema.matrix_columns()).empty_table().to_pandas()
+        return _plain_text(empty)
+    every = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+    by_name = every.groupby("matrix", sort=True)
+    differing = (by_name[list(_SIZE)].nunique() > 1).any(axis=1)
+    if differing.any():
+        names = ", ".join(differing.index[differing])
+        raise ParameterError(f"different matrices of the same name: {names}", argument="sources")
+    merged = by_name.last().reset_index()
+    others = [name for name in merged if name not in known]
+    return merged.reindex(columns=[*known, *others])
+
+
+def _latest(rows: pd.DataFrame, order: NDArray[np.int64]) -> pd.DataFrame:
+    """Return the last of equal measurements, and drop failures before times and times before failures."""
+    by_key = group_ids(rows, schema.KEY)
+    position = np.arange(len(rows))
+    last = np.zeros(by_key.max(initial=-1) + 1, dtype=np.int64)
+    last[by_key] = position  # assigned in order, so the last one stays
+    keep = last[by_key] == position
+
+    by_candidate = group_ids(rows, [name for name in schema.KEY if name != "cache"])
+    untimed = (rows["cache"] == "").to_numpy()
+    newest = np.full((2, by_candidate.max(initial=-1) + 1), -1, dtype=np.int64)
+    for kind in (0, 1):
+        chosen = untimed == bool(kind)
+        np.maximum.at(newest[kind], by_candidate[chosen], order[chosen])
+    keep &= newest[(~untimed).astype(int), by_candidate] <= order
+    return rows[keep].reset_index(drop=True)
+
+
+def group_ids(rows: pd.DataFrame, columns: Sequence[str]) -> NDArray[np.int64]:
+    """Give a number to each distinct combination of columns' values.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+    columns : sequence of str
+
+    Returns
+    -------
+    ndarray of int64, shape (rows,)
+        Equal for rows that are equal in these columns; from 0 without gaps, in no particular order.
+    """
+    ids = np.zeros(len(rows), dtype=np.int64)
+    for name in columns:
+        codes, values = pd.factorize(rows[name])
+        # Numbered anew after each column: products of the numbers of values would overflow.
+        ids = pd.factorize(ids * (len(values) + 1) + codes + 1)[0].astype(np.int64)
+    return ids
+
+
+def sort(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Return the rows in the order of these columns, the first one first; categories count in their own order."""
+    keys = [
+        rows[name].cat.codes if isinstance(rows[name].dtype, pd.CategoricalDtype) else rows[name] for name in columns
+    ]
+    return rows.iloc[np.lexsort(keys[::-1])].reset_index(drop=True)
+
+
+def _arrow(frame: pd.DataFrame, columns: Sequence[schema.Column]) -> pa.Table:
+    """Return the frame as a table of the schema; columns that the schema does not know come last."""
+    expected = schema.arrow_schema(columns)
+    for name in (c.name for c in columns if c.name not in frame):
+        frame = frame.assign(**{name: np.nan})
+    known = pa.Table.from_pandas(frame[expected.names], expected, preserve_index=False)
+    for name in frame.columns.difference(expected.names):
+        known = known.append_column(name, pa.Array.from_pandas(frame[name]))
+    return known
