@@ -5,6 +5,9 @@ Each module holds related families; importing it registers them.
 
 from __future__ import annotations
 
+from warploom.corpus.constructions import combinatorial as combinatorial
+from warploom.corpus.constructions import complexes as complexes
+from warploom.corpus.constructions import networks as networks
 from warploom.corpus.constructions._registry import Construction, construct, construction, find, names
 
 __all__ = ["Construction", "construct", "construction", "find", "names"]
