@@ -36,7 +36,7 @@ class Limits:
     far: float = 2.0
     """Slower than the fastest so far by this factor is far."""
     matrix_s: float = 120.0
-    """No candidate is started after so many seconds with one matrix."""
+    """No candidate is started after so many seconds with one matrix, of which every setting has an equal part."""
     remeasured: float = 0.05
     """Share of the candidates that is measured once more at the end, in another order."""
 
@@ -56,9 +56,9 @@ def measure(
         Rows of the table of measurements, without ``environment``. In each setting candidates come in an order that is
         random but the same for the same matrix.
     """
-    deadline = time.monotonic() + limits.matrix_s
-    for setting in settings:
-        session = _Session(prepared, setting, device, limits, deadline)
+    start = time.monotonic()
+    for number, setting in enumerate(settings, 1):
+        session = _Session(prepared, setting, device, limits, start + limits.matrix_s * number / len(settings))
         try:
             yield from session.run(listed(setting, device.kind, patterns))
         except OutOfMemoryError as error:  # the dense operands themselves

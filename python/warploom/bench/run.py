@@ -33,6 +33,9 @@ __all__ = ["Report", "drawn", "gpu_ordinals", "sweep"]
 SEARCH_ROWS = 30_000
 """Row permutations that search for the nearest row are computed up to this many rows."""
 
+PERMUTED_NNZ = 10_000_000
+"""No rows are permuted beyond this many nonzeros."""
+
 
 @dataclasses.dataclass
 class Report:
@@ -219,7 +222,9 @@ def _prepared(job: _Job) -> _matrices.Prepared:
     if job.folder is not None and job.facts is not None:
         return _matrices.reopen(job.folder, job.facts)
     A = _matrices.load(job.entry)
-    names = needed_permutations(job.parsed(), job.device, A.A.shape[0], SEARCH_ROWS, job.patterns)
+    names: list[str] = []
+    if A.A.nnz <= PERMUTED_NNZ:
+        names = needed_permutations(job.parsed(), job.device, A.A.shape[0], SEARCH_ROWS, job.patterns)
     return _matrices.describe(A, names)
 
 

@@ -97,6 +97,7 @@ MEASUREMENTS: tuple[Column, ...] = (
     Column("note", _TEXT, "", "the message of the error, or what else there is to say", ""),
     Column("preparation_ms", pa.float32(), "ms", "row permutation, conversion to the format and upload", None),
     Column("bytes", pa.int64(), "bytes", "memory of the prepared product on the device", 0),
+    Column("clock_mhz", pa.int16(), "MHz", "clock of the multiprocessors right after; 0 if unknown", 0),
     Column("environment", _TEXT, "", "key of the environment: GPU, clocks, driver, CUDA, versions, source state", ""),
 )
 

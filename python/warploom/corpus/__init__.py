@@ -11,5 +11,6 @@ from warploom.corpus.entry import Entry
 from warploom.corpus.folder import folder
 from warploom.corpus.lookup import find, load
 from warploom.corpus.names import canonical
+from warploom.corpus.standard import PARTS, standard
 
-__all__ = ["Entry", "canonical", "constructions", "find", "folder", "load", "suitesparse"]
+__all__ = ["PARTS", "Entry", "canonical", "constructions", "find", "folder", "load", "standard", "suitesparse"]

@@ -1,6 +1,7 @@
 """What is measured on one matrix. On the CPU: the same code with another clock."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ from warploom import selection
 from warploom._device import Device
 from warploom._matrix import as_csr
 from warploom.bench._matrices import Prepared
-from warploom.bench.measure import Limits, measure
+from warploom.bench.measure import Limits, _Session, measure
 from warploom.bench.settings import Setting
+from warploom.candidates import parse
 from warploom.errors import DeviceError, OutOfMemoryError
 from warploom.plan import permute
 
@@ -130,23 +132,19 @@ def test_float16_is_scaled_into_range():
     assert row["status"] == "ok"
 
 
-def test_what_is_far_from_the_fastest_gets_fewer_repeats(monkeypatch):
-    """The clock is replaced: what counts is which repeats are asked for."""
-    asked = {}
-
-    def time(self, plan, *, repeats, **options):
-        asked.setdefault(plan.candidate, []).append(repeats)
-        slow = plan.candidate.endswith("[partition=1024]") or "threads_per_row=2" in plan.candidate
-        median = 100.0 if slow else 1.0
-        return selection.Timing(median, median, median, repeats)
-
-    monkeypatch.setattr(selection.Bench, "time", time)
-    rows(["spmv/float64"], ["spmv/none/csr/scalar", "spmv/none/csr/vector*"], Limits(repeats=20, remeasured=0))
-    assert asked["spmv/none/csr/scalar"] == [20, 20]  # a default setting: full effort without a glance
-    assert all(repeats in ([3, 20, 20], [3, 5, 5], [20, 20]) for repeats in asked.values())
-    if asked["spmv/none/csr/vector[threads_per_row=2]"] != [3, 20, 20]:  # unless it came first of all
-        assert asked["spmv/none/csr/vector[threads_per_row=2]"] == [3, 5, 5]
-    assert [3, 5, 5] in asked.values() or [3, 20, 20] in asked.values()
+@pytest.mark.parametrize(
+    ("candidate", "median", "repeats"),
+    [
+        ("spmv/none/cmrs/basic[height=2]", 1.9, 20),
+        ("spmv/none/cmrs/basic[height=2]", 2.1, 5),
+        ("spmv/none/cmrs/basic", 2.1, 20),  # papers and tables compare default settings
+    ],
+)
+def test_what_is_far_from_the_fastest_gets_fewer_repeats(monkeypatch, candidate, median, repeats):
+    session = _Session(prepared(), Setting.parse("spmv/float64"), CPU, Limits(repeats=20, far=2.0), 0.0)
+    session.best["warm"] = 1.0
+    session.bench = SimpleNamespace(time=lambda plan, **options: selection.Timing(median, median, median, 3))
+    assert session.repeats(plan=None, candidate=parse(candidate)) == repeats
 
 
 def test_matrices_without_rows_need_no_products():

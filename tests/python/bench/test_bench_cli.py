@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from click.testing import CliRunner
+from warploom.bench import Measurements, Store
+from warploom.cli import main
+
+QUICK = ["--device", "cpu", "--repeats", "3", "--ahead", "0", "--setting", "spmv/float64"]
+
+
+@pytest.fixture
+def matrices(tmp_path):
+    folder = tmp_path / "matrices"
+    folder.mkdir()
+    for name, size in (("Some__a", 20), ("Some__b", 30)):
+        sp.save_npz(folder / f"{name}.npz", sp.random_array((size, size), density=0.2, format="csr", rng=1))
+    (folder / "broken.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3")
+    return str(folder)
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(main, ["bench", *map(str, arguments)], catch_exceptions=False)
+    return result
+
+
+def test_a_folder_is_measured_merged_and_summarised(matrices, tmp_path):
+    options = [*QUICK, "--candidates", "spmv/none/csr/*"]
+    result = invoke("run", "--output", tmp_path / "out", "--matrices", matrices, *options)
+    assert result.exit_code == 0, result.output
+    assert "2 matrices measured" in result.output
+    assert "broken.mtx" in result.output
+    assert {name for name, _ in Store(tmp_path / "out").done()} == {"Some/a", "Some/b"}
+
+    result = invoke("run", "--output", tmp_path / "out", "--matrices", matrices, *options)
+    assert "0 matrices measured" in result.output
+    assert "2 were there already" in result.output
+
+    result = invoke("merge", tmp_path / "merged", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    table = Measurements.load(tmp_path / "merged").measurements
+    assert set(table.matrix) == {"Some/a", "Some/b"}
+    assert np.isfinite(table[table.status == "ok"].median_us).all()
+
+
+def test_only_and_sample(matrices, tmp_path):
+    options = [*QUICK, "--candidates", "spmv/none/csr/scalar"]
+    invoke("run", "--output", tmp_path, "--matrices", matrices, "--only", "*/a", *options)
+    assert {name for name, _ in Store(tmp_path).done()} == {"Some/a"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--matrices", "no/such/matrix"], "no/such/matrix"),
+        ([], "name what to measure"),
+        (["--matrices", "HB/dwt_361", "--setting", "spmv/int3"], "spmv/int3"),
+    ],
+)
+def test_wrong_arguments_take_one_line(arguments, message, tmp_path):
+    result = invoke("run", "--output", tmp_path, "--device", "cpu", *arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+def test_columns_are_printed():
+    assert "preparation_ms" in invoke("columns").output
+
+
+def test_the_groups_are_listed_and_lack_of_a_package_is_said(monkeypatch):
+    assert "bench" in CliRunner().invoke(main, ["--help"]).output
+    import importlib
+
+    def fail(name):
+        raise ImportError("warploom.bench needs pandas; install it with pip install 'warploom[bench]'")
+
+    monkeypatch.setattr(importlib, "import_module", fail)
+    result = CliRunner().invoke(main, ["bench", "columns"])
+    assert result.exit_code == 2
+    assert "pip install 'warploom[bench]'" in result.output
