@@ -193,11 +193,12 @@ class Bench:
     def _result_lines(self, lines: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Rows or columns of C, whichever is contiguous, as lines of an array."""
         if self.problem.device.kind == "cpu":
-            return (self._C if self.problem.layout == "row" else self._C.T)[lines]
+            as_lines: np.ndarray[Any, Any] = self._C if self.problem.layout == "row" else self._C.T
+            return as_lines[lines]
         ordinal, start, length = self.problem.device.ordinal, self._device_C.pointer, self._line
         total = self.problem.matrix.shape[0] * self.problem.k // length
         if total * length * self._dtype.itemsize <= 1 << 20:  # one copy is quicker than one for each line
-            everything = np.empty((total, length), self._dtype)
+            everything: np.ndarray[Any, Any] = np.empty((total, length), self._dtype)
             _core.copy_to_host(ordinal, everything, start)
             return everything[lines]
         values = np.empty((len(lines), length), self._dtype)

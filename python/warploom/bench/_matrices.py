@@ -70,7 +70,8 @@ def write(prepared: Prepared, scratch: pathlib.Path) -> pathlib.Path:
     folder = scratch / uuid.uuid4().hex
     folder.mkdir()
     np.savez(folder / "A.npz", data=prepared.A.data, indices=prepared.A.indices, indptr=prepared.A.indptr)
-    np.savez(folder / "permutations.npz", **{n: p for n, (p, _) in prepared.permutations.items() if p is not None})
+    perms: dict[str, Any] = {name: perm for name, (perm, _) in prepared.permutations.items() if perm is not None}
+    np.savez(folder / "permutations.npz", **perms)
     return folder
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import pathlib
+from concurrent.futures import Executor
 
 import click
 from rich.console import Console
@@ -33,7 +34,7 @@ def bench() -> None:
     help="A part of the standard corpus, with the settings that are meant for it. May be repeated.",
 )
 @click.option(
-    "--matrices", multiple=True, metavar="FOLDER|NAME", help="A folder, a file or the name of a matrix. May be repeated."
+    "--matrices", multiple=True, metavar="FOLDER|NAME", help="A folder, a file or a matrix by name. May be repeated."
 )
 @click.option("--only", multiple=True, metavar="GLOB", help="Only matrices whose name matches. May be repeated.")
 @click.option(
@@ -114,12 +115,13 @@ def _entries(name: str) -> list[Entry]:
     return corpus.folder(name) if pathlib.Path(name).is_dir() else [corpus.find(name)]
 
 
-def _dask(address: str) -> object:
+def _dask(address: str) -> Executor:
     try:
-        from dask.distributed import Client
+        from distributed import Client
     except ImportError as error:
-        raise ParameterError("--dask needs the package distributed: pip install distributed", argument="dask") from error
-    return Client(address).get_executor()
+        raise ParameterError("--dask needs a package: pip install distributed", argument="dask") from error
+    executor: Executor = Client(address).get_executor()
+    return executor
 
 
 @bench.command("merge")

@@ -17,14 +17,13 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import Any
 
-from warploom.bench.store import Store
-
 from warploom import _core
 from warploom._device import Device
 from warploom.bench import _matrices
 from warploom.bench.environment import environment
 from warploom.bench.measure import Limits, measure
 from warploom.bench.settings import Setting, needed_permutations
+from warploom.bench.store import Store
 from warploom.corpus import Entry
 from warploom.errors import DeviceError, ParameterError, WarploomError
 
@@ -342,7 +341,8 @@ class _Loop:
                 self.report.left += len(self.waiting) + len(self.ready) + len(self.loading)
                 for future in self.loading:
                     future.cancel()
-                self.waiting.clear(), self.ready.clear(), self.loading.clear()
+                for queue in (self.waiting, self.ready, self.loading):
+                    queue.clear()
             self._start()
             futures = [*self.loading, *self.running]
             if futures:

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from click.testing import CliRunner
+
 from warploom.bench import Measurements, Store
 from warploom.cli import main
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+
 from warploom import selection
 from warploom._device import Device
 from warploom._matrix import as_csr

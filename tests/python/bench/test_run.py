@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 import scipy.sparse as sp
+
 from warploom import corpus, errors
 from warploom.bench import Store, run
 from warploom.bench.measure import Limits
@@ -32,8 +33,6 @@ def refuse(progress=None):
 
 def die(progress=None):
     os._exit(1)
-
-
 
 
 def square(name, size=30):
@@ -153,8 +152,9 @@ def test_without_a_gpu_the_error_says_what_to_do(tmp_path, monkeypatch):
 
 def test_a_gpu_has_one_process_at_a_time(monkeypatch, tmp_path):
     """Two processes that ask for one of two GPUs get different ones."""
-    import filelock
     import tempfile
+
+    import filelock
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(run, "_claim", [])

@@ -1,4 +1,5 @@
 import pytest
+
 from warploom import errors
 from warploom.bench import settings
 from warploom.bench.settings import Setting
