@@ -1,6 +1,6 @@
 """Draws from distributions with long tails, the same everywhere.
 
-Only operations that IEEE 754 rounds correctly, and integers, take part: no logarithm or power, whose last bit depends on
+Only integers and operations that IEEE 754 rounds correctly take part: no logarithm or power, whose last bit depends on
 the library, and no sum in floating point, whose order depends on the processor.
 """
 
@@ -38,7 +38,7 @@ def power_law_counts(
     Counts may be 0 and are at most `most`, which lowers the mean where the tail is heavy.
     """
     x = 1.0 / power(_random.uniform(seed, 0.0, 1.0, n, stream) + 2.0**-53, 1.0 / (exponent - 1.0))
-    scaled = np.minimum(x * 2.0**10, 2.0**40).astype(np.int64)
+    scaled = np.minimum(x * 2.0**10, most * 2.0**10).astype(np.int64)
     expected = scaled * (mean * n / int(scaled.sum()))
     rounding = _random.uniform(seed, 0.0, 1.0, n, stream + 1)
     return np.minimum((expected + rounding).astype(np.int64), most)

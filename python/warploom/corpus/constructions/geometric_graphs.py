@@ -171,7 +171,7 @@ def triangulated_sphere(level: int, shuffle: int = 0) -> scipy.sparse.csr_array:
     level : int
         Number of times, from 0 to 11. The graph has ``4 * 4**level + 2`` vertices.
     shuffle : int
-        0 for the order in which vertices come up, each level in the order of the edges; else the seed of a random order.
+        0 for the order in which vertices come up, level by level; else the seed of a random order.
 
     Returns
     -------
@@ -226,7 +226,7 @@ def roads(
     bends = np.where(exists, _random.integers(seed, 0, chain + 1, 2 * junctions, stream=1), 0)
     before = np.cumsum(bends) - bends  # bends of earlier streets
     label = np.arange(junctions) + before[::2]  # of a junction
-    # A street is a chain of bends + 1 edges: from the junction to the first bend, on to the last, to the other junction.
+    # A street is a chain of bends + 1 edges: from its junction to the first bend, to the last, to the other junction.
     street = np.repeat(np.flatnonzero(exists), bends[exists] + 1)
     step = np.arange(len(street)) - np.searchsorted(street, street)
     bend = here[street] + before[street] + step  # the vertex that many bends after the first is bend + 1

@@ -79,7 +79,8 @@ def rmat(
     edge_factor : int
         Arcs drawn per vertex, at least 1. Loops and repetitions are dropped.
     a, b, c : int
-        Percentages of the upper left, upper right and lower left quadrants, on every level; the rest is the lower right.
+        Percentages of the upper left, upper right and lower left quadrants, on every level; the lower right
+        has the rest.
     seed : int
         Of the arcs.
     shuffle : int
@@ -242,7 +243,7 @@ def preferential_attachment(n: int, edges: int = 5, seed: int = 1, shuffle: int 
 def power_law(
     n: int, degree: int, exponent: int = 21, most: int = 0, seed: int = 1, shuffle: int = 0
 ) -> scipy.sparse.csr_array:
-    """Configuration model of a graph whose degrees follow a power law.
+    """Graph whose degrees follow a power law, by the configuration model.
 
     Parameters
     ----------
