@@ -11,7 +11,7 @@ from warploom.corpus.constructions.collection import COLLECTION
 
 SIZES = {
     row["name"]: (int(row["rows"]), int(row["cols"]), int(row["nnz"]))
-    for row in csv.DictReader((Path(__file__).parent / "collection_sizes.csv").open(encoding="utf-8"))
+    for row in csv.DictReader((Path(__file__).parent / "collection_sizes.csv").read_text(encoding="utf-8").splitlines())
 }
 """As the collection publishes them."""
 LARGEST = 200_000

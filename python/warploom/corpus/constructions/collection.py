@@ -26,7 +26,7 @@ _CHESSBOARD = {
     (8, 8): (1, 2, 3, 4, 5),
 }
 _MATCHING = {9: (1, 2, 3), 10: (1, 2, 3, 4), 11: (1, 2, 3, 4), 12: (1, 2, 3, 4, 5), 13: (5,)}
-# n3c6-b1 is left out: the collection's file has columns too many.
+# n3c6-b1 is left out: the collection has it with 105 columns, although there are 15 vertices.
 _NOT_CONNECTED = {(2, 6): range(1, 11), (3, 4): range(1, 5), (3, 5): range(1, 8), (3, 6): range(2, 12)}
 _NETWORKS = {
     "bfly": "butterfly(dimension=12)",
