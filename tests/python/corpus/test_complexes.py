@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from well_formed import digest, make
 
 from warploom.corpus.constructions import construct
 from warploom.errors import ParameterError
-from well_formed import digest, make
 
 CHESSBOARD = st.tuples(st.integers(2, 5), st.integers(2, 5)).flatmap(
     lambda s: st.fixed_dictionaries({"m": st.just(s[0]), "n": st.just(s[1]), "dimension": st.integers(1, min(s) - 1)})

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from well_formed import degrees, digest, is_symmetric, make, pattern
 
 from warploom.corpus.constructions import construct, networks
 from warploom.errors import ParameterError
-from well_formed import degrees, digest, is_symmetric, make, pattern
 
 
 def parameters(**strategies):
