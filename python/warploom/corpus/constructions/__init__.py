@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from warploom.corpus.constructions import combinatorial as combinatorial
 from warploom.corpus.constructions import complexes as complexes
+from warploom.corpus.constructions import geometric_graphs as geometric_graphs
 from warploom.corpus.constructions import networks as networks
+from warploom.corpus.constructions import random_graphs as random_graphs
 from warploom.corpus.constructions._registry import Construction, construct, construction, find, names
 
 __all__ = ["Construction", "construct", "construction", "find", "names"]

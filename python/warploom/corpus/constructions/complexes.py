@@ -33,7 +33,8 @@ def chessboard_complex(m: int, n: int, dimension: int) -> scipy.sparse.csr_array
     m, n : int
         Sides of the board, from 2 to 20.
     dimension : int
-        Of the faces, one less than their rooks: from 1 to the shorter side less 1, and with 2 * 10**6 faces of it or a smaller dimension at most.
+        Of the faces, one less than their rooks: from 1 to the shorter side less 1, and with 2 * 10**6 faces of
+        it or a smaller dimension at most.
 
     Returns
     -------
@@ -60,7 +61,8 @@ def matching_complex(n: int, dimension: int, size: int = 2) -> scipy.sparse.csr_
     n : int
         Points, from 4 to 20.
     dimension : int
-        Of the faces, one less than their subsets: at least 1, and with 2 * 10**6 faces of it or a smaller dimension at most.
+        Of the faces, one less than their subsets: at least 1, and with 2 * 10**6 faces of it or a
+        smaller dimension at most.
     size : int
         Points of a subset, from 1 to n // 2; 2 makes the matchings of a complete graph.
 
@@ -112,7 +114,7 @@ def not_connected_complex(n: int, connectivity: int, dimension: int) -> scipy.sp
 
 
 def _count_matchings(n: int, size: int, count: int) -> int:
-    ordered = math.factorial(n) // (math.factorial(size) ** count * math.factorial(n - count * size))
+    ordered: int = math.factorial(n) // (math.factorial(size) ** count * math.factorial(n - count * size))
     return ordered // math.factorial(count)
 
 
@@ -168,9 +170,10 @@ def _boundary(
 
 
 def _keys(faces: npt.NDArray[np.int64], num_vertices: int) -> npt.NDArray[np.int64]:
-    """Number faces of one size so that the numbers ascend in lexicographic order."""
+    """Give faces of one size numbers that ascend in lexicographic order."""
     if num_vertices < 63:
-        return -(np.int64(1) << (num_vertices - 1 - faces)).sum(axis=1, dtype=np.int64)
+        bits = np.int64(1) << (num_vertices - 1 - faces)
+        return np.asarray(-bits.sum(axis=1), np.int64)
     keys = np.zeros(len(faces), np.int64)  # large enough: so many vertices, and few faces, make for small faces
     for vertex in faces.T:
         keys = keys * num_vertices + vertex
