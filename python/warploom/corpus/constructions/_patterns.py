@@ -44,7 +44,10 @@ class Pattern(NamedTuple):
 
 
 def finish(pattern: Pattern, *, seed: int = 0, shuffle: int = 0, shuffle_rows: int = 0) -> scipy.sparse.csr_array:
-    """Give a pattern random values, after it was renumbered on both sides, or its rows alone; seed 0 leaves the order."""
+    """Give a pattern random values.
+
+    Before, `shuffle` renumbers rows and columns alike and `shuffle_rows` the rows alone; seed 0 leaves the order.
+    """
     at_least(0, shuffle_rows=shuffle_rows)
     pattern = shuffled(pattern, shuffle)
     if shuffle_rows:
@@ -137,7 +140,7 @@ def renumber(pattern: Pattern, row_order: IntArray, column_order: IntArray | Non
 
 
 def shuffled(pattern: Pattern, shuffle: int) -> Pattern:
-    """Number rows and columns at random alike; seed 0 leaves the order."""
+    """Renumber rows and columns at random alike; seed 0 leaves the order."""
     at_least(0, shuffle=shuffle)
     if not shuffle:
         return pattern

@@ -280,7 +280,7 @@ def beam(nodes: int, axial: int = 0, free: int = 0) -> scipy.sparse.csr_array:
 
 
 def _lattice_elements(cells: tuple[int, ...], order: int) -> tuple[IntArray, int]:
-    """Return the (order + 1)**d nodes of each box of a lattice, in the order of their numbers, and how many nodes are."""
+    """Return the (order + 1)**d nodes of each box of a lattice, ascending, and how many nodes there are."""
     shape = [order * length + 1 for length in cells]
     first = np.ravel_multi_index(tuple(order * axis.ravel() for axis in np.indices(cells)), tuple(shape))
     local = np.ravel_multi_index(tuple(a.ravel() for a in np.indices((order + 1,) * len(cells))), tuple(shape))

@@ -23,12 +23,15 @@ from warploom.corpus.constructions._registry import construction
 
 __all__ = [
     "convection_diffusion",
+    "crystal_growth",
     "crystal_mass",
     "elasticity2d",
     "elasticity3d",
     "grid2d",
     "grid3d",
+    "l_shape",
     "obstacle2d",
+    "olmstead",
     "reaction_diffusion",
     "semiconductor",
     "sphere_mesh",
@@ -151,9 +154,28 @@ def obstacle2d(nx: int, ny: int) -> scipy.sparse.csr_array:
     return from_coordinates(grid.shape, rows[keep], grid.indices[keep])
 
 
+@construction(family="2-D grid", kind="2D/3D problem")
+def l_shape(side: int) -> scipy.sparse.csr_array:
+    """Five-point operator on an L-shaped region of three squares.
+
+    Parameters
+    ----------
+    side : int
+        Points along a square's side: 3 side**2 rows.
+    """
+    at_least(1, side=side)
+    grid = grid_pattern((2 * side, 2 * side), star(2))
+    y, x = np.divmod(np.arange(4 * side * side), 2 * side)
+    inside = (y < side) | (x < side)
+    number = np.cumsum(inside) - 1
+    rows = np.repeat(np.arange(len(inside)), np.diff(grid.indptr))
+    keep = inside[rows] & inside[grid.indices]
+    return from_coordinates((3 * side * side,) * 2, number[rows[keep]], number[grid.indices[keep]])
+
+
 @construction(family="convection and diffusion", kind="computational fluid dynamics problem")
 def convection_diffusion(nx: int, ny: int, nz: int = 1, upwind: int = 2, shuffle: int = 0) -> scipy.sparse.csr_array:
-    """Transport by a flow with diffusion: upwind differences reach further against the flow, so the pattern has no symmetry.
+    """Transport by a flow with diffusion: upwind differences reach further against the flow.
 
     Parameters
     ----------
@@ -231,7 +253,7 @@ def _separate(pattern: Pattern, unknowns: int) -> Pattern:
 
 
 @construction(family="reaction and diffusion", kind="computational fluid dynamics problem")
-def reaction_diffusion(nx: int, ny: int, nz: int = 1, species: int = 2) -> scipy.sparse.csr_array:
+def reaction_diffusion(nx: int, ny: int, nz: int = 1, species: int = 2, interleaved: int = 1) -> scipy.sparse.csr_array:
     """Species that diffuse on a grid and react at each point, such as the Brusselator: the Jacobian.
 
     Parameters
@@ -239,16 +261,61 @@ def reaction_diffusion(nx: int, ny: int, nz: int = 1, species: int = 2) -> scipy
     nx, ny, nz : int
         Points along each axis; ny = nz = 1 is a tube, nz = 1 a plate.
     species : int
-        Concentrations at each point, numbered consecutively. Each diffuses alone; at a point all depend on all.
+        Concentrations at each point. Each diffuses alone; at a point all depend on all.
+    interleaved : {0, 1}
+        Whether the concentrations of a point have consecutive numbers, or those of a species.
     """
     at_least(1, nx=nx, ny=ny, nz=nz, species=species)
+    one_of((0, 1), interleaved=interleaved)
     size = nx * ny * nz
     diffusion = _separate(grid_pattern((nz, ny, nx), star(3)[1:]), species)
     first = np.repeat(np.arange(size, dtype=np.int32) * species, species)
     columns = np.concatenate([diffusion.indices, (first[:, None] + np.arange(species, dtype=np.int32)).ravel()])
     rows = np.arange(size * species, dtype=np.int32)
     all_rows = np.concatenate([np.repeat(rows, np.diff(diffusion.indptr)), np.repeat(rows, species)])
+    if not interleaved:
+        all_rows, columns = (index // species + index % species * size for index in (all_rows, columns))
     return from_coordinates(diffusion.shape, all_rows, columns)
+
+
+@construction(family="reaction and diffusion", kind="computational fluid dynamics problem")
+def olmstead(points: int) -> scipy.sparse.csr_array:
+    """Olmstead's model of the flow of a fluid with memory: two unknowns a point, of which one has no neighbours.
+
+    Parameters
+    ----------
+    points : int
+        On a line: two rows each, of six and of two entries.
+    """
+    at_least(1, points=points)
+    chain = grid_pattern((points,), star(1))
+    flow = np.repeat(2 * np.arange(points), np.diff(chain.indptr))
+    point = 2 * np.arange(points)
+    rows = np.concatenate([flow, flow, point + 1, point + 1])
+    columns = np.concatenate([2 * chain.indices, 2 * chain.indices + 1, point, point + 1])
+    return from_coordinates((2 * points,) * 2, rows, columns)
+
+
+@construction(family="convection and diffusion", kind="materials problem")
+def crystal_growth(points: int) -> scipy.sparse.csr_array:
+    """Growth of a crystal (Bai's CRYG): five-point grid whose first and last lines are tied together.
+
+    Parameters
+    ----------
+    points : int
+        Along each axis, at least 4. The line before the last is not coupled with the last, but the first line is; the
+        last one is coupled with the first two, and its first point with no neighbour along it.
+    """
+    at_least(4, points=points)
+    size = points * points
+    grid = grid_pattern((points, points), star(2))
+    rows = np.repeat(np.arange(size), np.diff(grid.indptr))
+    last = size - points
+    keep = ((rows < last) & (grid.indices < last)) | ((abs(grid.indices - rows) < 2) & (rows > last)) | (rows == grid.indices)
+    line = np.arange(points)
+    all_rows = np.concatenate([rows[keep], line, line + last, line + last])
+    columns = np.concatenate([grid.indices[keep], line + last, line, line + points])
+    return from_coordinates(grid.shape, all_rows, columns)
 
 
 @construction(family="semiconductor device", kind="semiconductor device problem")
@@ -341,7 +408,7 @@ def _solid(faces: int) -> tuple[IntArray, int]:
 
 
 def _edges(triangles: IntArray) -> IntArray:
-    """Number each side of each triangle by its corners, the same from both triangles."""
+    """Return a number for each side of each triangle that follows from its two corners."""
     ends = np.stack([triangles, np.roll(triangles, -1, axis=1)]).astype(np.int64)
     return np.asarray(ends.min(axis=0) << 32 | ends.max(axis=0))
 
