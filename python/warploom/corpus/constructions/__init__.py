@@ -6,6 +6,7 @@ Each module holds related families; importing it registers them.
 from __future__ import annotations
 
 from warploom.corpus.constructions import chains as chains
+from warploom.corpus.constructions import circuits as circuits
 from warploom.corpus.constructions import finite_elements as finite_elements
 from warploom.corpus.constructions import grids as grids
 from warploom.corpus.constructions import optimisation as optimisation

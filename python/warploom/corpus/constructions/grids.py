@@ -311,7 +311,11 @@ def crystal_growth(points: int) -> scipy.sparse.csr_array:
     grid = grid_pattern((points, points), star(2))
     rows = np.repeat(np.arange(size), np.diff(grid.indptr))
     last = size - points
-    keep = ((rows < last) & (grid.indices < last)) | ((abs(grid.indices - rows) < 2) & (rows > last)) | (rows == grid.indices)
+    keep = (
+        ((rows < last) & (grid.indices < last))
+        | ((abs(grid.indices - rows) < 2) & (rows > last))
+        | (rows == grid.indices)
+    )
     line = np.arange(points)
     all_rows = np.concatenate([rows[keep], line, line + last, line + last])
     columns = np.concatenate([grid.indices[keep], line + last, line, line + points])

@@ -181,7 +181,9 @@ def staircase(
 
 
 @construction(family="linear programming, covering", kind=_LP)
-def set_covering(rows: int, columns: int, per_column: int = 8, spread: int = 100, seed: int = 1) -> scipy.sparse.csr_array:
+def set_covering(
+    rows: int, columns: int, per_column: int = 8, spread: int = 100, seed: int = 1
+) -> scipy.sparse.csr_array:
     """Wide covering problem, such as crews for trains: each column covers rows that are near each other.
 
     Parameters

@@ -332,7 +332,9 @@ def identity_plus(n: int, extra: int, seed: int = 1) -> scipy.sparse.csr_array:
     at_least(0, extra=extra)
     row = np.arange(n)
     rows = np.concatenate([row, _random.integers(seed, 0, n, extra)])
-    return from_coordinates((n, n), rows, np.concatenate([row, _random.integers(seed, 0, n, extra, stream=2)]), seed=seed)
+    return from_coordinates(
+        (n, n), rows, np.concatenate([row, _random.integers(seed, 0, n, extra, stream=2)]), seed=seed
+    )
 
 
 @construction(family="bordered blocks", kind="computational fluid dynamics problem")
