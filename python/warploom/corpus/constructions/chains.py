@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse
 
 from warploom.corpus.constructions._arguments import at_least, at_most, one_of
@@ -69,7 +70,7 @@ def _triangle(side: int) -> tuple[IntArray, IntArray, IntArray]:
     return row, point - (np.cumsum(lengths) - lengths)[row], point
 
 
-def _transitions(targets: list[tuple[IntArray, IntArray]]) -> scipy.sparse.csr_array:
+def _transitions(targets: list[tuple[IntArray, npt.NDArray[np.bool_]]]) -> scipy.sparse.csr_array:
     size = len(targets[0][0])
     rows = np.concatenate([np.flatnonzero(possible) for _, possible in targets])
     columns = np.concatenate([target[possible] for target, possible in targets])

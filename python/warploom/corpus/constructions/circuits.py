@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse
 
 from warploom.corpus.constructions import _random
@@ -147,7 +148,7 @@ def power_network(
     return finish(pattern, seed=seed)
 
 
-def _scaled(bits: IntArray, limits: IntArray) -> IntArray:
+def _scaled(bits: npt.NDArray[np.uint64], limits: IntArray) -> IntArray:
     """Turn random bits into integers below the limits."""
     return np.asarray((bits >> np.uint64(32)).astype(np.int64) * limits >> 32)
 

@@ -1,7 +1,7 @@
 """Matrices of the SuiteSparse collection that follow from a definition: which call makes which.
 
 The calls have the collection's rows, columns and nonzeros. Where the collection's file was at hand, the patterns are
-those of the file entry by entry, except that the rows and columns of ``sphere2``, ``aug2d`` and the ``lp_nug`` come in
+those of the file entry by entry, except that the rows and columns of ``sphere2``, ``aug2d``, the ``lp_nug`` and the ``lp_qap`` come in
 another order.
 """
 

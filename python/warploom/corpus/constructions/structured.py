@@ -93,7 +93,7 @@ def random_banded(n: int, half_width: int, percent: int, seed: int = 1, shuffle:
 
 @construction(family="banded", kind="2D/3D problem")
 def diagonals(n: int, count: int, reach: int, seed: int = 1) -> scipy.sparse.csr_array:
-    """Main diagonal and others, at distances drawn at random.
+    """Diagonals at distances from the main one that are drawn at random, and the main one.
 
     Parameters
     ----------
