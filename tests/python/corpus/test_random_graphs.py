@@ -29,12 +29,12 @@ def sized(least, **strategies):
 
 PARAMETERS = {
     "citation": sized(2, copying=PERCENTAGE, exponent=EXPONENT, shuffle=SHUFFLE),
-    "dense_rows": sized(2, dense=st.integers(1, 2), fill=st.integers(1, 100)),
+    "hub_graph": sized(2, dense=st.integers(1, 2), fill=st.integers(1, 100)),
     "erdos_renyi": sized(2),
     "hierarchical_graph": parameters(
         scale=st.integers(2, 6), degree=st.integers(1, 3), closer=st.integers(5, 95), shuffle=SHUFFLE
     ),
-    "hypersparse": parameters(n=st.integers(20, 90), entries=st.integers(1, 20)),
+    "hypersparse_graph": parameters(n=st.integers(20, 90), entries=st.integers(1, 20)),
     "kron_g500": parameters(scale=st.integers(2, 6), edge_factor=st.integers(1, 9), shuffle=SHUFFLE),
     "power_law": sized(2, exponent=EXPONENT, most=st.integers(0, 2), shuffle=SHUFFLE),
     "preferential_attachment": parameters(n=st.integers(2, 80), edges=st.integers(1, 6), shuffle=SHUFFLE),
@@ -67,7 +67,7 @@ PARAMETERS = {
     ),
     "web_crawl": sized(4, host=st.integers(2, 4), outside=PERCENTAGE, exponent=EXPONENT, shuffle=SHUFFLE),
 }
-DIRECTED = {"citation", "dense_rows", "hypersparse", "random_directed", "rmat", "web_crawl"}
+DIRECTED = {"citation", "hub_graph", "hypersparse_graph", "random_directed", "rmat", "web_crawl"}
 RECTANGULAR = {"random_bipartite", "ratings"}
 
 
@@ -84,7 +84,7 @@ def test_every_construction_is_well_formed(name):
     check()
 
 
-@pytest.mark.parametrize("name", sorted(DIRECTED - {"dense_rows", "hypersparse"}))
+@pytest.mark.parametrize("name", sorted(DIRECTED - {"hub_graph", "hypersparse_graph"}))
 def test_directed_graphs_are_unsymmetric(name):
     size = {"scale": 8} if name == "rmat" else {"n": 256, "degree": 4}
     assert not is_symmetric(construct(name, **size))
@@ -92,10 +92,10 @@ def test_directed_graphs_are_unsymmetric(name):
 
 SMALL = [
     ("citation", {"n": 200, "degree": 6}, "e1e02870a9c1c907"),
-    ("dense_rows", {"n": 200, "degree": 3, "dense": 2}, "d6900f9a81af8d8a"),
+    ("hub_graph", {"n": 200, "degree": 3, "dense": 2}, "d6900f9a81af8d8a"),
     ("erdos_renyi", {"n": 200, "degree": 6}, "3126a98062f6d592"),
     ("hierarchical_graph", {"scale": 8, "degree": 6}, "e39be08bed610213"),
-    ("hypersparse", {"n": 1000, "entries": 50}, "3d0b7c721ee637c6"),
+    ("hypersparse_graph", {"n": 1000, "entries": 50}, "3d0b7c721ee637c6"),
     ("kron_g500", {"scale": 8, "shuffle": 2}, "1d40833b14001522"),
     ("power_law", {"n": 200, "degree": 6}, "4f12ddb50ec9a9c6"),
     ("preferential_attachment", {"n": 200}, "860c8b8ef3e3dd4a"),
@@ -238,11 +238,11 @@ def test_descending_orders_put_long_rows_first():
 
 
 def test_hypersparse_rows_are_mostly_empty():
-    assert (degrees(make("hypersparse", n=10_000, entries=500)) == 0).mean() > 0.9
+    assert (degrees(make("hypersparse_graph", n=10_000, entries=500)) == 0).mean() > 0.9
 
 
 def test_dense_rows_are_as_many_and_as_full_as_asked_for():
-    lengths = np.sort(degrees(make("dense_rows", n=2000, degree=5, dense=3, fill=40)))
+    lengths = np.sort(degrees(make("hub_graph", n=2000, degree=5, dense=3, fill=40)))
     np.testing.assert_allclose(lengths[-3:], 800, atol=100)
     assert lengths[-4] < 30
 
@@ -275,10 +275,10 @@ def test_dense_rows_are_as_many_and_as_full_as_asked_for():
         ("random_tree", {"n": 5, "reach": 6}, "reach"),
         ("citation", {"n": 5, "degree": 2, "copying": -1}, "copying"),
         ("web_crawl", {"n": 50, "degree": 2, "host": 1}, "host"),
-        ("hypersparse", {"n": 50, "entries": 51}, "entries"),
-        ("dense_rows", {"n": 50, "degree": 2, "dense": 0}, "dense"),
-        ("dense_rows", {"n": 50, "degree": 2, "dense": 1, "fill": 101}, "fill"),
-        ("dense_rows", {"n": 50, "degree": "2", "dense": 1}, "degree"),
+        ("hypersparse_graph", {"n": 50, "entries": 51}, "entries"),
+        ("hub_graph", {"n": 50, "degree": 2, "dense": 0}, "dense"),
+        ("hub_graph", {"n": 50, "degree": 2, "dense": 1, "fill": 101}, "fill"),
+        ("hub_graph", {"n": 50, "degree": "2", "dense": 1}, "degree"),
     ],
 )
 def test_bad_parameters_are_named(name, parameters, argument):

@@ -49,6 +49,8 @@ def construction(*, family: str, kind: str) -> Callable[[_Function], _Function]:
 
     def register(function: _Function) -> _Function:
         name = function.__name__
+        if name in _REGISTRY:
+            raise ValueError(f"there are two constructions called '{name}'")
         _REGISTRY[name] = Construction(name, family, kind, function)
         return function
 

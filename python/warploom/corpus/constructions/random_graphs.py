@@ -16,10 +16,10 @@ from warploom.errors import ParameterError
 
 __all__ = [
     "citation",
-    "dense_rows",
     "erdos_renyi",
     "hierarchical_graph",
-    "hypersparse",
+    "hub_graph",
+    "hypersparse_graph",
     "kron_g500",
     "power_law",
     "preferential_attachment",
@@ -551,7 +551,7 @@ def web_crawl(
 
 
 @construction(family="hypersparse graph", kind="directed graph")
-def hypersparse(n: int, entries: int, seed: int = 1) -> scipy.sparse.csr_array:
+def hypersparse_graph(n: int, entries: int, seed: int = 1) -> scipy.sparse.csr_array:
     """Matrix with fewer entries than rows, so that most rows are empty.
 
     Parameters
@@ -574,7 +574,7 @@ def hypersparse(n: int, entries: int, seed: int = 1) -> scipy.sparse.csr_array:
 
 
 @construction(family="dense rows", kind="directed graph")
-def dense_rows(n: int, degree: int, dense: int, fill: int = 50, seed: int = 1) -> scipy.sparse.csr_array:
+def hub_graph(n: int, degree: int, dense: int, fill: int = 50, seed: int = 1) -> scipy.sparse.csr_array:
     """Uniform sparse rows, and among them a few that are nearly dense.
 
     Parameters
