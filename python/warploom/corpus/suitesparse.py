@@ -251,6 +251,7 @@ def download(
     """
     record = _find(name)
     target = cached(name, cache)
+    sha256 = sha256.lower() if sha256 else None
     if _is_intact(target, sha256):
         return target
     bases = [base_url] if isinstance(base_url, str) else list(base_url)
@@ -283,8 +284,8 @@ def _fetch(
     try:
         _check_archive(record, part)
         digest = _sha256(part)
-        if sha256 is not None and digest != sha256.lower():
-            raise FileFormatError(f"its SHA-256 is {digest}, not {sha256.lower()}", argument="sha256")
+        if sha256 is not None and digest != sha256:
+            raise FileFormatError(f"its SHA-256 is {digest}, not {sha256}", argument="sha256")
     except FileFormatError as error:
         _transfer.discard(target)
         raise DownloadError(f"{url} is not the archive of {record.full_name}: {error}", argument="name") from error
