@@ -15,7 +15,7 @@ from warploom.corpus import constructions, lookup, suitesparse
 from warploom.corpus import folder as list_folder
 from warploom.corpus.entry import Entry
 from warploom.corpus.entry import Progress as ProgressFunction
-from warploom.errors import WarploomError
+from warploom.errors import DownloadError
 
 __all__ = ["corpus"]
 
@@ -73,26 +73,30 @@ def show(name: str, folders_: tuple[str, ...]) -> None:
         click.echo(f"{field:<9}{'unknown before loading' if value is None else value or '-'}")
 
 
-@corpus.command()
+@corpus.command(short_help="Download matrices of the SuiteSparse collection.")
 @click.argument("names", nargs=-1, required=True)
 @click.option(
     "--cache", type=click.Path(file_okay=False, path_type=Path), help="Instead of the user's cache directory."
 )
-def download(names: tuple[str, ...], cache: Path | None) -> None:
-    """Download matrices of the SuiteSparse collection into the cache, and print where they are."""
+@click.option("--site", multiple=True, metavar="URL", help="Instead of the collection's own; may be repeated.")
+def download(names: tuple[str, ...], cache: Path | None, site: tuple[str, ...]) -> None:
+    """Download matrices of the SuiteSparse collection, such as HB/dwt_361, into the cache, and print where they are.
+
+    One that fails does not keep the others from being downloaded. Called again, a transfer that was cut continues.
+    """
     for name in names:
         suitesparse.entry(name)  # a misspelt name is found before anything is downloaded
-    failures: list[WarploomError] = []
+    failures = 0
     for name in names:
         try:
             with _bar(name) as show:
-                path = suitesparse.download(name, cache, show)
+                path = suitesparse.download(name, cache, show, site or suitesparse.BASE_URLS)
             click.echo(path)
-        except WarploomError as error:
-            failures.append(error)
+        except DownloadError as error:
+            failures += 1
             click.echo(f"{name}: {error}", err=True)
     if failures:
-        raise click.ClickException(f"{len(failures)} of {len(names)} matrices could not be downloaded")
+        raise DownloadError(f"{failures} of {len(names)} matrices could not be downloaded", argument="names")
 
 
 @contextlib.contextmanager

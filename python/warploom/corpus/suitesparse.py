@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import scipy.sparse
 
 import warploom.io
@@ -346,8 +345,7 @@ def load(name: str, **options: object) -> scipy.sparse.csr_array:
     record = _find(name)
     path = download(name, **options)  # type: ignore[arg-type]
     matrix = warploom.io.load(path)
-    zeros = matrix.nnz - int(np.count_nonzero(matrix.data))
-    if not record.nnz <= matrix.nnz <= record.nnz + max(zeros, record.explicit_zeros):
+    if not record.nnz <= matrix.nnz <= record.nnz + record.explicit_zeros:
         raise FileFormatError(
             f"{path}: it has {matrix.nnz} entries, the index says {record.nnz} and {record.explicit_zeros} zeros",
             argument="path",
