@@ -2,7 +2,9 @@
 
 import contextlib
 import gzip
+import io as streams
 import pickle
+import tarfile
 import zipfile
 
 import numpy as np
@@ -290,3 +292,146 @@ def test_npz_with_unsupported_types(tmp_path, change):
 def test_npz_without_one_of_its_arrays(tmp_path, missing):
     np.savez(tmp_path / "A.npz", **{name: array for name, array in GOOD.items() if name != missing})
     refused(tmp_path / "A.npz", f"no array '{missing}'")
+
+
+# ----- archives -----
+
+MATRIX = BANNER + "2 3 2\n1 1 1.5\n2 3 -2\n"
+
+
+def packed(*members):
+    """A .tar.gz of (name, text or type of member) pairs."""
+    buffer = streams.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content in members:
+            member = tarfile.TarInfo(name)
+            data = content.encode() if isinstance(content, str) else b""
+            member.size = len(data)
+            if isinstance(content, bytes):
+                member.type, member.linkname = content, "/etc/passwd"
+            archive.addfile(member, streams.BytesIO(data))
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def archive(tmp_path):
+    def archive(*members, name="A.tar.gz"):
+        path = tmp_path / name
+        path.write_bytes(packed(*members))
+        return path
+
+    return archive
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [("A/A.mtx", MATRIX)],
+        [("./A/A.mtx", MATRIX)],
+        [("A", tarfile.DIRTYPE), ("A/A.mtx", MATRIX)],
+        [("A/A_b.mtx", "rubbish"), ("A/README.txt", "hello"), ("A/A.mtx", MATRIX), ("A/A_coord.mtx", "rubbish")],
+        [("../../A.mtx", MATRIX), ("/A/A.mtx", MATRIX), ("A/A.mtx", MATRIX)],
+        [("B/B.mtx", tarfile.SYMTYPE), ("C/C.mtx", tarfile.LNKTYPE), ("A/A.mtx", MATRIX)],
+    ],
+)
+def test_archive(archive, members):
+    for name in ("A.tar.gz", "Group__renamed.TAR.GZ"):
+        np.testing.assert_array_equal(io.load(archive(*members, name=name)).toarray(), [[1.5, 0, 0], [0, 0, -2]])
+
+
+def test_archive_equals_its_matrix(A, archive, tmp_path):
+    text = streams.BytesIO()
+    scipy.io.mmwrite(text, A, precision=17)
+    path = archive(("A/A.mtx", text.getvalue().decode()), ("A/A_x.mtx", "%" * 100_000))
+    np.testing.assert_array_equal(io.load(path).toarray(), A.toarray())
+    assert io.archive_sizes(path) == (30, 20, 60)
+    assert sorted(tmp_path.iterdir()) == [path], "nothing is unpacked"
+
+
+def test_sizes_in_an_archive(archive):
+    symmetric = MATRIX.replace("general", "symmetric").replace("2 3 2", "3 3 2")
+    assert io.archive_sizes(archive(("A/A.mtx", symmetric))) == (3, 3, 2)
+    complex_values = MATRIX.replace("real", "complex")
+    assert io.archive_sizes(archive(("A/A.mtx", complex_values))) == (2, 3, 2)
+    refused(archive(("A/A.mtx", complex_values)), "complex", errors.DtypeError)
+    dense = "%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n4\n"
+    assert io.archive_sizes(archive(("A/A.mtx", dense))) == (2, 2)
+    with pytest.raises(errors.FileFormatError, match="holds no NAME"):
+        io.archive_sizes(archive())
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ([], "holds no NAME/NAME.mtx"),
+        ([("A.mtx", MATRIX)], "holds no NAME/NAME.mtx, only A.mtx"),
+        ([("A/B.mtx", MATRIX)], "only A/B.mtx"),
+        ([("B/A/A.mtx", MATRIX)], "only B/A/A.mtx"),
+        ([("../A/A.mtx", MATRIX)], "only ../A/A.mtx"),
+        ([("../...mtx", MATRIX)], "only ../...mtx"),
+        ([("/A.mtx", MATRIX)], "no NAME/NAME.mtx"),
+        ([("A/A.mtx", tarfile.SYMTYPE)], "no NAME/NAME.mtx"),
+        ([("A/A.mtx", tarfile.LNKTYPE)], "no NAME/NAME.mtx"),
+        ([("A/A.mtx", tarfile.FIFOTYPE)], "no NAME/NAME.mtx"),
+        ([("A/A.mtx", tarfile.DIRTYPE)], "no NAME/NAME.mtx"),
+        ([("A/A.mtx", MATRIX), ("B/B.mtx", MATRIX)], "several matrices: A/A.mtx, B/B.mtx"),
+        ([("A/A.mtx", MATRIX), ("A/A.mtx", MATRIX)], "several matrices"),
+        ([("A/A.mtx", "rubbish\n")], "not a Matrix Market file"),
+        ([("A/A.mtx", "")], "is empty"),
+        ([("A/A.mtx", MATRIX.replace("2 3 2", "2 3 20"))], "truncated"),
+        ([("A/A.mtx", MATRIX.replace("1 1", "9 1"))], "out of bounds"),
+    ],
+)
+def test_archive_without_a_matrix(archive, members, words):
+    refused(archive(*members), words)
+
+
+@pytest.mark.parametrize("bomb", ["A/A.mtx", "A/A_b.mtx"])
+def test_archive_that_expands_without_end(archive, bomb):
+    path = archive(*{"A/A.mtx": MATRIX, bomb: MATRIX + "\n" * 50_000_000}.items())
+    assert path.stat().st_size < 200_000
+    refused(path, "expands to more than 200 times its size")
+
+
+def test_sparse_member_of_an_archive(tmp_path):
+    member = tarfile.TarInfo("A/A.mtx")
+    member.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": str(10**15)}
+    member.size = 512
+    with tarfile.open(tmp_path / "A.tar.gz", "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        archive.addfile(member, streams.BytesIO(b"1\n0\n1\n".ljust(512, b"\0")))
+    refused(tmp_path / "A.tar.gz", "no NAME/NAME.mtx")
+
+
+def test_every_truncation_of_an_archive_is_found(archive):
+    path = archive(("A/A_b.mtx", "x" * 300), ("A/A.mtx", MATRIX))
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        refused(path, "intact .tar.gz|no NAME/NAME.mtx")
+
+
+def test_truncated_tar_in_an_intact_gzip_file(archive):
+    path = archive(("A/A.mtx", MATRIX + "\n" * 2000))
+    whole = gzip.decompress(path.read_bytes())
+    for length in range(1, 2500, 100):
+        path.write_bytes(gzip.compress(whole[:length]))
+        refused(path, "intact .tar.gz")
+
+
+@given(st.integers(0, 10_000), st.integers(1, 255))
+@settings(deadline=None, max_examples=150)
+def test_damaged_archive_gives_a_matrix_or_an_error(tmp_path_factory, position, flip):
+    path = tmp_path_factory.getbasetemp() / "damaged.tar.gz"
+    content = bytearray(gzip.decompress(packed(("A/A_b.mtx", "x" * 300), ("A/A.mtx", MATRIX))))
+    content[position % 3000] ^= flip
+    path.write_bytes(gzip.compress(bytes(content)))
+    with contextlib.suppress(errors.FileFormatError, errors.DtypeError, errors.IndexOverflowError):
+        io.load(path)
+
+
+def test_archive_under_the_wrong_name(tmp_path):
+    path = tmp_path / "A.tar.gz"
+    path.write_text(MATRIX)
+    refused(path, "not an intact .tar.gz archive")
+    path.write_bytes(gzip.compress(MATRIX.encode()))
+    refused(path, "not an intact .tar.gz archive")

@@ -28,7 +28,7 @@ __all__ = ["Call", "Name", "Rows", "Step", "Transpose", "canonical", "is_plain",
 
 _SUFFIXED = re.compile(r"(?P<base>.*?)(?P<suffixes>(?:\.T|\[[^\[\]]*\])*)", re.DOTALL)
 _SUFFIX = re.compile(r"\.T|\[[^\[\]]*\]")
-_ROWS = re.compile(r"\[\s*([0-9]*)\s*:\s*([0-9]*)\s*\]")
+_ROWS = re.compile(r"\[\s*([0-9]{0,18})\s*:\s*([0-9]{0,18})\s*\]")
 _CALL = re.compile(r"\s*[A-Za-z_]\w*\s*\(.*\)\s*", re.DOTALL)
 
 
@@ -146,7 +146,7 @@ def parse(text: str) -> Name:
 def is_plain(text: str) -> bool:
     """Tell whether a name stands for itself: it neither ends in a suffix nor looks like a construction."""
     match = _SUFFIXED.fullmatch(text)
-    return match is not None and match["base"] == text.strip() and _CALL.fullmatch(text) is None
+    return match is not None and match["base"] == text.strip() != "" and _CALL.fullmatch(text) is None
 
 
 # ----- suffixes -----
@@ -192,8 +192,8 @@ def _call(text: str) -> Call:
     construction = constructions.find(tree.func.id)
     positional = [_value(node, text) for node in tree.args]
     named = {keyword.arg: _value(keyword.value, text) for keyword in tree.keywords if keyword.arg is not None}
-    if len(named) < len(tree.keywords):  # **something
-        raise ParameterError(f"'{text}': parameters are given as name=value", argument="name")
+    if len(named) < len(tree.keywords):  # one twice, or **something
+        raise ParameterError(f"'{text}': parameters are given once, as name=value", argument="name")
     signature = inspect.signature(construction.function)
     try:
         bound = signature.bind(*positional, **named)

@@ -1,0 +1,119 @@
+"""The commands ``warploom corpus``."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from warploom.corpus import constructions, lookup, suitesparse
+from warploom.corpus import folder as list_folder
+from warploom.corpus.entry import Entry
+from warploom.corpus.entry import Progress as ProgressFunction
+from warploom.errors import DownloadError
+
+__all__ = ["corpus"]
+
+
+def _range(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int | None, int | None]:
+    """Read ``1000:30000``, ``:30000``, ``1000:`` or ``1000``."""
+    least, colon, most = value.partition(":")
+    try:
+        return int(least) if least else None, int(most if colon else least) if most or not colon else None
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a range such as 1000:30000") from error
+
+
+@click.group()
+def corpus() -> None:
+    """Find, inspect and download matrices by name."""
+
+
+@corpus.command("list")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False)
+def list_(folder: Path | None) -> None:
+    """List the matrices below FOLDER, or the constructions."""
+    if folder is not None:
+        _print(list_folder(folder))
+        return
+    for name in constructions.names():
+        construction = constructions.find(name)
+        click.echo(f"{name:<24}{construction.family:<24}{construction.summary}")
+
+
+@corpus.command()
+@click.argument("name", default="*")
+@click.option("--group", default="*", help="Pattern, such as 'HB'.")
+@click.option("--kind", default="*", help="Pattern, such as '*circuit*'.")
+@click.option("--structure", default="*", help="symmetric, unsymmetric, rectangular, ...")
+@click.option(
+    "--rows", callback=_range, default=":", metavar="LEAST:MOST", help="Both included; either may be left out."
+)
+@click.option("--cols", callback=_range, default=":", metavar="LEAST:MOST")
+@click.option("--nnz", callback=_range, default=":", metavar="LEAST:MOST")
+@click.option("--square/--not-square", default=None)
+def search(name: str, **filters: Any) -> None:
+    """Search the index of the SuiteSparse collection. NAME is a pattern such as 'dwt_*'."""
+    _print(suitesparse.search(name, **filters))
+
+
+@corpus.command()
+@click.argument("name")
+@click.option("--folder", "folders_", multiple=True, type=click.Path(exists=True, file_okay=False), metavar="FOLDER")
+def show(name: str, folders_: tuple[str, ...]) -> None:
+    """Say what is known of a matrix, without loading it."""
+    entry = lookup.find(name, folders=folders_)
+    for field in ("name", "kind", "family", "source", "rows", "cols", "nnz", "licence"):
+        value = getattr(entry, field)
+        click.echo(f"{field:<9}{'unknown before loading' if value is None else value or '-'}")
+
+
+@corpus.command(short_help="Download matrices of the SuiteSparse collection.")
+@click.argument("names", nargs=-1, required=True)
+@click.option(
+    "--cache", type=click.Path(file_okay=False, path_type=Path), help="Instead of the user's cache directory."
+)
+@click.option("--site", multiple=True, metavar="URL", help="Instead of the collection's own; may be repeated.")
+def download(names: tuple[str, ...], cache: Path | None, site: tuple[str, ...]) -> None:
+    """Download matrices of the SuiteSparse collection, such as HB/dwt_361, into the cache, and print where they are.
+
+    One that fails does not keep the others from being downloaded. Called again, a transfer that was cut continues.
+    """
+    for name in names:
+        suitesparse.entry(name)  # a misspelt name is found before anything is downloaded
+    failures = 0
+    for name in names:
+        try:
+            with _bar(name) as show:
+                path = suitesparse.download(name, cache, show, site or suitesparse.BASE_URLS)
+            click.echo(path)
+        except DownloadError as error:
+            failures += 1
+            click.echo(f"{name}: {error}", err=True)
+    if failures:
+        raise DownloadError(f"{failures} of {len(names)} matrices could not be downloaded", argument="names")
+
+
+@contextlib.contextmanager
+def _bar(name: str) -> Iterator[ProgressFunction]:
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(name, total=None)
+
+        def show(done: int, total: int | None) -> None:
+            progress.update(task, completed=done, total=total)
+
+        yield show
+
+
+def _print(entries: Sequence[Entry]) -> None:
+    width = max((len(entry.name) for entry in entries), default=0)
+    for entry in entries:
+        numbers = ("?" if number is None else f"{number:,}" for number in (entry.rows, entry.cols, entry.nnz))
+        click.echo(f"{entry.name:<{width}}{''.join(f'{number:>16}' for number in numbers)}  {entry.kind}")
+    click.echo(f"{len(entries)} matrices: name, rows, columns, nonzeros, kind", err=True)
