@@ -75,7 +75,7 @@ class Medians:
 
     def best(self, candidates: Sequence[str]) -> pd.Series:
         """Return the least time among some candidates for each matrix; NaN where none has one."""
-        return self.times[list(candidates)].min(axis=1)
+        return self.times[list(candidates)].min(axis=1).astype(np.float64)
 
     def note(self, matrices: int) -> str:
         """Return a line that says what figures over so many matrices were measured on."""

@@ -39,6 +39,8 @@ class Summary:
         def write(value: Any) -> str:
             if pd.isna(value):
                 return "-"
+            if specification == ".2f" and 0 < abs(value) < 0.1:
+                return f"{value:.2g}"  # a speedup of 0.00 would say less than it could
             if specification:
                 return format(value, specification).replace("%", " %")
             return f"{value:,}" if isinstance(value, numbers.Integral) else str(value)
@@ -53,11 +55,13 @@ class Summary:
     def __str__(self) -> str:
         table = rich.table.Table(title=self.title, title_justify="left", box=rich.box.SIMPLE_HEAD)
         for name, kind in self.frame.dtypes.items():
-            table.add_column(str(name), justify="right" if pd.api.types.is_numeric_dtype(kind) else "left")
+            table.add_column(
+                str(name), justify="right" if pd.api.types.is_numeric_dtype(kind) else "left", overflow="fold"
+            )
         for row in self.cells():
             table.add_row(*row)
         text = io.StringIO()
-        console = rich.console.Console(file=text, width=200, color_system=None, emoji=False, markup=False)
+        console = rich.console.Console(file=text, width=160, color_system=None, emoji=False, markup=False)
         console.print(table)
         for note in self.notes:
             console.print(note)
