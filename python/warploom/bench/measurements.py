@@ -99,9 +99,8 @@ class Measurements:
             {key: value for pieces in read for key, value in pieces.environments.items()},
             skipped,
         )
-        if len(tables) > 1:
-            order = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
-            loaded.measurements = _latest(loaded.measurements, order)
+        order = np.repeat(np.arange(len(tables)), np.array([len(table) for table in tables], dtype=np.int64))
+        loaded.measurements = _latest(loaded.measurements, order)
         return loaded
 
     def save(self, folder: str | os.PathLike[str]) -> int:
