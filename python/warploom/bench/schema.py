@@ -116,6 +116,7 @@ def matrix_columns() -> tuple[Column, ...]:
         Column("rows", pa.int64(), "", "rows"),
         Column("cols", pa.int64(), "", "columns"),
         Column("nnz", pa.int64(), "", "stored entries"),
+        Column("referenced_cols", pa.int64(), "", "columns with a stored entry; -1 if not counted", -1),
         Column("load_s", pa.float32(), "s", "reading or constructing it", None),
     )
     numbers = tuple(

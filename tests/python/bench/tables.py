@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
+
+from warploom.bench import Measurements, Store
+
 ENVIRONMENT = {"gpu": "Test GPU", "cuda": "13.0", "driver": "1.2", "versions": {"warploom": "0.1"}}
 
 
@@ -33,3 +37,12 @@ def measured(name="a", candidate="spmv/none/csr/scalar", median=1.0, *, setting=
 def failed(name="a", candidate="spmv/none/csr/scalar", status="out of memory", **more):
     times = dict.fromkeys(("median_us", "p10_us", "p90_us", "preparation_ms"))
     return measured(name, candidate, **times, repeats=0, status=status, cache="", **more)
+
+
+def tables(matrices, measurements, environment=ENVIRONMENT):
+    """Return measurements as they are read from a folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(folder)
+        for facts in matrices:
+            store.append(facts, [row for row in measurements if row["matrix"] == facts["matrix"]], environment)
+        return Measurements.load(folder)

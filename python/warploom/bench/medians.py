@@ -1,0 +1,130 @@
+"""The times of one setting: a row for each matrix, a column for each candidate."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from warploom.bench.measurements import Measurements, group_ids
+from warploom.errors import ParameterError
+
+__all__ = [
+    "Medians",
+    "default_of_vendor",
+    "describe_environments",
+    "geometric_mean",
+    "is_vendor",
+    "kernel_of",
+    "settings",
+]
+
+
+@dataclasses.dataclass
+class Medians:
+    """Medians of the first run of one setting with one state of the cache.
+
+    Where a matrix was measured in several environments of one GPU, only those of one environment are here, so that
+    times that are compared come from one sweep: the environment with the most candidates.
+    """
+
+    setting: str
+    cache: str
+    times: pd.DataFrame
+    """Microseconds, NaN where there is no time. Index: matrices. Columns: candidates."""
+    environment: str
+    """What was measured on, in words."""
+
+    @classmethod
+    def of(cls, measurements: Measurements, setting: str, cache: str) -> Medians:
+        """Take the times of a setting.
+
+        Raises
+        ------
+        ParameterError
+            Nothing was timed in this setting, or it was timed on different GPUs.
+        """
+        rows = measurements.timed()
+        rows = rows[(rows["setting"] == setting) & (rows["cache"] == cache)]
+        if rows.empty:
+            raise ParameterError(f"no times of {setting} with a {cache} cache", argument="setting")
+        environments = {key: measurements.environments.get(key, {}) for key in rows["environment"].unique()}
+        gpus = sorted({str(environment.get("gpu", key)) for key, environment in environments.items()})
+        if len(gpus) > 1:
+            raise ParameterError(
+                f"{setting} was measured on different GPUs ({', '.join(gpus)}); select the environments of one",
+                argument="measurements",
+            )
+        rows = _one_environment_each(rows)
+        times = rows.pivot(index="matrix", columns="candidate", values="median_us").astype(np.float64)
+        times.index, times.columns = times.index.astype(str), times.columns.astype(str)
+        return cls(setting, cache, times, describe_environments(environments))
+
+    @property
+    def op(self) -> str:
+        """The operation."""
+        return self.setting.split("/", 1)[0]
+
+    def candidates(self, *, vendor: bool) -> list[str]:
+        """Return the vendor's candidates, or warploom's own."""
+        return [name for name in self.times if is_vendor(name) == vendor]
+
+    def best(self, candidates: Sequence[str]) -> pd.Series:
+        """Return the least time among some candidates for each matrix; NaN where none has one."""
+        return self.times[list(candidates)].min(axis=1).astype(np.float64)
+
+    def note(self, matrices: int) -> str:
+        """Return a line that says what figures over so many matrices were measured on."""
+        return f"{self.environment}; {self.setting}, {self.cache} L2 cache, {matrices:,} matrices"
+
+
+def _one_environment_each(rows: pd.DataFrame) -> pd.DataFrame:
+    if rows["environment"].nunique() == 1:
+        return rows
+    ids = group_ids(rows, ("matrix", "environment"))
+    ordered = rows.assign(count=np.bincount(ids)[ids], environment=rows["environment"].astype(str))
+    first = ordered.sort_values(["count", "environment"], ascending=[False, True]).drop_duplicates("matrix")
+    return ordered.merge(first[["matrix", "environment"]], on=["matrix", "environment"])
+
+
+def describe_environments(environments: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the GPUs and CUDA versions of environments in words."""
+
+    def values(name: str) -> str:
+        return " and ".join(sorted({str(e.get(name, "unknown")) for e in environments.values()})) or "unknown"
+
+    return f"{values('gpu')}, CUDA {values('cuda')}"
+
+
+def settings(measurements: Measurements) -> list[tuple[str, str]]:
+    """Return the pairs of a setting and a state of the cache that have times, in alphabetical order of settings.
+
+    Warm comes before cold.
+    """
+    pairs = measurements.timed()[["setting", "cache"]].drop_duplicates().astype(str)
+    return sorted(pairs.itertuples(index=False, name=None), key=lambda pair: (pair[0], pair[1] != "warm"))
+
+
+def is_vendor(candidate: str) -> bool:
+    """Whether a candidate is a kernel of the vendor's library."""
+    return candidate.split("[")[0].endswith("/cusparse")
+
+
+def kernel_of(candidate: str) -> str:
+    """Return format and kernel of a candidate, ``csr/vector`` of ``spmv/none/csr/vector[threads_per_row=2]``."""
+    return "/".join(candidate.split("[")[0].split("/")[2:])
+
+
+def default_of_vendor(op: str) -> str:
+    """Return the candidate that stands for the vendor's default: its default algorithm on CSR."""
+    return f"{op}/none/csr/cusparse"
+
+
+def geometric_mean(values: Iterable[float] | NDArray[np.float64] | pd.Series) -> float:
+    """Return the geometric mean; NaN of nothing."""
+    array = np.asarray(list(values), dtype=np.float64)
+    return float(np.exp(np.mean(np.log(array)))) if array.size else float("nan")
