@@ -63,7 +63,7 @@ def test_times_that_are_compared_are_of_one_environment(tmp_path):
 
 def test_different_gpus_are_not_mixed(tmp_path):
     loaded = two_environments(tmp_path, "Another GPU")
-    with pytest.raises(ParameterError, match="different GPUs .Another GPU, Test GPU."):
+    with pytest.raises(ParameterError, match=r"different GPUs \(Another GPU, Test GPU\)"):
         Medians.of(loaded, "spmv/float64", "warm")
     key = next(key for key, environment in loaded.environments.items() if environment == ENVIRONMENT)
     assert Medians.of(loaded.select(environment=key), "spmv/float64", "warm").times.shape == (1, 1)
