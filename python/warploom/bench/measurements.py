@@ -128,7 +128,7 @@ class Measurements:
         times = [c.name for c in schema.matrix_columns() if c.unit in ("s", "ms")]
         matrices = matrices.assign(**{name: schema.round_times(matrices[name]) for name in times})
         facts = {"environments": self.environments}
-        options: dict[str, Any] = {"compression_level": 19, "row_group_size": 1 << 20}
+        options: dict[str, Any] = {"compression_level": 15, "row_group_size": 1 << 20}
         paths = folder / _MEASUREMENTS, folder / _MATRICES
         write_table(_arrow(matrices, schema.matrix_columns()), paths[1], facts, **options)
         write_table(_arrow(rows, schema.MEASUREMENTS), paths[0], facts, use_dictionary=_WITH_DICTIONARY, **options)

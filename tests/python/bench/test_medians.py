@@ -1,0 +1,88 @@
+"""Times of one setting as a table, and names of candidates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bench.tables import ENVIRONMENT, failed, matrix, measured, tables
+from warploom import candidates
+from warploom.bench import Measurements, Store
+from warploom.bench.medians import (
+    Medians,
+    default_of_vendor,
+    describe_environments,
+    geometric_mean,
+    is_vendor,
+    kernel_of,
+    settings,
+)
+from warploom.errors import ParameterError
+
+
+def test_times_are_of_the_first_run_of_one_setting_and_cache():
+    loaded = tables(
+        [matrix("a"), matrix("b")],
+        [
+            measured("a", "x", 1.0),
+            measured("a", "x", 9.0, run=1),
+            measured("a", "x", 8.0, cache="cold"),
+            measured("a", "x", 7.0, setting="spmv/float32"),
+            measured("a", "y", 2.0),
+            measured("a", "z", 0.1, status="wrong result"),
+            measured("b", "y", 3.0),
+            failed("b", "x"),
+        ],
+    )
+    medians = Medians.of(loaded, "spmv/float64", "warm")
+    assert medians.op == "spmv"
+    assert medians.times.index.tolist() == ["a", "b"]
+    assert medians.times.columns.tolist() == ["x", "y"]
+    np.testing.assert_array_equal(medians.times, [[1.0, 2.0], [np.nan, 3.0]])
+    assert medians.best(["x", "y"]).tolist() == [1.0, 3.0]
+    assert medians.best([]).isna().all()
+    assert medians.note(2) == "Test GPU, CUDA 13.0; spmv/float64, warm L2 cache, 2 matrices"
+    assert settings(loaded) == [("spmv/float32", "warm"), ("spmv/float64", "warm"), ("spmv/float64", "cold")]
+    with pytest.raises(ParameterError, match="no times of spmv/float16 with a warm cache"):
+        Medians.of(loaded, "spmv/float16", "warm")
+
+
+def two_environments(folder, gpu):
+    store = Store(folder)
+    store.append(matrix("a"), [measured("a", "x", 1.0)], ENVIRONMENT)
+    store.append(
+        matrix("a"), [measured("a", "x", 2.0), measured("a", "y", 3.0)], {**ENVIRONMENT, "driver": "2", "gpu": gpu}
+    )
+    return Measurements.load(folder)
+
+
+def test_times_that_are_compared_are_of_one_environment(tmp_path):
+    medians = Medians.of(two_environments(tmp_path, ENVIRONMENT["gpu"]), "spmv/float64", "warm")
+    assert medians.times.loc["a"].to_dict() == {"x": 2.0, "y": 3.0}
+
+
+def test_different_gpus_are_not_mixed(tmp_path):
+    loaded = two_environments(tmp_path, "Another GPU")
+    with pytest.raises(ParameterError, match=r"different GPUs \(Another GPU, Test GPU\)"):
+        Medians.of(loaded, "spmv/float64", "warm")
+    key = next(key for key, environment in loaded.environments.items() if environment == ENVIRONMENT)
+    assert Medians.of(loaded.select(environment=key), "spmv/float64", "warm").times.shape == (1, 1)
+
+
+def test_names_of_candidates():
+    every = [*candidates("spmv"), *candidates("spmm")]
+    vendor = [name for name in every if "cusparse" in name]
+    assert [name for name in every if is_vendor(name)] == vendor != []
+    assert kernel_of("spmv/lpt/csr/vector[threads_per_row=2]") == "csr/vector"
+    assert default_of_vendor("spmv") in every
+    assert default_of_vendor("spmm") in every
+
+
+def test_environments_in_words():
+    assert describe_environments({}) == "unknown, CUDA unknown"
+    assert describe_environments({"a": {"gpu": "G", "cuda": 12}, "b": {"gpu": "G", "cuda": 13}}) == "G, CUDA 12 and 13"
+
+
+def test_geometric_mean():
+    assert geometric_mean([1.0, 4.0]) == pytest.approx(2.0)
+    assert np.isnan(geometric_mean([]))
