@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 import warploom as wl
-from warploom import corpus
+from warploom import corpus, partition
 
 OUTPUT = pathlib.Path(__file__).parents[1] / "python" / "warploom" / "corpus" / "standard.csv.gz"
 SPMM_ROWS = 30_000
@@ -333,10 +333,10 @@ def facts(name: str) -> tuple[list[dict[str, str]], str]:
 
 def blocks(A) -> list[tuple[int, int]]:
     """Both halves of a matrix without long rows; else up to four of its short-row blocks, the longest ones."""
-    partition = wl.partition_rows(A)
-    bounds = [int(b) for b in partition.row_block]
+    parts = partition.partition_rows(A)
+    bounds = [int(b) for b in parts.row_block]
     short = [
-        (a, b) for a, b, long in zip(bounds[:-1], bounds[1:], partition.is_long, strict=True) if not long
+        (a, b) for a, b, long in zip(bounds[:-1], bounds[1:], parts.is_long, strict=True) if not long
     ]
     if len(bounds) == 2 and short:
         middle = A.shape[0] // 2

@@ -53,6 +53,7 @@ def bench() -> None:
 @click.option("--matrix-seconds", type=float, default=Limits.matrix_s, show_default=True, help="Limit for one matrix.")
 @click.option("--repeats", type=click.IntRange(min=3), default=Limits.repeats, show_default=True)
 @click.option("--ahead", type=click.IntRange(min=0), default=2, show_default=True, help="Loading processes a GPU.")
+@click.option("--except", "known", multiple=True, metavar="PATH", help="Leave out what these results hold already.")
 @click.option("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster to measure on instead of this machine.")
 def run_command(
     output: str,
@@ -69,16 +70,21 @@ def run_command(
     matrix_seconds: float,
     repeats: int,
     ahead: int,
+    known: tuple[str, ...],
     dask: str | None,
 ) -> None:
     """Measure, one process for each GPU. What OUTPUT already holds is not measured again."""
-    sweeps = [(corpus.standard(part), chosen or corpus.PARTS[part].settings) for part in parts]
+    sweeps = [
+        (corpus.standard(part), chosen or corpus.PARTS[part].settings, candidates or corpus.PARTS[part].candidates)
+        for part in parts
+    ]
     if matrices:
         named = [entry for name in matrices for entry in _entries(name)]
-        sweeps.append((named, chosen or (*settings.SPMM, *settings.SPMV)))
+        sweeps.append((named, chosen or (*settings.SPMM, *settings.SPMV), candidates or None))
     if not sweeps:
         raise ParameterError("name what to measure with --corpus or --matrices", argument="matrices")
     executor = _dask(dask) if dask else None
+    left_out = _measured(known) if known else set()
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -87,7 +93,7 @@ def run_command(
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        for entries, names in sweeps:
+        for entries, names, patterns in sweeps:
             entries = [e for e in entries if not only or any(fnmatch.fnmatchcase(e.name, glob) for glob in only)]
             task = bar.add_task("loading", total=None)
 
@@ -100,15 +106,21 @@ def run_command(
                 output,
                 device=device,
                 gpus=None if gpus is None else [int(g) for g in gpus.split(",")],
-                candidates=candidates or None,
+                candidates=patterns,
                 limits=Limits(repeats=repeats, matrix_s=matrix_seconds),
                 ahead=ahead,
                 minutes=None if minutes is None else minutes,
                 executor=executor,
+                known=left_out,
                 progress=show,
             )
             bar.remove_task(task)
             click.echo(str(report))
+
+
+def _measured(paths: tuple[str, ...]) -> set[tuple[str, str]]:
+    pairs = Measurements.load(*paths).measurements[["matrix", "setting"]].drop_duplicates()
+    return set(zip(pairs["matrix"], pairs["setting"], strict=True))
 
 
 def _entries(name: str) -> list[Entry]:

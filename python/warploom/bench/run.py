@@ -13,7 +13,7 @@ import pathlib
 import random
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import Any
 
@@ -118,6 +118,7 @@ def sweep(
     minutes: float | None = None,
     executor: Executor | None = None,
     workers: int | None = None,
+    known: Collection[tuple[str, str]] = (),
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Report:
     """Measure candidates on matrices, and write one file for each matrix.
@@ -151,6 +152,8 @@ def sweep(
         one, or ``joblib.externals.loky.get_reusable_executor()``. Each of its processes claims one GPU of its machine.
     workers : int, optional
         Matrices in hand at once: by default as many as GPUs, and with an executor 32.
+    known : collection of (str, str)
+        Pairs of a matrix and a setting that were measured elsewhere and are left out too.
     progress : callable, optional
         Called as ``progress(done, total, name)``.
 
@@ -182,7 +185,7 @@ def sweep(
             )
     patterns = None if candidates is None else tuple([candidates] if isinstance(candidates, str) else candidates)
     store = Store(output)
-    done = store.done()
+    done = store.done() | set(known)
     report = Report()
     jobs = []
     for entry in entries:

@@ -13,6 +13,7 @@ import scipy.sparse
 
 from warploom import permutations
 from warploom.candidates import Candidate, enumerate_candidates, matches, parse
+from warploom.corpus import PARTS
 from warploom.errors import ParameterError
 
 __all__ = ["SPMM", "SPMV", "Setting", "listed", "needed_permutations"]
@@ -71,19 +72,8 @@ class Setting:
         return scipy.sparse.csr_array((data.astype(self.dtype), A.indices, A.indptr), shape=A.shape)
 
 
-SPMM: tuple[str, ...] = (
-    "spmm/float32/column/k=rows",
-    "spmm/float32/column/k=8",
-    "spmm/float32/column/k=128",
-    "spmm/float32/row/k=8",
-    "spmm/float32/row/k=32",
-    "spmm/float32/row/k=128",
-    "spmm/float32/row/k=512",
-)
-"""Settings of the shipped SpMM measurements; the first is that of Mehrabi et al. 2021."""
-
-SPMV: tuple[str, ...] = ("spmv/float64", "spmv/float32", "spmv/float16")
-"""Settings of the shipped SpMV measurements."""
+SPMM, SPMV = (PARTS[part].settings for part in ("spmm", "spmv"))
+"""Settings of the shipped measurements; the first of SpMM is that of Mehrabi et al. 2021."""
 
 
 @functools.cache

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
-from collections.abc import Callable, Iterator
+import functools
+import gzip
+import importlib.resources
+import io
 
 from warploom.corpus.entry import Entry
 from warploom.corpus.lookup import find
 from warploom.errors import ParameterError
 
 __all__ = ["PARTS", "Part", "standard"]
+
+
+_TABLE = "standard.csv.gz"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,12 +26,26 @@ class Part:
     summary: str
     settings: tuple[str, ...]
     """Those of `warploom.bench` that are meant for it."""
-    names: Callable[[], Iterator[str]]
     candidates: tuple[str, ...] | None = None
     """Patterns of candidates, where not the usual ones."""
 
 
-PARTS: dict[str, Part] = {}
+_SPMM = tuple(
+    f"spmm/float32/{layout}/k={k}"
+    for layout, k in (("column", "rows"), *(("column", k) for k in (8, 128)), *(("row", k) for k in (8, 32, 128, 512)))
+)
+
+PARTS: dict[str, Part] = {
+    "spmm": Part("square matrices of at most 30,000 rows", _SPMM),
+    "spmv": Part("those and others, up to 10^8 nonzeros", ("spmv/float64", "spmv/float32", "spmv/float16")),
+    "transposes": Part("transposes of the ones that are not symmetric", ("spmv/float64", "spmv/float32")),
+    "blocks": Part(
+        "rows of the others: halves of the regular ones, short-row blocks of the irregular ones (Gao et al. 2024)",
+        ("spmv/float64", "spmv/float32"),
+        ("spmv/none/csr/scalar", "spmv/none/csr/vector*"),
+    ),
+}
+"""The parts by name."""
 
 
 def standard(part: str) -> list[Entry]:
@@ -38,6 +59,8 @@ def standard(part: str) -> list[Entry]:
     Returns
     -------
     list of Entry
+        With their sizes, before anything is loaded. Those of the SuiteSparse collection are read from the folders in
+        ``WARPLOOM_MATRICES`` or downloaded, the others are made.
 
     Raises
     ------
@@ -46,4 +69,16 @@ def standard(part: str) -> list[Entry]:
     """
     if part not in PARTS:
         raise ParameterError(f"unknown part '{part}' of the corpus; known: {', '.join(PARTS)}", argument="part")
-    return [find(name) for name in PARTS[part].names()]
+    sizes = ("rows", "cols", "nnz")
+    return [
+        dataclasses.replace(find(row["matrix"]), **{size: int(row[size]) for size in sizes})  # type: ignore[arg-type]
+        for row in _table()
+        if part in row["parts"].split()
+    ]
+
+
+@functools.cache
+def _table() -> tuple[dict[str, str], ...]:
+    """Rows of the table that ``tools/make_standard_corpus.py`` writes."""
+    packed = (importlib.resources.files("warploom.corpus") / _TABLE).read_bytes()
+    return tuple(csv.DictReader(io.StringIO(gzip.decompress(packed).decode())))
