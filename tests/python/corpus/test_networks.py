@@ -34,6 +34,7 @@ PARAMETERS = {
     "johnson": st.integers(2, 7).flatmap(lambda n: parameters(n=st.just(n), k=st.integers(1, n - 1))),
     "kneser": st.integers(2, 7).flatmap(lambda n: parameters(n=st.just(n), k=st.integers(1, n // 2))),
     "shuffle_exchange": parameters(dimension=st.integers(2, 8)),
+    "torus": parameters(width=st.integers(3, 9), height=st.integers(3, 9)),
     "tree": st.integers(2, 60).flatmap(lambda n: parameters(n=st.just(n), arity=st.integers(1, n - 1))),
 }
 
@@ -100,6 +101,12 @@ DEFINITIONS = [
     ("johnson", {"n": 7, "k": 3}, list(itertools.combinations(range(7), 3)), lambda a, b: len(set(a) & set(b)) == 2),
     ("complete_multipartite", {"parts": 4, "size": 3}, range(12), lambda a, b: a // 3 != b // 3),
     ("disjoint_cliques", {"cliques": 4, "size": 3}, range(12), lambda a, b: a // 3 == b // 3),
+    (
+        "torus",
+        {"width": 5, "height": 4},
+        list(itertools.product(range(4), range(5))),
+        lambda a, b: ((b[0] - a[0]) % 4, (b[1] - a[1]) % 5) in ((0, 1), (1, 0)),
+    ),
     ("tree", {"n": 14, "arity": 3}, range(14), lambda a, b: 3 * a + 1 <= b <= 3 * a + 3),
 ]
 
@@ -147,6 +154,7 @@ def test_another_order_keeps_the_graph():
         ("disjoint_cliques", {"cliques": 4, "size": 3}, "b3ce25335dd76460"),
         ("tree", {"n": 14, "arity": 3}, "58c7a03fbdd8f6e8"),
         ("circulant", {"n": 50, "jumps": 4, "reach": 20, "seed": 3}, "e3958ebba823f75e"),
+        ("torus", {"width": 7, "height": 5}, "527f608d8c874825"),
         ("tree", {"n": 50, "arity": 2, "shuffle": 7}, "ee50c116e1323b53"),
     ],
 )
@@ -174,6 +182,8 @@ def test_patterns_are_the_same_everywhere(name, parameters, expected):
         ("complete_multipartite", {"parts": 1, "size": 6}, "parts"),
         ("complete_multipartite", {"parts": 10**4, "size": 10**4}, "parts"),
         ("disjoint_cliques", {"cliques": 3, "size": 1}, "size"),
+        ("torus", {"width": 2, "height": 5}, "width"),
+        ("torus", {"width": 10**6, "height": 10**6}, "height"),
         ("tree", {"n": 5, "arity": 5}, "arity"),
     ],
 )

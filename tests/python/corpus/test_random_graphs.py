@@ -101,7 +101,7 @@ SMALL = [
     ("preferential_attachment", {"n": 200}, "860c8b8ef3e3dd4a"),
     ("random_bipartite", {"rows": 100, "cols": 70, "degree": 4}, "f74684625642206a"),
     ("random_directed", {"n": 200, "degree": 6}, "08f3520a181d60fa"),
-    ("random_regular", {"n": 200, "degree": 6}, "237c9588962a58f0"),
+    ("random_regular", {"n": 200, "degree": 6}, "a12f346522ab3a70"),
     ("random_tree", {"n": 200, "reach": 30}, "596e42245a02c16e"),
     ("ratings", {"rows": 200, "cols": 90, "degree": 6}, "c01a66b0b9b5047d"),
     ("rmat", {"scale": 8}, "d57da596d3e08e1d"),
@@ -123,19 +123,19 @@ def test_another_seed_makes_another_matrix(name, parameters):
 
 @pytest.mark.parametrize("name", ["erdos_renyi", "random_directed"])
 def test_uniform_graphs_have_degrees_near_a_poisson_distribution(name):
-    lengths = degrees(make(name, n=20_000, degree=10))
+    lengths = degrees(construct(name, n=20_000, degree=10))
     assert lengths.mean() == pytest.approx(10, abs=0.1)
     assert lengths.var() == pytest.approx(10, abs=0.5)
 
 
-@pytest.mark.parametrize(("n", "degree"), [(8, 2), (9, 2), (1000, 3), (1000, 250), (64, 16)])
+@pytest.mark.parametrize(("n", "degree"), [(8, 2), (9, 2), (1000, 3), (400, 100), (64, 16)])
 def test_regular_graphs_are_regular(n, degree):
-    assert set(degrees(make("random_regular", n=n, degree=degree))) == {degree}
+    assert set(degrees(construct("random_regular", n=n, degree=degree))) == {degree}
 
 
 def test_the_tail_of_a_power_law_has_its_exponent():
     for exponent in (25, 30):
-        lengths = degrees(make("power_law", n=100_000, degree=8, exponent=exponent))
+        lengths = degrees(construct("power_law", n=100_000, degree=8, exponent=exponent))
         long, longer = (lengths >= 20).sum(), (lengths >= 80).sum()
         assert np.log(long / longer) / np.log(4) == pytest.approx(exponent / 10 - 1, abs=0.2)
         assert lengths.mean() == pytest.approx(8, rel=0.1)
@@ -146,7 +146,7 @@ def test_most_limits_the_degrees_of_a_power_law():
 
 
 def test_preferential_attachment_has_the_exponent_of_barabasi_and_albert():
-    lengths = degrees(make("preferential_attachment", n=50_000))
+    lengths = degrees(construct("preferential_attachment", n=50_000))
     assert lengths.mean() == pytest.approx(10, abs=0.1)
     assert np.log((lengths >= 20).sum() / (lengths >= 80).sum()) / np.log(4) == pytest.approx(2, abs=0.2)
 
@@ -206,20 +206,22 @@ def test_papers_cite_earlier_ones(parameters):
 
 
 def test_copied_references_make_papers_much_cited():
-    longest = [np.bincount(make("citation", n=20_000, degree=8, copying=copying).indices).max() for copying in (0, 60)]
+    longest = [
+        np.bincount(construct("citation", n=20_000, degree=8, copying=copying).indices).max() for copying in (0, 60)
+    ]
     assert longest[1] > 5 * longest[0]
 
 
 def test_links_stay_near_but_for_those_that_leave_the_host():
     distances = []
     for outside in (0, 60):
-        matrix = make("web_crawl", n=20_000, degree=8, host=50, outside=outside).tocoo()
+        matrix = construct("web_crawl", n=20_000, degree=8, host=50, outside=outside).tocoo()
         distances.append((abs(matrix.row - matrix.col) > 2000).mean())
     assert distances[0] < 0.2 < 0.3 < distances[1]
 
 
 def test_pages_at_the_front_of_a_host_have_many_links():
-    counts = np.bincount(make("web_crawl", n=20_000, degree=8).indices, minlength=20_000)
+    counts = np.bincount(construct("web_crawl", n=20_000, degree=8).indices, minlength=20_000)
     assert counts.max() > 20 * counts.mean()
 
 

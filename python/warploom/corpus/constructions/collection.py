@@ -35,6 +35,8 @@ _NETWORKS = {
     "debr": "de_bruijn(dimension=20)",
     "se": "shuffle_exchange(dimension=15)",
 }
+# Only those whose pattern, not just size, was compared.
+_TORI = {"G32": (20, 100), "G33": (25, 80), "G34": (40, 50), "G65": (80, 100), "G67": (100, 100)}
 
 
 def _entries() -> Iterator[tuple[str, str]]:
@@ -52,6 +54,8 @@ def _entries() -> Iterator[tuple[str, str]]:
     yield "JGD_Margulies/wheel_601", "wheel_colouring(rim=601)"
     for n, k in ((6, 2), (8, 3), (10, 4)):
         yield f"JGD_Margulies/kneser_{n}_{k}_1", f"kneser_colouring(n={n},k={k})"
+    for name, (width, height) in _TORI.items():
+        yield f"Gset/{name}", f"torus(width={width},height={height})"
     for name, call in _NETWORKS.items():
         yield f"AG-Monien/{name}", call
 

@@ -29,10 +29,12 @@ __all__ = [
     "johnson",
     "kneser",
     "shuffle_exchange",
+    "torus",
     "tree",
 ]
 
 _MOST_ENTRIES = 2**31 - 1
+_MOST_OF_SUBSETS = 4 * 10**7
 
 
 @construction(family="interconnection network", kind="undirected graph sequence")
@@ -166,7 +168,33 @@ def hypercube(dimension: int, shuffle: int = 0) -> scipy.sparse.csr_array:
     n = 2 ** integer_in("dimension", dimension, 1, 24)
     word = np.arange(n)
     flipped = [word ^ (1 << bit) for bit in range(dimension)]
-    return undirected(n, np.tile(word, dimension), np.concatenate(flipped), shuffle=shuffle)
+    return undirected(n, np.tile(word, dimension), np.concatenate(flipped), shuffle=shuffle, both_ways=True)
+
+
+@construction(family="interconnection network", kind="undirected random graph")
+def torus(width: int, height: int, shuffle: int = 0) -> scipy.sparse.csr_array:
+    """Grid whose opposite sides meet.
+
+    Parameters
+    ----------
+    width, height : int
+        Vertices of a row, and rows, from 3 to 10**6; 10**8 vertices at most, all of degree 4.
+    shuffle : int
+        0 for the order row by row, else the seed of a random order.
+
+    Returns
+    -------
+    scipy.sparse.csr_array
+        Adjacency; with 20 x 100 the pattern of the collection's ``Gset/G32``, in its order.
+    """
+    integer_in("width", width, 3, 10**6)
+    integer_in("height", height, 3, 10**6)
+    n = width * height
+    at_most("vertices", n, 10**8, "height")
+    vertex = np.arange(n)
+    right = vertex // width * width + (vertex % width + 1) % width
+    below = (vertex + width) % n
+    return undirected(n, np.tile(vertex, 2), np.concatenate([right, below]), shuffle=shuffle)
 
 
 @construction(family="subset graph", kind="undirected graph")
@@ -214,7 +242,7 @@ def kneser(n: int, k: int, shuffle: int = 0) -> scipy.sparse.csr_array:
         Points, from 2 to 60.
     k : int
         Points of a subset, at least 1, at most n // 2. The graph has n choose k vertices, of degree n - k choose k,
-        and 10**8 entries at most.
+        and 4 * 10**7 entries at most.
     shuffle : int
         0 for the lexicographic order, else the seed of a random order.
 
@@ -225,7 +253,7 @@ def kneser(n: int, k: int, shuffle: int = 0) -> scipy.sparse.csr_array:
     """
     integer_in("n", n, 2, 60)
     integer_in("k", k, 1, n // 2)
-    at_most("entries", math.comb(n, k) * math.comb(n - k, k), 10**8, "k")
+    at_most("entries", math.comb(n, k) * math.comb(n - k, k), _MOST_OF_SUBSETS, "k")
     vertices = subsets(n, k)
     return undirected(len(vertices), *disjoint_pairs(vertices, n).T, shuffle=shuffle, both_ways=True)
 
@@ -239,8 +267,8 @@ def johnson(n: int, k: int, shuffle: int = 0) -> scipy.sparse.csr_array:
     n : int
         Points, from 2 to 60.
     k : int
-        Points of a subset, from 1 to n - 1. The graph has n choose k vertices, of degree k * (n - k), and 10**8
-        entries at most.
+        Points of a subset, from 1 to n - 1. The graph has n choose k vertices, of degree k * (n - k), and
+        4 * 10**7 entries at most.
     shuffle : int
         0 for the lexicographic order, else the seed of a random order.
 
@@ -251,7 +279,7 @@ def johnson(n: int, k: int, shuffle: int = 0) -> scipy.sparse.csr_array:
     """
     integer_in("n", n, 2, 60)
     integer_in("k", k, 1, n - 1)
-    at_most("entries", math.comb(n, k) * k * (n - k), 10**8, "k")
+    at_most("entries", math.comb(n, k) * k * (n - k), _MOST_OF_SUBSETS, "k")
     vertices = subsets(n, k)
     added = complements(vertices, n)
     neighbours = [

@@ -94,9 +94,9 @@ def rmat(
     integer_in("scale", scale, 2, 26)
     integer_in("edge_factor", edge_factor, 1, 2**12)
     at_most("arcs", edge_factor << scale, _MOST_DRAWS, "edge_factor")
-    for name, share in (("a", a), ("b", b), ("c", c)):
-        integer_in(name, share, 0, 100)
-    integer_in("c", c, 0, 100 - a - b) if a + b <= 100 else integer_in("b", b, 0, 100 - a)
+    integer_in("a", a, 0, 100)
+    integer_in("b", b, 0, 100 - a)
+    integer_in("c", c, 0, 100 - a - b)
     return directed(2**scale, *_recursive_draws(scale, edge_factor << scale, (a, b, c), seed), shuffle=shuffle)
 
 
@@ -634,6 +634,6 @@ def _recursive_draws(
 def _collisions(n: int, one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """List the edges that are loops or repeat another."""
     keys = np.minimum(one, other) * n + np.maximum(one, other)
-    repeated = np.ones(len(keys), bool)
-    repeated[np.unique(keys, return_index=True)[1]] = False
-    return np.flatnonzero(repeated | (one == other))
+    ascending = np.sort(keys)
+    repeated = np.unique(ascending[1:][ascending[1:] == ascending[:-1]])
+    return np.flatnonzero(np.isin(keys, repeated) | (one == other))
