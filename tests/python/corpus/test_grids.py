@@ -164,9 +164,7 @@ def test_reactions_couple_species_at_a_point(species):
 def test_olmstead():
     second_alone = np.kron(np.eye(6), [[0, 0], [1, 1]])
     first_with_all = np.kron(_path(6), [[1, 1], [0, 0]])
-    np.testing.assert_array_equal(
-        dense_pattern(construct("olmstead", points=6)), second_alone + first_with_all != 0
-    )
+    np.testing.assert_array_equal(dense_pattern(construct("olmstead", points=6)), second_alone + first_with_all != 0)
 
 
 def test_semiconductor_has_dense_blocks():

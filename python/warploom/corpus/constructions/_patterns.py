@@ -21,6 +21,7 @@ __all__ = [
     "Offset",
     "Pattern",
     "box",
+    "countable",
     "expand",
     "finish",
     "from_elements",
@@ -85,7 +86,7 @@ def grid_pattern(shape: Sequence[int], offsets: Iterable[Offset], *, periodic: S
     """
     offsets = list(offsets)
     wraps = [False] * len(shape) if periodic is None else list(periodic)
-    size = _fits(math.prod(shape))
+    size = countable(math.prod(shape))
     steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     offsets.sort(key=lambda offset: sum(o * s for o, s in zip(offset, steps, strict=True)))
     columns = np.empty((size, len(offsets)), np.int32)
@@ -107,9 +108,10 @@ def grid_pattern(shape: Sequence[int], offsets: Iterable[Offset], *, periodic: S
     return Pattern((size, size), indptr, columns[inside])
 
 
-def _fits(size: int) -> int:
+def countable(size: int) -> int:
+    """Return a number of rows or entries, unless it is beyond 32-bit indices."""
     if size > np.iinfo(np.int32).max:
-        raise ParameterError(f"{size} rows are more than 32-bit indices can count")
+        raise ParameterError(f"{size} rows or entries are more than 32-bit indices can count")
     return size
 
 
@@ -125,7 +127,7 @@ def expand(pattern: Pattern, sizes: int | IntArray) -> Pattern:
             return pattern
         sizes = np.full(pattern.shape[0], sizes, np.int64)
     first = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-    total = _fits(int(first[-1]))
+    total = countable(int(first[-1]))
     node = np.repeat(np.arange(pattern.shape[0]), sizes)  # of each row
     num_blocks = np.diff(pattern.indptr)[node]
     blocks = pattern.indices[ranges(pattern.indptr[:-1][node], num_blocks)]
@@ -175,7 +177,6 @@ def _matrix(
     shape: tuple[int, int], lengths: IntArray, columns: IntArray, dtype: type[np.signedinteger] = np.int8
 ) -> scipy.sparse.csr_array:
     indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    if indptr[-1] > np.iinfo(np.int32).max:
-        raise ParameterError(f"{indptr[-1]} entries are more than 32-bit indices can count")
+    countable(int(indptr[-1]))
     ones: IntArray = np.ones(len(columns), dtype)
     return scipy.sparse.csr_array((ones, columns.astype(np.int32), indptr.astype(np.int32)), shape=shape)
