@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ __all__ = [
     "Offset",
     "Pattern",
     "box",
+    "countable",
     "expand",
     "finish",
     "from_elements",
@@ -84,8 +86,8 @@ def grid_pattern(shape: Sequence[int], offsets: Iterable[Offset], *, periodic: S
     """
     offsets = list(offsets)
     wraps = [False] * len(shape) if periodic is None else list(periodic)
-    size = int(np.prod(shape))
-    steps = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
+    size = countable(math.prod(shape))
+    steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     offsets.sort(key=lambda offset: sum(o * s for o, s in zip(offset, steps, strict=True)))
     columns = np.empty((size, len(offsets)), np.int32)
     inside = np.empty((size, len(offsets)), bool)
@@ -106,6 +108,13 @@ def grid_pattern(shape: Sequence[int], offsets: Iterable[Offset], *, periodic: S
     return Pattern((size, size), indptr, columns[inside])
 
 
+def countable(size: int) -> int:
+    """Return a number of rows or entries, unless it is beyond 32-bit indices."""
+    if size > np.iinfo(np.int32).max:
+        raise ParameterError(f"{size} rows or entries are more than 32-bit indices can count")
+    return size
+
+
 def _along(length: int, offset: int, wraps: bool) -> npt.NDArray[np.int64]:
     target = np.arange(length) + offset
     return target % length if wraps else target
@@ -118,7 +127,7 @@ def expand(pattern: Pattern, sizes: int | IntArray) -> Pattern:
             return pattern
         sizes = np.full(pattern.shape[0], sizes, np.int64)
     first = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-    total = int(first[-1])
+    total = countable(int(first[-1]))
     node = np.repeat(np.arange(pattern.shape[0]), sizes)  # of each row
     num_blocks = np.diff(pattern.indptr)[node]
     blocks = pattern.indices[ranges(pattern.indptr[:-1][node], num_blocks)]
@@ -158,15 +167,16 @@ def from_lengths(shape: tuple[int, int], lengths: IntArray, columns: IntArray) -
 def from_elements(nodes: IntArray, num_nodes: int) -> Pattern:
     """Couple all nodes of every finite element; `nodes` has one element a row."""
     count, size = nodes.shape
-    incidence = _matrix((count, num_nodes), np.full(count, size), nodes.ravel())
+    incidence = _matrix((count, num_nodes), np.full(count, size), nodes.ravel(), np.int32)
     product = scipy.sparse.csr_array(incidence.T.tocsr() @ incidence)
     product.sort_indices()
     return Pattern((num_nodes, num_nodes), product.indptr, product.indices)
 
 
-def _matrix(shape: tuple[int, int], lengths: IntArray, columns: IntArray) -> scipy.sparse.csr_array:
+def _matrix(
+    shape: tuple[int, int], lengths: IntArray, columns: IntArray, dtype: type[np.signedinteger] = np.int8
+) -> scipy.sparse.csr_array:
     indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    if indptr[-1] > np.iinfo(np.int32).max:
-        raise ParameterError(f"{indptr[-1]} entries are more than 32-bit indices can count")
-    ones = np.ones(len(columns), np.int32)
+    countable(int(indptr[-1]))
+    ones: IntArray = np.ones(len(columns), dtype)
     return scipy.sparse.csr_array((ones, columns.astype(np.int32), indptr.astype(np.int32)), shape=shape)

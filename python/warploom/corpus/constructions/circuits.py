@@ -110,7 +110,7 @@ def power_network(
     buses : int
         Of the network. Each but the first hangs on an earlier one, of the last 64.
     chords_percent : int
-        Further lines in percent of the buses, each between buses less than 1024 apart.
+        Further lines in percent of the buses, each between buses less than 1024 apart; the last is next to the first.
     unknowns : int
         Of each bus: angle and voltage are two.
     generators_percent : int
@@ -127,7 +127,7 @@ def power_network(
     parent = child - 1 - _scaled(_random.bits(seed, buses - 1), np.minimum(child, 64))
     chords = buses * chords_percent // 100
     first = _random.integers(seed, 0, buses, chords, stream=2)
-    second = np.minimum(first + _random.integers(seed, 1, 1024, chords, stream=3), buses - 1)
+    second = (first + _random.integers(seed, 1, 1024, chords, stream=3)) % buses
     bus = np.arange(buses)
     rows, columns = np.concatenate([bus, child, first]), np.concatenate([bus, parent, second])
     has_generator = _random.integers(seed, 0, 100, buses, stream=4) < generators_percent

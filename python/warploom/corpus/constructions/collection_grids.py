@@ -1,8 +1,8 @@
 """Matrices of the SuiteSparse collection that follow from a definition: which call makes which.
 
 The calls have the collection's rows, columns and nonzeros. Where the collection's file was at hand, the patterns are
-those of the file entry by entry, except that the rows and columns of ``sphere2``, ``aug2d``, the ``lp_nug`` and the ``lp_qap`` come in
-another order.
+those of the file entry by entry, except that the rows and columns of ``sphere2``, ``aug2d``, the ``lp_nug`` and the
+``lp_qap`` come in another order.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import scipy.sparse
 
 from warploom.corpus.constructions import _random
 from warploom.corpus.constructions._arguments import at_least, at_most
-from warploom.corpus.constructions._patterns import IntArray, Pattern, expand, finish, from_lengths
+from warploom.corpus.constructions._patterns import IntArray, Pattern, countable, expand, finish, from_lengths
 from warploom.corpus.constructions._portable import exp2, log2, normal
 from warploom.corpus.constructions._registry import construction
 
@@ -245,7 +245,7 @@ def pruned_groups(m: int, n: int, kept: int = 2, group: int = 4, seed: int = 1) 
 
 
 def _random_columns(m: int, n: int, lengths: IntArray, seed: int, skew: int = 1) -> scipy.sparse.csr_array:
-    total = int(lengths.sum())
+    total = countable(int(lengths.sum()))
     if skew == 1:
         columns = _random.integers(seed, 0, n, total)
     else:
