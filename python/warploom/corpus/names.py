@@ -12,6 +12,7 @@ followed by any number of suffixes, applied from left to right: ``.T`` transpose
 from __future__ import annotations
 
 import ast
+import difflib
 import inspect
 import math
 import re
@@ -189,7 +190,7 @@ def _call(text: str) -> Call:
         ) from error
     if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
         raise ParameterError(f"'{text}' is not a construction such as rmat(scale=15,seed=3)", argument="name")
-    construction = constructions.find(tree.func.id)
+    construction = _construction(tree.func.id)
     positional = [_value(node, text) for node in tree.args]
     named = {keyword.arg: _value(keyword.value, text) for keyword in tree.keywords if keyword.arg is not None}
     if len(named) < len(tree.keywords):  # one twice, or **something
@@ -203,6 +204,14 @@ def _call(text: str) -> Call:
     values = {key: _typed(value, signature.parameters[key]) for key, value in bound.arguments.items()}
     defaults = construction.defaults
     return Call(construction.name, {key: value for key, value in values.items() if not _same(value, defaults[key])})
+
+
+def _construction(name: str) -> constructions.Construction:
+    known = constructions.names()
+    closest = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if name not in known and closest:
+        raise ParameterError(f"unknown construction '{name}'; did you mean {', '.join(closest)}?", argument="name")
+    return constructions.find(name)
 
 
 def _value(node: ast.expr, text: str) -> Any:

@@ -1,7 +1,8 @@
 """The SuiteSparse collection: its index, which is part of the package, and downloads.
 
-The site publishes no checksums. An archive is therefore accepted if its own checksums are intact and its matrix has the
-size that the index gives; its SHA-256 is kept beside it and compared whenever it is used again.
+The site publishes no checksums, and its addresses lead to a server that does not encrypt. An archive is accepted if
+it is intact, by the CRC that gzip keeps, and its matrix has the size that the index gives; its SHA-256 is kept beside
+it and compared whenever it is used again. Who has the checksum from elsewhere can pass it to `download`.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from warploom.errors import DownloadError, FileFormatError, ParameterError
 
 __all__ = ["BASE_URLS", "Record", "cached", "download", "entry", "index", "load", "names", "search"]
 
-BASE_URLS = ("https://sparse.tamu.edu", "https://suitesparse-collection-website.herokuapp.com")
-"""Where the collection is, in the order in which they are tried."""
+BASE_URLS = ("https://suitesparse-collection-website.herokuapp.com", "https://sparse.tamu.edu")
+"""Where the collection is, in the order in which they are tried: the first is what the site's own links name."""
 
 _Range = tuple[int | None, int | None]
 

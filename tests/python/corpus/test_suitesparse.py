@@ -241,6 +241,19 @@ def test_a_later_call_continues(site, cache):
     assert seen[-1] == (len(ARCHIVE), len(ARCHIVE))
 
 
+def test_a_transfer_that_the_user_stops_is_continued(site, cache):
+    def stop(done, total):
+        if done > 1_000_000:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        download(site, progress=stop)
+    arrived = suitesparse.cached(NAME).with_name("west0132.tar.gz.part").stat().st_size
+    assert arrived > 1_000_000
+    assert download(site).read_bytes() == ARCHIVE
+    assert ranges(site) == [None, f"bytes={arrived}-"]
+
+
 def test_last_modified_serves_where_there_is_no_strong_etag(site, cache):
     site.weak, site.modified = True, "Wed, 21 Oct 2015 07:28:00 GMT"
     site.cuts = [1_000_000]
