@@ -16,7 +16,7 @@ import difflib
 import inspect
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ import scipy.sparse
 from warploom.corpus import constructions
 from warploom.errors import ParameterError
 
-__all__ = ["Call", "Name", "Rows", "Step", "Transpose", "canonical", "is_plain", "parse"]
+__all__ = ["Call", "Name", "Rows", "Step", "Transpose", "canonical", "closest", "is_plain", "parse"]
 
 _SUFFIXED = re.compile(r"(?P<base>.*?)(?P<suffixes>(?:\.T|\[[^\[\]]*\])*)", re.DOTALL)
 _SUFFIX = re.compile(r"\.T|\[[^\[\]]*\]")
@@ -150,6 +150,15 @@ def is_plain(text: str) -> bool:
     return match is not None and match["base"] == text.strip() != "" and _CALL.fullmatch(text) is None
 
 
+def closest(name: str, known: Iterable[str]) -> str:
+    """Ask whether one of the most similar names is meant, in words that follow an error message."""
+    known = list(known)
+    last = name.lower().rpartition("/")[2]
+    same = [other for other in known if other.lower().rpartition("/")[2] == last]
+    found = list(dict.fromkeys([*same, *difflib.get_close_matches(name, known, n=5, cutoff=0.5)]))
+    return f"; did you mean {', '.join(found[:5])}?" if found else ""
+
+
 # ----- suffixes -----
 
 
@@ -207,10 +216,9 @@ def _call(text: str) -> Call:
 
 
 def _construction(name: str) -> constructions.Construction:
-    known = constructions.names()
-    closest = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    if name not in known and closest:
-        raise ParameterError(f"unknown construction '{name}'; did you mean {', '.join(closest)}?", argument="name")
+    hint = closest(name, constructions.names())
+    if name not in constructions.names() and hint:
+        raise ParameterError(f"unknown construction '{name}'{hint}", argument="name")
     return constructions.find(name)
 
 

@@ -8,7 +8,6 @@ it and compared whenever it is used again. Who has the checksum from elsewhere c
 from __future__ import annotations
 
 import csv
-import difflib
 import fnmatch
 import functools
 import gzip
@@ -24,7 +23,8 @@ import scipy.sparse
 import warploom.io
 from warploom.corpus import _transfer
 from warploom.corpus.entry import COLLECTION_LICENCE, Entry, Progress
-from warploom.errors import DownloadError, FileFormatError, ParameterError
+from warploom.corpus.names import closest
+from warploom.errors import DownloadError, FileFormatError, IndexOverflowError, ParameterError
 
 __all__ = ["BASE_URLS", "Record", "cached", "download", "entry", "index", "load", "names", "search"]
 
@@ -176,10 +176,7 @@ def _lies_in(value: int, limits: _Range, argument: str) -> bool:
 def _find(name: str) -> Record:
     record = index().get(name)
     if record is None:
-        same = [known for known in index() if known.lower().rpartition("/")[2] == name.lower().rpartition("/")[2]]
-        closest = (same + difflib.get_close_matches(name, index(), n=5, cutoff=0.5))[:5]
-        hint = f"; did you mean {', '.join(dict.fromkeys(closest))}?" if closest else ""
-        raise ParameterError(f"the SuiteSparse collection has no '{name}'{hint}", argument="name")
+        raise ParameterError(f"the SuiteSparse collection has no '{name}'{closest(name, index())}", argument="name")
     return record
 
 
@@ -244,7 +241,7 @@ def download(
     Raises
     ------
     ParameterError
-        The collection has no such matrix.
+        The collection has no such matrix, or no site is given.
     DownloadError
         No site answers or has it, what they have is not the matrix, or the cache cannot be written. What has
         arrived is kept, and the next call continues there.
@@ -255,6 +252,8 @@ def download(
     if _is_intact(target, sha256):
         return target
     bases = [base_url] if isinstance(base_url, str) else list(base_url)
+    if not bases:
+        raise ParameterError("base_url must name a site", argument="base_url")
     policy = _transfer.Policy(attempts=attempts, backoff=backoff, timeout=timeout)
     with _transfer.exclusive(target):
         if _is_intact(target, sha256):  # another process has been faster
@@ -286,7 +285,7 @@ def _fetch(
         digest = _sha256(part)
         if sha256 is not None and digest != sha256:
             raise FileFormatError(f"its SHA-256 is {digest}, not {sha256}", argument="sha256")
-    except FileFormatError as error:
+    except (FileFormatError, IndexOverflowError) as error:
         _transfer.discard(target)
         raise DownloadError(f"{url} is not the archive of {record.full_name}: {error}", argument="name") from error
     _transfer.keep(part, target, digest)

@@ -406,6 +406,12 @@ def test_every_site_fails(site, cache):
     assert empty.url in str(caught.value)
 
 
+def test_no_site_at_all(cache):
+    with pytest.raises(errors.ParameterError, match="must name a site") as caught:
+        suitesparse.download(NAME, base_url=[])
+    assert caught.value.argument == "base_url"
+
+
 # ----- what arrives is wrong -----
 
 
@@ -417,6 +423,7 @@ def test_every_site_fails(site, cache):
         (ARCHIVE[:5000] + b"x" + ARCHIVE[5001:], "not an intact .tar.gz|does not|NAME"),
         (corpus_site.archive("west0132", west0132(rows=131)), "131 rows and 132 columns, the index says 132 and 132"),
         (corpus_site.archive("west0132", west0132(cols=133)), "132 rows and 133 columns"),
+        (corpus_site.archive("west0132", sp.coo_array((1, 2**31))), "2147483648 columns are beyond"),
         (corpus_site.archive("west0132", west0132(nnz=415)), "415 entries, the index says 413 and 1 zeros"),
     ],
 )
