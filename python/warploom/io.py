@@ -174,7 +174,9 @@ def _read_matrix_market(path: str, stream: IO[bytes] | gzip.GzipFile, size: int)
     try:
         matrix = scipy.io.mmread(text)
     except (ValueError, OverflowError, TypeError) as error:
-        _damaged(path, error, error)
+        _damaged(path, "holds a zero byte, which no text does" if text.zero_bytes else error, error)
+    if text.zero_bytes:
+        _damaged(path, "holds a zero byte, which no text does")
     if isinstance(matrix, np.ndarray):
         matrix = scipy.sparse.coo_array(matrix)
     return as_csr(matrix)
@@ -222,11 +224,16 @@ def _read_header(path: str, stream: IO[bytes] | gzip.GzipFile, *, complex_too: b
 
 
 class _Joined(io.RawIOBase):
-    """A few bytes, then what is left of a stream."""
+    """A few bytes, then what is left of a stream, without zero bytes and with the end of the last line.
+
+    SciPy's parser runs past the end of its buffer where something follows a value and no end of the line comes.
+    """
 
     def __init__(self, start: bytes, rest: IO[bytes] | gzip.GzipFile) -> None:
         self._start = start
         self._rest = rest
+        self._last = b"\n"
+        self.zero_bytes = False
 
     def readable(self) -> bool:
         return True
@@ -236,7 +243,14 @@ class _Joined(io.RawIOBase):
             size = len(self._start) if size < 0 else size
             piece, self._start = self._start[:size], self._start[size:]
             return piece
-        return self._rest.read(size)
+        piece = self._rest.read(size)
+        if b"\0" in piece:
+            self.zero_bytes = True
+            piece = piece.replace(b"\0", b"?")
+        if not piece and size and self._last != b"\n":
+            piece = b"\n"
+        self._last = piece[-1:] or self._last
+        return piece
 
 
 # ----- the .tar.gz of the SuiteSparse collection -----

@@ -89,6 +89,10 @@ def test_npz_value_types(tmp_path, dtype, loaded):
     [
         (BANNER + "% a comment\n\n2 3 2\n1 1 1.5\n2 3 -2e-3\n", [[1.5, 0, 0], [0, 0, -2e-3]]),
         (BANNER + "2 3 1\n2 1 nan", [[0, 0, 0], [np.nan, 0, 0]]),
+        (BANNER + "2 3 1\n2 1 5 ", [[0, 0, 0], [5, 0, 0]]),
+        (BANNER + "2 3 1\n2 1 5\r", [[0, 0, 0], [5, 0, 0]]),
+        (BANNER.replace("real", "pattern") + "2 3 1\n2 1 ", [[0, 0, 0], [1, 0, 0]]),
+        ("%%MatrixMarket matrix array integer symmetric\n2 2\n1\n2\n3 ", [[1, 2], [2, 3]]),
         (BANNER + "2 3 2\r\n1 1 1\r\n1 1 2\r\n", [[3, 0, 0], [0, 0, 0]]),
         (BANNER + "0 3 0\n", np.zeros((0, 3))),
         (BANNER.upper() + "1 1 1\n1 1 -Inf\n", [[-np.inf]]),
@@ -154,6 +158,12 @@ def test_unknown_ending(write, name):
         (BANNER + "3 4 1\n1 1 one\n", "Line 3"),
         (BANNER + "3 4 1\n1.5 1 1\n", "Line 3"),
         (BANNER + "3 4 1\n1 1   \n", "Line 3"),
+        (BANNER + "3 4 1\n1 1 1\x005\n", "zero byte"),
+        (BANNER + "3 4 1\n1 1\x00 5\n", "zero byte"),
+        (BANNER + "3 4 1\n1 1 5\n\x00", "zero byte"),
+        (BANNER + "3 4 1\n% a comment\x00\n1 1 5\n", "zero byte"),
+        (BANNER.replace("real", "pattern") + "3 4 1\n1 1\x00\n", "zero byte"),
+        ("%%MatrixMarket matrix array real general\n2 1\n1\x002\n3\n", "zero byte"),
         (BANNER.replace("general", "symmetric") + "3 4 0\n", "symmetric but has 3 rows and 4 columns"),
         ("%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n", "truncated|Truncated"),
         ("%%MatrixMarket matrix array real general\n200000 200000\n1\n", "truncated"),
@@ -164,6 +174,17 @@ def test_unknown_ending(write, name):
 @pytest.mark.parametrize("name", ["A.mtx", "A.mtx.gz"])
 def test_malformed_matrix_market(write, text, words, name):
     refused(write(text, name), words)
+
+
+@given(st.integers(0, 10_000), st.integers(0, 255))
+@settings(deadline=None, max_examples=150)
+def test_damaged_matrix_market_gives_a_matrix_or_an_error(tmp_path_factory, position, byte):
+    path = tmp_path_factory.getbasetemp() / "damaged.mtx"
+    content = bytearray((BANNER + "20 20 20\n" + "".join(f"{i} {i} {i}.5e0\n" for i in range(1, 21))).encode())
+    content[position % len(content)] = byte
+    path.write_bytes(content)
+    with contextlib.suppress(errors.FileFormatError, errors.DtypeError, errors.IndexOverflowError):
+        io.load(path)
 
 
 def test_complex_values(write, tmp_path):

@@ -55,6 +55,10 @@ class _Interrupted(Exception):
         self.after = after
 
 
+class _OtherFileError(_Interrupted):
+    """What has arrived cannot be continued."""
+
+
 def _library(name: str) -> Any:
     try:
         return importlib.import_module(name)
@@ -222,19 +226,16 @@ def _extent(response: Any, have: int, validator: str) -> tuple[int, int | None]:
     return 0, int(length) if length.isdigit() else None
 
 
-class _OtherFileError(_Interrupted):
-    """What has arrived cannot be continued."""
-
-
 def _receive(url: str, response: Any, target: Path, start: int, total: int | None, progress: Progress | None) -> None:
     part = _part(target)
     with _cache_errors(part, url):
         if total is not None and shutil.disk_usage(part.parent).free < total - start:
             raise _disk_full(part, url)
         if not start:
+            part.open("wb").close()  # first: the notes must never be about another file than what is there
             _notes(target).write_text(json.dumps({"url": url, "validator": _validator(response)}), "utf-8")
     done = start
-    with _cache_errors(part, url), part.open("ab" if start else "wb") as stream:
+    with _cache_errors(part, url), part.open("ab") as stream:
         for chunk in _chunks(response):
             stream.write(chunk)
             done += len(chunk)

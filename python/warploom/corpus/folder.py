@@ -34,15 +34,18 @@ def folder(path: str | os.PathLike[str]) -> list[Entry]:
     -------
     list of Entry
         In the order of their paths. ``Group__name.npz`` and ``Group/name.npz`` are called ``Group/name``, and so on:
-        the path without the ending unless that would make two files the same. A ``manifest.csv`` in the folder
-        gives the kind, the size, the licence and the group of the files that it lists; its columns ``file``,
-        ``name``, ``group``, ``kind``, ``rows``, ``cols``, ``nnz``, ``licence`` and ``in_suitesparse_index``
-        (``yes`` for matrices of the SuiteSparse collection) are read, as far as they are there.
+        the path without the ending unless that would make two files the same, or be read as something else. A
+        ``manifest.csv`` in the folder gives the kind, the size, the licence and the group of the files that it lists;
+        its columns ``file``, ``name``, ``group``, ``kind``, ``rows``, ``cols``, ``nnz``, ``licence`` and
+        ``in_suitesparse_index`` (``yes`` for matrices of the SuiteSparse collection) are read, as far as they are
+        there.
 
     Raises
     ------
     FileNotFoundError, NotADirectoryError
         There is no such folder.
+    PermissionError
+        A folder in it cannot be read.
     FileFormatError
         The manifest cannot be read. Unreadable matrices are found when they are loaded: the error names the file.
     """
@@ -62,8 +65,8 @@ def listing(path: str | os.PathLike[str]) -> dict[str, Entry]:
     for found in paths:
         short = _short_name(root, found)
         within = found.relative_to(root).as_posix()
-        name = short if taken[short] == 1 and names.is_plain(short) else within
-        entries[within] = _entry(found, name, manifest.get(found.name, {}))
+        clear = taken[short] == 1 and names.is_plain(short) and warploom.io.ending(short) is None
+        entries[within] = _entry(found, short if clear else within, short, manifest.get(found.name, {}))
     return entries
 
 
@@ -82,11 +85,14 @@ def file(path: str | os.PathLike[str]) -> Entry:
         raise FileNotFoundError(f"{found} is not a file")
     if warploom.io.ending(found.name) is None:
         raise ParameterError(f"{found}: the name must end in one of {', '.join(warploom.io.ENDINGS)}", argument="name")
-    return _entry(found, os.fspath(path), {})
+    return _entry(found, os.fspath(path), _short_name(found.parent, found), {})
 
 
 def _files(root: Path) -> Iterator[Path]:
-    for directory, _, files in os.walk(root):
+    def fail(error: OSError) -> None:
+        raise error
+
+    for directory, _, files in os.walk(root, onerror=fail):
         yield from (Path(directory, name) for name in files if warploom.io.ending(name) is not None)
 
 
@@ -98,9 +104,9 @@ def _short_name(root: Path, path: Path) -> str:
     return (path.relative_to(root).parent / without).as_posix()
 
 
-def _entry(path: Path, name: str, row: dict[str, str]) -> Entry:
+def _entry(path: Path, name: str, short: str, row: dict[str, str]) -> Entry:
     in_collection = row.get("in_suitesparse_index") == "yes"
-    group = row.get("group") or (name.partition("/")[0] if "/" in name else path.absolute().parent.name)
+    group = row.get("group") or (short.partition("/")[0] if "/" in short else path.absolute().parent.name)
     return Entry(
         name=name,
         family=group,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import os
@@ -155,11 +154,7 @@ def _exact(name: str, text: str) -> Entry:
 
 
 def _unknown(name: str, in_folders: Iterable[str]) -> ParameterError:
-    known = [*in_folders, *suitesparse.index(), *constructions.names()]
-    last = name.lower().rpartition("/")[2]
-    same = [other for other in known if other.lower().rpartition("/")[2] == last]
-    closest = dict.fromkeys([*same, *difflib.get_close_matches(name, known, n=5, cutoff=0.5)])
-    hint = f"; did you mean {', '.join(list(closest)[:5])}?" if closest else ""
+    hint = names.closest(name, [*in_folders, *suitesparse.index(), *constructions.names()])
     if Path(name).is_dir():
         hint = "; it is a folder, whose matrices corpus.folder lists"
     return ParameterError(f"there is no matrix '{name}'{hint}", argument="name")

@@ -12,10 +12,11 @@ followed by any number of suffixes, applied from left to right: ``.T`` transpose
 from __future__ import annotations
 
 import ast
+import difflib
 import inspect
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ import scipy.sparse
 from warploom.corpus import constructions
 from warploom.errors import ParameterError
 
-__all__ = ["Call", "Name", "Rows", "Step", "Transpose", "canonical", "is_plain", "parse"]
+__all__ = ["Call", "Name", "Rows", "Step", "Transpose", "canonical", "closest", "is_plain", "parse"]
 
 _SUFFIXED = re.compile(r"(?P<base>.*?)(?P<suffixes>(?:\.T|\[[^\[\]]*\])*)", re.DOTALL)
 _SUFFIX = re.compile(r"\.T|\[[^\[\]]*\]")
@@ -149,6 +150,15 @@ def is_plain(text: str) -> bool:
     return match is not None and match["base"] == text.strip() != "" and _CALL.fullmatch(text) is None
 
 
+def closest(name: str, known: Iterable[str]) -> str:
+    """Ask whether one of the most similar names is meant, in words that follow an error message."""
+    known = list(known)
+    last = name.lower().rpartition("/")[2]
+    same = [other for other in known if other.lower().rpartition("/")[2] == last]
+    found = list(dict.fromkeys([*same, *difflib.get_close_matches(name, known, n=5, cutoff=0.5)]))
+    return f"; did you mean {', '.join(found[:5])}?" if found else ""
+
+
 # ----- suffixes -----
 
 
@@ -189,7 +199,7 @@ def _call(text: str) -> Call:
         ) from error
     if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
         raise ParameterError(f"'{text}' is not a construction such as rmat(scale=15,seed=3)", argument="name")
-    construction = constructions.find(tree.func.id)
+    construction = _construction(tree.func.id)
     positional = [_value(node, text) for node in tree.args]
     named = {keyword.arg: _value(keyword.value, text) for keyword in tree.keywords if keyword.arg is not None}
     if len(named) < len(tree.keywords):  # one twice, or **something
@@ -203,6 +213,13 @@ def _call(text: str) -> Call:
     values = {key: _typed(value, signature.parameters[key]) for key, value in bound.arguments.items()}
     defaults = construction.defaults
     return Call(construction.name, {key: value for key, value in values.items() if not _same(value, defaults[key])})
+
+
+def _construction(name: str) -> constructions.Construction:
+    hint = closest(name, constructions.names())
+    if name not in constructions.names() and hint:
+        raise ParameterError(f"unknown construction '{name}'{hint}", argument="name")
+    return constructions.find(name)
 
 
 def _value(node: ast.expr, text: str) -> Any:

@@ -1,13 +1,13 @@
 """The SuiteSparse collection: its index, which is part of the package, and downloads.
 
-The site publishes no checksums. An archive is therefore accepted if its own checksums are intact and its matrix has the
-size that the index gives; its SHA-256 is kept beside it and compared whenever it is used again.
+The site publishes no checksums, and its addresses lead to a server that does not encrypt. An archive is accepted if
+it is intact, by the CRC that gzip keeps, and its matrix has the size that the index gives; its SHA-256 is kept beside
+it and compared whenever it is used again. Who has the checksum from elsewhere can pass it to `download`.
 """
 
 from __future__ import annotations
 
 import csv
-import difflib
 import fnmatch
 import functools
 import gzip
@@ -23,12 +23,13 @@ import scipy.sparse
 import warploom.io
 from warploom.corpus import _transfer
 from warploom.corpus.entry import COLLECTION_LICENCE, Entry, Progress
-from warploom.errors import DownloadError, FileFormatError, ParameterError
+from warploom.corpus.names import closest
+from warploom.errors import DownloadError, FileFormatError, IndexOverflowError, ParameterError
 
 __all__ = ["BASE_URLS", "Record", "cached", "download", "entry", "index", "load", "names", "search"]
 
-BASE_URLS = ("https://sparse.tamu.edu", "https://suitesparse-collection-website.herokuapp.com")
-"""Where the collection is, in the order in which they are tried."""
+BASE_URLS = ("https://suitesparse-collection-website.herokuapp.com", "https://sparse.tamu.edu")
+"""Where the collection is, in the order in which they are tried: the first is what the site's own links name."""
 
 _Range = tuple[int | None, int | None]
 
@@ -175,10 +176,7 @@ def _lies_in(value: int, limits: _Range, argument: str) -> bool:
 def _find(name: str) -> Record:
     record = index().get(name)
     if record is None:
-        same = [known for known in index() if known.lower().rpartition("/")[2] == name.lower().rpartition("/")[2]]
-        closest = (same + difflib.get_close_matches(name, index(), n=5, cutoff=0.5))[:5]
-        hint = f"; did you mean {', '.join(dict.fromkeys(closest))}?" if closest else ""
-        raise ParameterError(f"the SuiteSparse collection has no '{name}'{hint}", argument="name")
+        raise ParameterError(f"the SuiteSparse collection has no '{name}'{closest(name, index())}", argument="name")
     return record
 
 
@@ -243,7 +241,7 @@ def download(
     Raises
     ------
     ParameterError
-        The collection has no such matrix.
+        The collection has no such matrix, or no site is given.
     DownloadError
         No site answers or has it, what they have is not the matrix, or the cache cannot be written. What has
         arrived is kept, and the next call continues there.
@@ -254,6 +252,8 @@ def download(
     if _is_intact(target, sha256):
         return target
     bases = [base_url] if isinstance(base_url, str) else list(base_url)
+    if not bases:
+        raise ParameterError("base_url must name a site", argument="base_url")
     policy = _transfer.Policy(attempts=attempts, backoff=backoff, timeout=timeout)
     with _transfer.exclusive(target):
         if _is_intact(target, sha256):  # another process has been faster
@@ -285,7 +285,7 @@ def _fetch(
         digest = _sha256(part)
         if sha256 is not None and digest != sha256:
             raise FileFormatError(f"its SHA-256 is {digest}, not {sha256}", argument="sha256")
-    except FileFormatError as error:
+    except (FileFormatError, IndexOverflowError) as error:
         _transfer.discard(target)
         raise DownloadError(f"{url} is not the archive of {record.full_name}: {error}", argument="name") from error
     _transfer.keep(part, target, digest)

@@ -1,6 +1,7 @@
 """Folders: which files count, what they are called, what a manifest says about them."""
 
 import gzip
+import os
 import pathlib
 import pickle
 
@@ -61,6 +62,8 @@ def test_every_format_in_every_depth(made):
         (["x/HB__a.npz", "y/HB__a.npz", "HB__b.npz"], ["HB/b", "x/HB__a.npz", "y/HB__a.npz"]),
         (["__a.npz", "a__.npz", "a__b__c.npz"], ["__a", "a__", "a/b__c"]),
         (["a.T.npz", "a.npz", "b[0:3].mtx", "f(x).npz"], ["a.T.npz", "a", "b[0:3].mtx", "f(x).npz"]),
+        (["a.mtx", "a.npz", "a.mtx.npz"], ["a.mtx", "a.npz", "a.mtx.npz"]),
+        (["b.mtx.npz"], ["b.mtx.npz"]),
         (["UPPER.NPZ", "b.Mtx"], ["UPPER", "b"]),
     ],
 )
@@ -90,6 +93,20 @@ def test_links_in_a_circle(made):
     root = made("a.npz")
     (root / "again").symlink_to(root)
     assert [entry.name for entry in corpus.folder(root)] == ["a"]
+
+
+def test_folder_that_cannot_be_read(made, monkeypatch):
+    root = made("a.npz", "secret/b.npz")
+    scandir = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("secret"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(PermissionError, match="secret"):
+        corpus.folder(root)
 
 
 # ----- manifests -----
@@ -177,6 +194,14 @@ def test_one_file(made, monkeypatch):
     assert (entry.name, entry.family, entry.source) == ("HB/a.npz", "HB", "folder")
     monkeypatch.chdir("/")
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(entry)).load().toarray(), A.toarray())
+
+
+@pytest.mark.parametrize("name", ["HB__a.npz", "deep/HB__a.npz", "HB/a.mtx"])
+def test_family_of_a_file(made, monkeypatch, name):
+    root = made(name)
+    assert file(root / name).family == "HB"
+    monkeypatch.chdir(root)
+    assert file(name).family == "HB"
 
 
 def test_no_file(tmp_path):

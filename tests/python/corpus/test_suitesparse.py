@@ -241,6 +241,19 @@ def test_a_later_call_continues(site, cache):
     assert seen[-1] == (len(ARCHIVE), len(ARCHIVE))
 
 
+def test_a_transfer_that_the_user_stops_is_continued(site, cache):
+    def stop(done, total):
+        if done > 1_000_000:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        download(site, progress=stop)
+    arrived = suitesparse.cached(NAME).with_name("west0132.tar.gz.part").stat().st_size
+    assert arrived > 1_000_000
+    assert download(site).read_bytes() == ARCHIVE
+    assert ranges(site) == [None, f"bytes={arrived}-"]
+
+
 def test_last_modified_serves_where_there_is_no_strong_etag(site, cache):
     site.weak, site.modified = True, "Wed, 21 Oct 2015 07:28:00 GMT"
     site.cuts = [1_000_000]
@@ -393,6 +406,12 @@ def test_every_site_fails(site, cache):
     assert empty.url in str(caught.value)
 
 
+def test_no_site_at_all(cache):
+    with pytest.raises(errors.ParameterError, match="must name a site") as caught:
+        suitesparse.download(NAME, base_url=[])
+    assert caught.value.argument == "base_url"
+
+
 # ----- what arrives is wrong -----
 
 
@@ -404,6 +423,7 @@ def test_every_site_fails(site, cache):
         (ARCHIVE[:5000] + b"x" + ARCHIVE[5001:], "not an intact .tar.gz|does not|NAME"),
         (corpus_site.archive("west0132", west0132(rows=131)), "131 rows and 132 columns, the index says 132 and 132"),
         (corpus_site.archive("west0132", west0132(cols=133)), "132 rows and 133 columns"),
+        (corpus_site.archive("west0132", sp.coo_array((1, 2**31))), "2147483648 columns are beyond"),
         (corpus_site.archive("west0132", west0132(nnz=415)), "415 entries, the index says 413 and 1 zeros"),
     ],
 )
