@@ -25,6 +25,7 @@ __all__ = ["Measurements", "group_ids", "merge", "shipped"]
 _SHIPPED = pathlib.Path(__file__).parent.parent / "measurements"
 _MEASUREMENTS, _MATRICES = "measurements.parquet", "matrices.parquet"
 _SIZE = ("rows", "cols", "nnz")
+_MOST_IDS = 2**62
 
 # Neighbours in this order have similar times and equal names, which is what compresses: of several orders, this one
 # gave the smallest file.
@@ -99,8 +100,9 @@ class Measurements:
             {key: value for pieces in read for key, value in pieces.environments.items()},
             skipped,
         )
-        order = np.repeat(np.arange(len(tables)), np.array([len(table) for table in tables], dtype=np.int64))
-        loaded.measurements = _latest(loaded.measurements, order)
+        if len(read) > 1 or not read[0].is_merged:
+            order = np.repeat(np.arange(len(tables)), np.array([len(table) for table in tables], dtype=np.int64))
+            loaded.measurements = _latest(loaded.measurements, order)
         return loaded
 
     def save(self, folder: str | os.PathLike[str]) -> int:
@@ -210,6 +212,8 @@ class _Pieces:
     matrices: list[pd.DataFrame]
     environments: dict[str, dict[str, Any]]
     skipped: dict[str, str]
+    is_merged: bool
+    """Whether no two measurements are equal."""
 
 
 def _read(source: str | os.PathLike[str]) -> _Pieces:
@@ -228,7 +232,7 @@ def _read_merged(folder: pathlib.Path) -> _Pieces:
     facts = read_facts(folder / _MEASUREMENTS)
     read_facts(folder / _MATRICES)
     matrices = _plain_text(_read_rows(folder / _MATRICES).to_pandas())
-    return _Pieces([_read_rows(folder / _MEASUREMENTS)], [matrices], facts["environments"], {})
+    return _Pieces([_read_rows(folder / _MEASUREMENTS)], [matrices], facts["environments"], {}, is_merged=True)
 
 
 def _read_store(folder: pathlib.Path) -> _Pieces:
@@ -248,6 +252,7 @@ def _read_store(folder: pathlib.Path) -> _Pieces:
         [_plain_text(matrices)] if kept else [],
         {part.environment_key: part.environment for part, _ in kept},
         skipped,
+        is_merged=False,
     )
 
 
@@ -346,12 +351,26 @@ def group_ids(rows: pd.DataFrame, columns: Sequence[str]) -> NDArray[np.int64]:
     ndarray of int64, shape (rows,)
         Equal for rows that are equal in these columns; from 0 without gaps, in no particular order.
     """
-    ids = np.zeros(len(rows), dtype=np.int64)
+    ids, distinct = np.zeros(len(rows), dtype=np.int64), 1
     for name in columns:
-        codes, values = pd.factorize(rows[name])
-        # Numbered anew after each column: products of the numbers of values would overflow.
-        ids = pd.factorize(ids * (len(values) + 1) + codes + 1)[0].astype(np.int64)
-    return ids
+        codes, count = _codes(rows[name])
+        if distinct > _MOST_IDS // count:
+            ids, values = pd.factorize(ids)
+            distinct = len(values)
+        ids = ids * count + codes
+        distinct *= count
+    compact: NDArray[np.int64] = pd.factorize(ids)[0].astype(np.int64)
+    return compact
+
+
+def _codes(values: pd.Series) -> tuple[NDArray[np.int64], int]:
+    """Return numbers for the values of a column, from 0, and how many there may be."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        codes, count = values.cat.codes.to_numpy(np.int64), len(values.cat.categories)
+    else:
+        codes, found = pd.factorize(values)
+        count = len(found)
+    return codes + 1, count + 1  # a missing value is 0
 
 
 def sort(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:

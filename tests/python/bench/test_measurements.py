@@ -219,6 +219,19 @@ def test_round_trips_keep_the_last_of_equal_measurements(tmp_path_factory, batch
     assert values(twice, *columns) == values(again, *columns)
 
 
+@pytest.mark.parametrize("most", [2**62, 5])
+def test_groups_have_numbers_of_their_own(monkeypatch, most):
+    monkeypatch.setattr(module, "_MOST_IDS", most)
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({name: rng.integers(0, 4, 200) for name in "xyz"})
+    rows = rows.assign(x=rows["x"].astype("category"), z=rows["z"].astype(str))
+    ids = module.group_ids(rows, ["x", "y", "z"])
+    keys = list(rows.itertuples(index=False, name=None))
+    assert len({*zip(keys, ids, strict=True)}) == len(set(keys)) == len(set(ids))
+    assert set(ids) == set(range(len(set(keys))))
+    assert module.group_ids(rows.head(0), ["x", "y"]).tolist() == []
+
+
 def large(matrices=500, candidates=300):
     """Return more rows than a store would be quick to make."""
     count = matrices * candidates * 2
