@@ -116,4 +116,4 @@ def _print(entries: Sequence[Entry]) -> None:
     for entry in entries:
         numbers = ("?" if number is None else f"{number:,}" for number in (entry.rows, entry.cols, entry.nnz))
         click.echo(f"{entry.name:<{width}}{''.join(f'{number:>16}' for number in numbers)}  {entry.kind}")
-    click.echo(f"{len(entries)} matrices: name, rows, columns, nonzeros, kind", err=True)
+    click.echo(f"name, rows, columns, nonzeros, kind; found: {len(entries)}", err=True)
