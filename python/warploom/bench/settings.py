@@ -94,12 +94,18 @@ def listed(setting: Setting, device: str, patterns: str | Sequence[str] | None =
     patterns : str or sequence of str, optional
         Shell-style patterns of names; by default those of the portfolio, ``"*"`` for every registered candidate.
     """
+    chosen = [patterns] if isinstance(patterns, str) else patterns
+    return list(_listed(setting, device, None if chosen is None else tuple(chosen)))
+
+
+@functools.cache
+def _listed(setting: Setting, device: str, patterns: tuple[str, ...] | None) -> tuple[Candidate, ...]:
     known = dict.fromkeys(enumerate_candidates(setting.op, setting.layout, device, setting.dtype))
     if patterns is not None:
-        return [c for c in known if matches(c.name, patterns)]
+        return tuple(c for c in known if matches(c.name, patterns))
     wanted = {parse(name) for name in _portfolio() if "*" not in name and name.startswith(f"{setting.op}/")}
     globs = [name for name in _portfolio() if "*" in name]
-    return [c for c in known if c in wanted or (globs and matches(c.name, globs))]
+    return tuple(c for c in known if c in wanted or (globs and matches(c.name, globs)))
 
 
 def needed_permutations(
