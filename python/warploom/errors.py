@@ -14,6 +14,7 @@ __all__ = [
     "InvalidMatrixError",
     "OutOfMemoryError",
     "ParameterError",
+    "ProfileError",
     "ShapeError",
     "WarploomError",
 ]
@@ -60,6 +61,10 @@ class ParameterError(WarploomError, ValueError):
 
 class FileFormatError(WarploomError, ValueError):
     """A file is truncated, damaged or not what its name says."""
+
+
+class ProfileError(WarploomError, ValueError):
+    """A profile or a trained model in it is damaged, incomplete or of another version."""
 
 
 class DeviceError(WarploomError, RuntimeError):

@@ -15,6 +15,7 @@ BUILT_IN = {
     "InvalidMatrixError": ValueError,
     "OutOfMemoryError": MemoryError,
     "ParameterError": ValueError,
+    "ProfileError": ValueError,
     "ShapeError": ValueError,
 }
 
