@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "predictor/huge_page_allocator.hpp"
 #include "predictor/kinds.hpp"
 #include "predictor/source_reader.hpp"
 #include "predictor/tree_nodes.hpp"
@@ -64,12 +65,13 @@ class tree_layout {
     if (size_ + 1 >= node::max_nodes) refuse("tree.offset", tree, "a tree has too many nodes");
   }
 
-  void append(std::vector<node>& nodes, std::vector<double>& values) {
+  // Returns the tree's depth, the steps from the root to the farthest leaf.
+  std::int32_t append(std::vector<node, huge_page_allocator<node>>& nodes, std::vector<double>& values) {
     // The root is the second of a pair whose first is never reached: pairs stay together in memory, and a root that
     // is a leaf has a node before it.
     laid_out_.assign(2, node::leaf(0));
     reached_[0] = true;
-    std::vector<pending> clusters{{0, 1}};
+    std::vector<pending> clusters{{0, 1, 0}};
     while (!clusters.empty()) {
       const pending start = clusters.back();
       clusters.pop_back();
@@ -80,12 +82,14 @@ class tree_layout {
       refuse("node.left", first_ + (missed - reached_.begin()), "no node leads to this one");
     }
     nodes.insert(nodes.end(), laid_out_.begin(), laid_out_.end());
+    return depth_;
   }
 
  private:
   struct pending {
     std::int32_t from;  // node of the profile's tree
     std::int32_t to;    // where it is laid out
+    std::int32_t depth;
   };
 
   // Pairs of children that one cache line holds.
@@ -97,7 +101,8 @@ class tree_layout {
     std::vector<pending> queue{start};
     int pairs = 0;
     for (std::size_t next = 0; next < queue.size(); ++next) {
-      const auto [from, to] = queue[next];
+      const auto [from, to, depth] = queue[next];
+      depth_ = std::max(depth_, depth);
       const std::int64_t k = first_ + from;
       if (arrays_.feature[k] == -1) {
         laid_out_[to] = leaf(k, values);
@@ -106,10 +111,10 @@ class tree_layout {
         const auto children = static_cast<std::int32_t>(laid_out_.size());
         laid_out_.resize(laid_out_.size() + 2);
         laid_out_[to] = inner(k, children - to);
-        queue.push_back({arrays_.left[k], children});
-        queue.push_back({arrays_.right[k], children + 1});
+        queue.push_back({arrays_.left[k], children, depth + 1});
+        queue.push_back({arrays_.right[k], children + 1, depth + 1});
       } else {
-        clusters.push_back({from, to});
+        clusters.push_back({from, to, depth});
       }
     }
   }
@@ -140,6 +145,7 @@ class tree_layout {
   std::int64_t size_;
   std::int64_t num_inputs_;
   std::int32_t num_leaves_ = 0;
+  std::int32_t depth_ = 0;
   std::vector<bool> reached_;
   std::vector<node> laid_out_;
 };
@@ -157,17 +163,26 @@ class tree_ensemble final : public model {
         score_(arrays.score),
         base_(arrays.base) {
     for (std::int64_t tree = 0; tree < arrays.num_trees(); ++tree) {
-      root_.push_back(static_cast<std::int64_t>(nodes_.size()) + 1);
-      first_value_.push_back(static_cast<std::int64_t>(values_.size()));
-      tree_layout<Comparison>(arrays, tree, num_inputs).append(nodes_, values_);
+      const auto root = static_cast<std::int64_t>(nodes_.size()) + 1;
+      const auto first_value = static_cast<std::int64_t>(values_.size());
+      const std::int32_t depth = tree_layout<Comparison>(arrays, tree, num_inputs).append(nodes_, values_);
+      trees_.push_back({root, first_value, static_cast<std::int32_t>(tree), depth});
     }
+    std::stable_sort(trees_.begin(), trees_.end(), [](const tree& a, const tree& b) { return a.depth < b.depth; });
     nodes_.shrink_to_fit();
     values_.shrink_to_fit();
-    trees_of_score_.assign(base_.size(), score_.empty() ? static_cast<double>(root_.size()) : 0.0);
+    trees_of_score_.assign(base_.size(), score_.empty() ? static_cast<double>(trees_.size()) : 0.0);
     for (const std::int32_t score : score_) trees_of_score_[score] += 1;
   }
 
  private:
+  struct tree {
+    std::int64_t root;         // in nodes_
+    std::int64_t first_value;  // in values_
+    std::int32_t number;       // in the order of the sum
+    std::int32_t depth;
+  };
+
   // Trees that the least served score is the mean of.
   static std::int64_t members(const tree_arrays& arrays) {
     if (arrays.score.empty()) return arrays.num_trees();
@@ -179,7 +194,7 @@ class tree_ensemble final : public model {
   void evaluate(const double* inputs, std::int64_t rows, double* scores, double* spread,
                 std::int64_t stride) const override {
     std::vector<threshold> x(num_inputs());
-    std::vector<const double*> leaves(root_.size());
+    std::vector<const double*> leaves(trees_.size());
     for (std::int64_t r = 0; r < rows; ++r, inputs += num_inputs(), scores += stride) {
       std::transform(inputs, inputs + num_inputs(), x.begin(), Comparison::input);
       find_leaves(x.data(), leaves.data());
@@ -189,33 +204,35 @@ class tree_ensemble final : public model {
   }
 
   void find_leaves(const threshold* x, const double** leaves) const {
-    constexpr std::size_t side_by_side = 8;
-    std::size_t tree = 0;
-    for (; tree + side_by_side <= root_.size(); tree += side_by_side) walk<side_by_side>(tree, x, leaves);
-    for (; tree < root_.size(); ++tree) walk<1>(tree, x, leaves);
+    constexpr std::size_t side_by_side = 16;  // about as many cache misses as a core has under way at a time
+    std::size_t first = 0;
+    for (; first + side_by_side <= trees_.size(); first += side_by_side) walk<side_by_side>(first, x, leaves);
+    for (; first < trees_.size(); ++first) walk<1>(first, x, leaves);
   }
 
-  // Walks the trees from `tree` on, `count` of them side by side, and prefetches the values of the leaves.
+  // Walks the trees from `first` on, `count` of them side by side, and prefetches the values of the leaves.
   template <std::size_t count>
-  void walk(std::size_t tree, const threshold* x, const double** leaves) const {
+  void walk(std::size_t first, const threshold* x, const double** leaves) const {
     std::array<const node*, count> at;
-    for (std::size_t i = 0; i < count; ++i) at[i] = nodes_.data() + root_[tree + i];
-    bool moved = true;
-    while (moved) {
-      for (int step = 0; step < 3; ++step) {
-        for (std::size_t i = 0; i < count; ++i) at[i] = at[i]->next(x);
-      }
-      moved = false;
-      for (std::size_t i = 0; i < count; ++i) {
-        const node* const next = at[i]->next(x);
-        moved |= next != at[i];
-        at[i] = next;
-      }
+    for (std::size_t i = 0; i < count; ++i) at[i] = nodes_.data() + trees_[first + i].root;
+    const auto step = [&] {
+      for (std::size_t i = 0; i < count; ++i) at[i] = at[i]->next(x);
+    };
+    // Few inputs go down to the farthest leaf of an unbalanced tree: look now and then whether all have arrived.
+    constexpr std::int32_t steps_between = 3;
+    std::int32_t left = trees_[first + count - 1].depth;  // of the deepest
+    for (; left > 2 * steps_between; left -= steps_between + 1) {
+      for (int i = 0; i < steps_between; ++i) step();
+      const std::array<const node*, count> before = at;
+      step();
+      if (at == before) left = 0;
     }
+    for (; left > 0; --left) step();
     for (std::size_t i = 0; i < count; ++i) {
-      const double* const leaf = values_.data() + first_value_[tree + i] + at[i]->leaf_number() * width_;
+      const tree& walked = trees_[first + i];
+      const double* const leaf = values_.data() + walked.first_value + at[i]->leaf_number() * width_;
       __builtin_prefetch(leaf);
-      leaves[tree + i] = leaf;
+      leaves[walked.number] = leaf;
     }
   }
 
@@ -248,10 +265,9 @@ class tree_ensemble final : public model {
 
   bool is_mean_;
   std::int64_t width_;
-  std::vector<node> nodes_;
+  std::vector<node, huge_page_allocator<node>> nodes_;
   std::vector<double> values_;  // of the leaves, tree after tree
-  std::vector<std::int64_t> root_;
-  std::vector<std::int64_t> first_value_;  // of each tree
+  std::vector<tree> trees_;     // the shallow ones first: those that are walked together are of about one depth
   std::vector<std::int32_t> score_;
   std::vector<double> base_;
   std::vector<double> trees_of_score_;

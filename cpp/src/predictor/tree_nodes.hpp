@@ -39,8 +39,9 @@ struct tree_node {
   }
 
   const tree_node* next(const Threshold* x) const {
-    const bool right = !(x[link & (max_inputs - 1)] <= threshold);
-    return this + (link >> feature_bits) + right;
+    const std::int64_t wide = link;
+    const bool right = !(x[wide & (max_inputs - 1)] <= threshold);
+    return this + (wide >> feature_bits) + right;
   }
 };
 
