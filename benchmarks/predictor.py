@@ -1,16 +1,18 @@
 """What a prediction costs, in microseconds per matrix on one core.
 
-Run ``python benchmarks/predictor.py``. The networks have the layers of Mehrabi et al. (64 and 32 neurons), the trees
-are random, of the given sizes: `depth` D trees are grown until 2^D leaves or `samples` samples are split, as the trees
-of a forest are, so that they are unbalanced; `leaves` trees are split at random until they have so many leaves, as those
-of LightGBM. Three times are measured: a row of a batch (throughput), a call from Python with one row (latency, with
-Python's own cost), both with inputs that differ from row to row, and the same after the caches have been swept, which
-is what the first prediction after other work costs.
+Run ``python benchmarks/predictor.py``. The networks have the layers of Mehrabi et al. (64 and 32 neurons).
+Trees are random: those of forests are grown until every one of `samples` samples has its leaf, unless depth ends them,
+and are unbalanced as such trees are; those of boosting have so many leaves as LightGBM gives them by default.
+
+Three times are measured: a row of a batch (throughput); a call from Python with one row (latency, with what Python
+itself costs), both with inputs that differ from row to row; and such a call after the caches have been swept, which is
+what the first prediction after other work costs.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 
 import numpy as np
@@ -26,7 +28,7 @@ FEATURES = 24
 def network(outputs, members, rng):
     arrays = {"input.mean": np.zeros(FEATURES), "input.scale": np.ones(FEATURES), "input.log_unit": np.ones(FEATURES)}
     widths = [FEATURES, 64, 32, outputs]
-    for i, (before, after) in enumerate(zip(widths, widths[1:], strict=False)):
+    for i, (before, after) in enumerate(itertools.pairwise(widths)):
         arrays[f"layer.{i}.weight"] = (rng.normal(size=(members, after, before)) / np.sqrt(before)).astype(np.float32)
         arrays[f"layer.{i}.bias"] = rng.normal(size=(members, after)).astype(np.float32)
     return Model("network", *names(outputs), {"activation": "relu", "output": "identity"}, arrays)

@@ -1,7 +1,7 @@
 """Write tests/data/toy-profile.safetensors anew: a test fixture, of no use for predictions.
 
-Its models are trained, from a fixed seed, on a function with a closed form (the "Friedman 1" regression problem), one of
-each kind and comparison. The stored vectors hold what the trainers predict; the tests in C++ and in Python compare
+Its models are trained, from a fixed seed, on a function with a closed form (the "Friedman 1" regression problem), one
+of each kind and comparison. The stored vectors hold what the trainers predict; the tests in C++ and in Python compare
 the predictor with them. Needs scikit-learn, LightGBM and PyTorch.
 """
 

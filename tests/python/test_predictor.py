@@ -123,7 +123,7 @@ def test_refuses_unfit_names():
         with pytest.raises(ProfileError) as caught:
             Model("network", inputs, outputs, settings, arrays)
         assert caught.value.argument == argument
-    with pytest.raises(ProfileError, match="layer.0.weight"):
+    with pytest.raises(ProfileError, match=r"layer\.0\.weight"):
         Model("network", ["a"], ["y"], settings, arrays | {"input.mean": np.zeros(1), "input.scale": np.ones(1)})
 
 

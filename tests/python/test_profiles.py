@@ -338,8 +338,7 @@ def survives_or_is_refused(path, content):
         path.write_bytes(content)
     try:
         profile = profiles.load(path)
-    except ProfileError as error:
-        assert str(error)
+    except ProfileError:
         return
     for model in profile.models.values():
         X = np.linspace(-1, 2, 3 * len(model.inputs)).reshape(3, -1)

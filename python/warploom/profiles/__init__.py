@@ -5,8 +5,8 @@ of texts. Profiles are shipped in this folder, and users calibrate their own, wh
 first. Nothing in a file is executed; one that is damaged is refused with an error that says what is wrong.
 
 Layout of a file, version 1. The metadata are ``format`` ("warploom-profile"), ``version`` ("1"), ``gpu``,
-``compute_capability`` ("9.0"), ``cuda``, ``data_hash``, and, as JSON, ``geometry``, ``metrics`` and ``models``: for each
-model its kind, inputs, outputs and settings. An array of model M is called ``M.<array>``; ``M.check.inputs`` and
+``compute_capability`` ("9.0"), ``cuda``, ``data_hash``, and, as JSON, ``geometry``, ``metrics`` and ``models``: for
+each model its kind, inputs, outputs and settings. An array of model M is called ``M.<array>``; ``M.check.inputs`` and
 ``M.check.outputs`` are its stored vectors. `warploom.predictor.Model` describes the arrays.
 """
 

@@ -21,7 +21,7 @@ from warploom.errors import ProfileError
 
 __all__ = ["read", "read_metadata", "write"]
 
-_DTYPES = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "I32": np.dtype("<i4")}
+_DTYPES: dict[str, np.dtype[Any]] = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "I32": np.dtype("<i4")}
 _MAX_HEADER = 16 << 20
 _MAX_FILE = 1 << 30
 _MAX_DIMENSIONS = 8

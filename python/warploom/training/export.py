@@ -1,7 +1,8 @@
 """Models of scikit-learn, LightGBM and PyTorch as `warploom.predictor.Model`.
 
 The trees compute what the library computes, bit for bit; a network computes what PyTorch computes in float64 from
-float32 weights and inputs. Each function imports the library only when it is called. Inputs given as `check` are
+float32 weights and inputs. The libraries are imported when a function is called, if at
+all. Inputs given as `check` are
 stored in the model, with what the library predicts for them, and verified whenever the model is loaded.
 """
 
@@ -121,11 +122,9 @@ def from_sklearn_gradient_boosting(
     -------
     Model
     """
-    from sklearn.ensemble import GradientBoostingClassifier
-
     if boosting.init is not None and boosting.init != "zero":
         raise ParameterError("an initial prediction by another estimator cannot be exported", argument="boosting")
-    is_classifier = isinstance(boosting, GradientBoostingClassifier)
+    is_classifier = _is_classifier(boosting)
     if is_classifier and boosting.loss != "log_loss":
         raise ParameterError(f"the loss '{boosting.loss}' is not supported", argument="boosting")
     num_scores = boosting.estimators_.shape[1]
@@ -291,19 +290,17 @@ def from_torch_sequential(
 def _averaged(
     trees: Iterable[Any], estimator: Any, inputs: Sequence[str], outputs: Any, output: str, check: ArrayLike | None
 ) -> Model:
-    from sklearn.base import is_classifier
-
-    if is_classifier(estimator) and estimator.n_outputs_ != 1:
+    if _is_classifier(estimator) and estimator.n_outputs_ != 1:
         raise ParameterError("classifiers of several targets are not supported", argument="outputs")
     exported = [_sklearn_arrays(tree) for tree in trees]
     width = exported[0].value.shape[1]
     arrays = _tree_arrays(exported, np.zeros(width), None)
 
     def expected(X: _Array) -> _Array:
-        scores = estimator.predict_proba(X) if is_classifier(estimator) else estimator.predict(X)
+        scores = estimator.predict_proba(X) if _is_classifier(estimator) else estimator.predict(X)
         return _transformed(_matrix(scores), output)
 
-    names = outputs or (_class_names(estimator) if is_classifier(estimator) else _numbered(width))
+    names = outputs or (_class_names(estimator) if _is_classifier(estimator) else _numbered(width))
     settings = {"comparison": "scikit-learn", "combine": "mean", "output": output}
     return Model("tree_ensemble", inputs, names, settings, arrays, _stored(check, expected))
 
@@ -325,6 +322,10 @@ def _sklearn_arrays(estimator: Any) -> _Tree:
     )
 
 
+def _is_classifier(estimator: Any) -> bool:
+    return hasattr(estimator, "classes_")
+
+
 def _class_names(classifier: Any) -> list[str]:
     return [str(name) for name in classifier.classes_]
 
@@ -344,9 +345,9 @@ def _lightgbm_output(objective: str) -> str:
         return "softmax"
     if name in ("poisson", "gamma", "tweedie"):
         return "exp"
-    if name in ("regression", "regression_l1", "huber", "fair", "quantile", "mape", "lambdarank", "rank_xendcg"):
-        if "sqrt" not in parameters:
-            return "identity"
+    unchanged = ("regression", "regression_l1", "huber", "fair", "quantile", "mape", "lambdarank", "rank_xendcg")
+    if name in unchanged and "sqrt" not in parameters:
+        return "identity"
     raise ParameterError(f"the objective '{objective}' is not supported; output='identity' exports the raw scores")
 
 
@@ -431,7 +432,7 @@ def _network_inputs(X: _Array, arrays: dict[str, _Array]) -> _Array:
 def _tree_arrays(trees: Sequence[_Tree], base: _Array, score: _Array | None) -> dict[str, _Array]:
     first_leaf = np.cumsum([0, *(len(tree.value) for tree in trees)])
     left = [np.where(tree.feature == -1, tree.left + first_leaf[t], tree.left) for t, tree in enumerate(trees)]
-    arrays = {
+    arrays: dict[str, _Array] = {
         "tree.offset": np.cumsum([0, *(len(tree.feature) for tree in trees)]).astype(np.int32),
         "node.feature": np.concatenate([tree.feature for tree in trees]).astype(np.int32),
         "node.threshold": np.concatenate([tree.threshold for tree in trees]).astype(np.float64),
