@@ -310,7 +310,7 @@ def family_splits(
     ParameterError
         There are fewer than two families.
     """
-    from sklearn.model_selection import GroupKFold
+    from sklearn.model_selection import GroupKFold  # type: ignore[import-untyped, unused-ignore]
 
     labels = _joined(dataset.families, dataset.groups)
     count = len(set(labels))
