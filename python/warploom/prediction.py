@@ -116,8 +116,8 @@ def model_inputs(
         A feature is missing, or a name is not known.
     """
     given: Mapping[str, Any] = features
-    module: Any = math  # for one matrix much quicker than NumPy's, and the same but for the last bit
-    if not (isinstance(k, int | float) and all(isinstance(value, float) for value in features.values())):
+    module: Any = math  # for one matrix much quicker than NumPy, and the same but for the last bit
+    if not all(isinstance(value, float) for value in features.values()):
         given = {name: np.asarray(values, dtype=np.float64) for name, values in features.items()}
         module, k = np, np.asarray(k, dtype=np.float64)
     try:
@@ -209,9 +209,9 @@ def preparation_inputs(features: Mapping[str, ArrayLike]) -> NDArray[np.float64]
         1; rows, columns and nonzeros in millions; and rows times the longest row, in millions, at most a thousand.
     """
     names = ("num_rows", "num_cols", "nnz", "nnz_per_row_max")
-    rows, cols, nnz, longest = (np.asarray(features[f"spmv_{name}"], dtype=np.float64) for name in names)
-    padded = np.minimum(rows * longest, 1e9)
-    return np.stack([np.ones_like(rows), rows / 1e6, cols / 1e6, nnz / 1e6, padded / 1e6], axis=-1)
+    rows, cols, nnz, longest = (np.asarray(features[f"spmv_{name}"], dtype=np.float64) / 1e6 for name in names)
+    padded = np.minimum(rows * longest * 1e6, 1e3)
+    return np.array([np.ones_like(rows), rows, cols, nnz, padded]).T
 
 
 def roofline_us(features: Mapping[str, ArrayLike], k: ArrayLike, itemsize: int) -> NDArray[np.float64]:
@@ -234,10 +234,9 @@ def roofline_us(features: Mapping[str, ArrayLike], k: ArrayLike, itemsize: int) 
     ndarray of float64, shape (n,)
         Microseconds.
     """
-    names = ("num_rows", "num_cols", "nnz")
-    rows, cols, nnz = (np.asarray(features[f"spmv_{name}"], dtype=np.float64) for name in names)
-    columns = np.asarray(k, dtype=np.float64)
-    from_memory = nnz * (4 + itemsize) + 4 * rows + (rows + cols) * columns * itemsize
+    rows, cols, nnz = (np.asarray(features[f"spmv_{name}"]) for name in ("num_rows", "num_cols", "nnz"))
+    columns = np.asarray(k)
+    from_memory = nnz * (4.0 + itemsize) + 4 * rows + (rows + cols) * columns * itemsize
     from_cache = nnz * columns * itemsize
     return np.asarray(2.5 + from_memory / 4e6 + from_cache / 2e7)
 
