@@ -23,8 +23,7 @@ __all__ = ["Dataset", "base_name", "family_of", "family_splits", "random_splits"
 UNKNOWN_TOLERANCE = 0.03
 """abs(log) of the ratio of two measurements of the same thing, where nothing was measured twice."""
 
-_FAILED = ("unsupported", "wrong result", "out of memory", "error")
-"""Of these a candidate cannot be chosen; one that was not reached within the time limit is unknown."""
+_NOT_REACHED = "time limit"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,8 +52,9 @@ class Dataset:
     times : ndarray of float64, shape (n, candidates)
         Microseconds; NaN where there is no time.
     supported : ndarray of bool, shape (n, candidates)
-        False where a candidate cannot run, or gave a wrong result. Where it is true and the time is NaN, the
-        candidate was not measured.
+        Whether the candidate may be chosen. False where it cannot run or gave a wrong result, and where the sweep left
+        it out since another one does the same work there. Where it is true and the time is NaN, the time limit came
+        first.
     preparation_ms : ndarray of float64, shape (n, candidates)
         Row permutation, conversion and upload; NaN where there is no time.
     bytes : ndarray of float64, shape (n, candidates)
@@ -123,9 +123,8 @@ class Dataset:
         candidates = np.sort(timed["candidate"].unique())
         times = _pivot(timed, "median_us", candidates)
         times = times[times.notna().sum(axis=1) >= fewest]
-        failed = rows[rows["status"].isin(_FAILED)].assign(failed=1.0)
-        supported = ~(_pivot(failed, "failed", candidates).reindex(times.index).to_numpy() == 1)
-        supported |= times.notna().to_numpy()
+        missed = rows[rows["status"] == _NOT_REACHED].assign(missed=1.0)
+        supported = times.notna() | _pivot(missed, "missed", candidates).reindex(times.index).notna()
         names = times.index.get_level_values("matrix").to_numpy().astype(str)
         known = _describe(measurements.matrices, names)
         least = times.min(axis=1).to_numpy()
@@ -142,7 +141,7 @@ class Dataset:
             },
             candidates=tuple(map(str, candidates)),
             times=times.to_numpy(np.float64),
-            supported=supported,
+            supported=supported.to_numpy(),
             preparation_ms=_pivot(timed, "preparation_ms", candidates).reindex(times.index).to_numpy(np.float64),
             bytes=_pivot(timed, "bytes", candidates).reindex(times.index).to_numpy(np.float64),
             tolerance=_within(measurements, within)(cache, least),
@@ -327,11 +326,11 @@ def _joined(families: NDArray[np.str_], groups: NDArray[np.str_]) -> NDArray[np.
 
 
 def _rows(measurements: Measurements, settings: Sequence[str], cache: str) -> pd.DataFrame:
-    """Return timed and failed rows of the first run, of one environment for each matrix and setting."""
+    """Return rows of the first run with times or not reached, of one environment for each matrix and setting."""
     rows = measurements.measurements
-    failed = rows["status"].isin(_FAILED)
+    missed = (rows["status"] == _NOT_REACHED) & (rows["candidate"] != "")
     timed = (rows["status"] == "ok") & (rows["cache"] == cache) & rows["median_us"].notna()
-    rows = rows[(rows["run"] == 0) & rows["setting"].isin(settings) & (timed | failed) & (rows["candidate"] != "")]
+    rows = rows[(rows["run"] == 0) & rows["setting"].isin(settings) & (timed | missed)]
     if rows["environment"].nunique() > 1:
         pair = ["matrix", "setting"]
         counts = rows.groupby([*pair, "environment"], observed=True)["median_us"].count().reset_index(name="count")

@@ -33,7 +33,7 @@ def test_features_are_those_of_the_matrix():
     assert len(dataset.features) == 35
 
 
-def test_failed_is_not_the_same_as_unknown():
+def test_what_failed_or_was_left_out_is_not_the_same_as_unknown():
     rows = [
         measurement("a", CUSPARSE, 1.0),
         measurement("a", SCALAR, 2.0),
@@ -43,10 +43,13 @@ def test_failed_is_not_the_same_as_unknown():
         measurement("b", SCALAR, 1.0),
         measurement("b", TWO, 1.0),
         measurement("b", EIGHT, 1.0),
+        measurement("c", CUSPARSE, 1.0),
+        measurement("c", TWO, 1.0),
+        measurement("c", EIGHT, 1.0),
     ]
-    dataset = Dataset.of(build([facts("a"), facts("b")], rows), "spmv/float32", "warm")
+    dataset = Dataset.of(build([facts("a"), facts("b"), facts("c")], rows), "spmv/float32", "warm")
     assert np.isnan(dataset.times[0]).tolist() == [False, False, True, True]
-    assert dataset.supported.tolist() == [[True, True, False, True], [True] * 4]
+    assert dataset.supported.tolist() == [[True, True, False, True], [True] * 4, [True, False, True, True]]
 
 
 def test_the_environment_with_most_times_counts():
