@@ -9,25 +9,24 @@ fastest decides. Candidates are reduced on the training part alone.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warploom.prediction import INPUTS, LOSS, REFERENCE, compress, expand, model_inputs, roofline_us
+from warploom.prediction import INPUTS, LOSS, REFERENCE, compress, model_inputs, roofline_us
 from warploom.predictor import MAX_STORED_VECTORS, Model, StoredVectors
 from warploom.training import export
 from warploom.training.data import Dataset
 from warploom.training.evaluate import losses
 
-__all__ = ["FORMS", "Options", "choices", "cover", "cross_losses", "fit", "fit_boosting", "fit_forest", "fit_network"]
+__all__ = ["DEFAULTS", "FORMS", "Options", "choices", "cover", "cross_losses", "fit", "fit_boosting", "fit_forest"]
 
 WORST = 1.5
 """Logarithms of time / least time count as no more than this."""
 
 _Array = NDArray[np.float64]
-Form = Callable[[_Array, _Array, Sequence[str], Sequence[str], int], Model]
+Form = Callable[[_Array, _Array, Sequence[str], Sequence[str], "Options"], Model]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,11 +35,17 @@ class Options:
 
     form: str = "boosting"
     """One of `FORMS`."""
-    most: int = 16
+    most: int = 24
     """Candidates chosen for their times alone."""
+    leaves: int = 15
+    """Of each tree that is boosted."""
     inputs: tuple[str, ...] | None = None
     """Of `warploom.prediction.INPUTS`; by default those that can differ, which for SpMV leaves out k."""
     seed: int = 0
+
+
+DEFAULTS = {"spmv": Options(most=16, leaves=8), "spmm": Options()}
+"""By operation: found on held-out matrices. Models of SpMM also have to tell values of k apart."""
 
 
 def cover(dataset: Dataset, most: int = 16, calls: float | None = None, *, least_gain: float = 2e-4) -> list[str]:
@@ -127,7 +132,7 @@ def fit(
     inputs = inputs_of(dataset, options)
     outputs = [REFERENCE, *([] if loss is None else [LOSS]), *candidates]
     X = model_inputs(dataset.features, dataset.k, inputs)
-    return FORMS[options.form](X, targets(dataset, candidates, loss), inputs, outputs, options.seed)
+    return FORMS[options.form](X, targets(dataset, candidates, loss), inputs, outputs, options)
 
 
 def choices(model: Model, dataset: Dataset) -> NDArray[np.intp]:
@@ -153,18 +158,8 @@ def cross_losses(dataset: Dataset, options: Options, candidates: Sequence[str], 
     return np.asarray(np.minimum(np.where(np.isnan(found), np.nanmedian(found), found), WORST))
 
 
-def fit_boosting(
-    X: _Array,
-    Y: _Array,
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    seed: int,
-    *,
-    iterations: int = 40,
-    leaves: int = 15,
-    rate: float = 0.15,
-) -> Model:
-    """Boost regression trees, one for each output in each iteration; NaN targets do not count."""
+def fit_boosting(X: _Array, Y: _Array, inputs: Sequence[str], outputs: Sequence[str], options: Options) -> Model:
+    """Boost regression trees, one for each output in each of 40 iterations; NaN targets do not count."""
     import lightgbm
 
     known = np.isfinite(Y)
@@ -177,20 +172,20 @@ def fit_boosting(
     parameters = {
         "objective": gradients,
         "num_class": Y.shape[1],
-        "num_leaves": leaves,
-        "learning_rate": rate,
+        "num_leaves": options.leaves,
+        "learning_rate": 0.15,
         "min_data_in_leaf": 5,
         "min_sum_hessian_in_leaf": 5,
         "feature_fraction": 0.6,
         "bagging_fraction": 0.8,
         "bagging_freq": 1,
-        "seed": seed,
+        "seed": options.seed,
         "deterministic": True,
         "force_row_wise": True,
-        "num_threads": 2,
+        "num_threads": 1,
         "verbosity": -1,
     }
-    booster = lightgbm.train(parameters, lightgbm.Dataset(X, np.zeros(len(X))), iterations)
+    booster = lightgbm.train(parameters, lightgbm.Dataset(X, np.zeros(len(X))), 40)
     exported = export.from_lightgbm(booster, list(outputs), inputs=list(inputs), output="identity")
     return _with_base(exported, base, X)
 
@@ -208,74 +203,14 @@ def _with_check(model: Model, X: _Array) -> Model:
     return Model(model.kind, model.inputs, model.outputs, model.settings, model.arrays, check)
 
 
-def fit_forest(
-    X: _Array,
-    Y: _Array,
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    seed: int,
-    *,
-    trees: int = 50,
-    rows_per_leaf: int = 5,
-) -> Model:
-    """Grow extra trees whose leaves hold all outputs; a NaN target counts as the worst."""
+def fit_forest(X: _Array, Y: _Array, inputs: Sequence[str], outputs: Sequence[str], options: Options) -> Model:
+    """Grow 50 extra trees whose leaves hold all outputs; a NaN target counts as the worst."""
     from sklearn.ensemble import ExtraTreesRegressor  # type: ignore[import-untyped, unused-ignore]
 
     filled = np.where(np.isfinite(Y), Y, compress(WORST))
-    forest = ExtraTreesRegressor(trees, min_samples_leaf=rows_per_leaf, random_state=seed, n_jobs=2).fit(X, filled)
+    forest = ExtraTreesRegressor(50, min_samples_leaf=5, random_state=options.seed, n_jobs=1).fit(X, filled)
     return _with_check(export.from_sklearn_forest(forest, list(inputs), list(outputs)), X)
 
 
-def fit_network(
-    X: _Array,
-    Y: _Array,
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    seed: int,
-    *,
-    members: int = 3,
-    hidden: tuple[int, ...] = (64, 32),
-    epochs: int = 150,
-) -> Model:
-    """Train networks on the squared error and on the expected regret of a soft choice; NaN targets do not count."""
-    import torch
-
-    torch.manual_seed(seed)
-    mean, scale = X.mean(axis=0), X.std(axis=0) + 1e-6
-    Y_mean, Y_scale = np.nanmean(Y, axis=0), np.nanstd(Y, axis=0) + 1e-3
-    known = torch.from_numpy(np.isfinite(Y))
-    wanted = torch.tensor(np.where(np.isfinite(Y), (Y - Y_mean) / Y_scale, 0.0), dtype=torch.float32)
-    given = torch.tensor((X - mean) / scale, dtype=torch.float32)
-    ratios = [i for i, name in enumerate(outputs) if name not in (REFERENCE, LOSS)]
-    regret = torch.tensor(np.where(np.isfinite(Y), expand(Y), WORST)[:, ratios], dtype=torch.float32)
-    widths = [len(inputs), *hidden, len(outputs)]
-    unit, offset = (torch.tensor(array[ratios], dtype=torch.float32) for array in (Y_scale, Y_mean))
-
-    def train() -> torch.nn.Sequential:
-        layers: list[torch.nn.Module] = []
-        for before, after in itertools.pairwise(widths):
-            layers += [torch.nn.Linear(before, after), torch.nn.ReLU()]
-        network = torch.nn.Sequential(*layers[:-1])
-        optimiser = torch.optim.AdamW(network.parameters(), weight_decay=1e-3)
-        batches = -(-len(X) // 128)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 5e-3, total_steps=epochs * batches)
-        for _ in range(epochs):
-            for rows in torch.randperm(len(X)).tensor_split(batches):
-                scores = network(given[rows])
-                error = ((scores - wanted[rows]) ** 2)[known[rows]].mean()
-                choice = torch.softmax(-(scores[:, ratios] * unit + offset) / 0.03, dim=1)
-                optimiser.zero_grad()
-                (error + 10 * (choice * regret[rows]).sum(dim=1).mean()).backward()
-                optimiser.step()
-                schedule.step()
-        return network.eval()
-
-    networks = [train() for _ in range(members)]
-    exported = export.from_torch_sequential(
-        networks, list(inputs), list(outputs), mean=mean, scale=scale, output_mean=Y_mean, output_scale=Y_scale
-    )
-    return _with_check(exported, X)
-
-
-FORMS: dict[str, Form] = {"boosting": fit_boosting, "forest": fit_forest, "network": fit_network}
+FORMS: dict[str, Form] = {"boosting": fit_boosting, "forest": fit_forest}
 """Ways to train a model of inputs X and targets Y."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from warploom.profiles import Profile
 from warploom.training.data import UNKNOWN_TOLERANCE, Dataset, family_splits, random_splits
 from warploom.training.evaluate import Scores, score
 from warploom.training.preparation import fit_preparation, relative_errors
-from warploom.training.selector import Options, candidates_of, choices, cross_losses, fit
+from warploom.training.selector import DEFAULTS, Options, candidates_of, choices, cross_losses, fit
 
 __all__ = ["GEOMETRY", "data_hash", "held_out", "margin", "train"]
 
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 def train(
     measurements: Measurements | Sequence[Measurements],
-    options: Options | None = None,
+    options: Mapping[str, Options] | None = None,
     *,
     caches: Iterable[str] = ("warm", "cold"),
     splits: bool = True,
@@ -52,7 +52,8 @@ def train(
     ----------
     measurements : Measurements or sequence of Measurements
         Of one GPU.
-    options : Options, optional
+    options : mapping from str to Options, optional
+        By operation; what is not in it is as in `DEFAULTS`.
     caches : iterable of str
     splits : bool
         Whether the metrics say how good selectors are that have not seen the matrices, or the families of matrices,
@@ -75,7 +76,7 @@ def train(
         There are no times, or they come from several GPUs.
     """
     parts = [measurements] if isinstance(measurements, Measurements) else list(measurements)
-    chosen = options or Options()
+    by_op = DEFAULTS | dict(options or {})
     environment = _environment(parts)
     models: dict[str, Model] = {}
     selectors: dict[str, Any] = {}
@@ -87,6 +88,7 @@ def train(
                 if (settings[0], cache) not in measured_settings(part):
                     continue
                 dataset = Dataset.of(part, settings, cache, within=within)
+                chosen = by_op[dataset.op]
                 name = model_name(dataset.op, dataset.dtype, dataset.layout, cache)
                 found[name] = dataset
                 models[name], selectors[name] = _train_one(dataset, chosen)
@@ -109,7 +111,7 @@ def train(
         models=models,
         geometry=GEOMETRY,
         data_hash=data_hash(parts),
-        metrics={"selectors": selectors, "form": chosen.form, "seed": chosen.seed},
+        metrics={"selectors": selectors},
     )
 
 
@@ -146,6 +148,8 @@ def _train_one(dataset: Dataset, options: Options) -> tuple[Model, dict[str, Any
     model = fit(dataset, options, candidates, loss)
     expected = model.predict(model_inputs(dataset.features, dataset.k, model.inputs))[:, model.outputs.index(LOSS)]
     return model, {
+        "form": options.form,
+        "seed": options.seed,
         "settings": sorted(set(dataset.settings.tolist())),
         "matrices": len(set(dataset.names)),
         "tolerance": round(float(np.expm1(np.median(dataset.tolerance))), 5),

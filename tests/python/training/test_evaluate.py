@@ -91,6 +91,7 @@ def test_the_oracle_loses_nothing():
 def test_a_choice_that_was_not_measured_is_counted_apart():
     rows = [measurement(f"m{i}", c, 1.0) for i in range(3) for c in CANDIDATES[:2]]
     rows.append(measurement("m0", CANDIDATES[2], 2.0))
+    rows.append(measurement("m1", CANDIDATES[2], None, cache="", status="time limit"))
     dataset = Dataset.of(build([facts(f"m{i}") for i in range(3)], rows), "spmv/float32", "warm")
     scores = score(dataset, np.array([2, 2, 0]), samples=5)
     assert (scores.count, scores.unknown) == (2, 1)

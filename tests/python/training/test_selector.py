@@ -14,7 +14,7 @@ WITHIN = Tolerances({}, {}, 0.03)
 
 @pytest.fixture(scope="module")
 def dataset():
-    return Dataset.of(sweep(160, repeated=False, noise=0.005), "spmv/float32", "warm", within=WITHIN)
+    return Dataset.of(sweep(120, repeated=False, noise=0.005), "spmv/float32", "warm", within=WITHIN)
 
 
 def table(*times, preparation=None):
@@ -97,7 +97,7 @@ def test_boosting_is_what_the_library_predicts(dataset):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_missing_times_do_no_harm(form):
-    whole = sweep(160, repeated=False)
+    whole = sweep(120, repeated=False)
     rows = whole.measurements
     # EIGHT is not supported on every other matrix, and TWO was not reached on some.
     refused = (rows["candidate"] == EIGHT) & rows["matrix"].str.contains("[02468]$")
@@ -113,13 +113,13 @@ def test_missing_times_do_no_harm(form):
 
 def test_the_loss_is_an_output_and_is_learned_on_unseen_rows(dataset):
     expected = cross_losses(dataset, Options(), list(CANDIDATES))
-    assert expected.shape == (160,)
+    assert expected.shape == (120,)
     assert (expected >= 0).all()
     in_sample = np.log1p(losses(dataset, choices(fit(dataset, Options()), dataset), merged=False))
     assert expected.mean() > in_sample.mean()
     model = fit(dataset, Options(), CANDIDATES, expected)
     assert model.outputs == (REFERENCE, LOSS, *CANDIDATES)
-    assert choices(model, dataset).shape == (160,)
+    assert choices(model, dataset).shape == (120,)
 
 
 def test_absolute_times_are_predicted(dataset):
