@@ -287,7 +287,7 @@ class Choice:
     unsure : bool
         Whether that is more than for nine in ten matrices of the training data.
     shortlist : tuple of str
-        Candidates that may be as fast as the fastest: for nine in ten held-out matrices one of these is.
+        Candidates that may be as fast as the fastest: for 19 in 20 held-out matrices one of these is.
     """
 
     ranked: tuple[Prediction, ...]

@@ -37,14 +37,20 @@ class Options:
     """One of `FORMS`."""
     most: int = 24
     """Candidates chosen for their times alone."""
+    iterations: int = 40
+    """Of boosting: trees for each output."""
+    rate: float = 0.15
+    """What a boosted tree counts for."""
     leaves: int = 15
-    """Of each tree that is boosted."""
+    """Of each boosted tree."""
+    share: float = 0.6
+    """Of the inputs, drawn for each boosted tree."""
     inputs: tuple[str, ...] | None = None
     """Of `warploom.prediction.INPUTS`; by default those that can differ, which for SpMV leaves out k."""
     seed: int = 0
 
 
-DEFAULTS = {"spmv": Options(most=16, leaves=8), "spmm": Options()}
+DEFAULTS = {"spmv": Options(most=16, iterations=60, rate=0.1, leaves=10, share=0.4), "spmm": Options()}
 """By operation: found on held-out matrices. Models of SpMM also have to tell values of k apart."""
 
 
@@ -159,7 +165,7 @@ def cross_losses(dataset: Dataset, options: Options, candidates: Sequence[str], 
 
 
 def fit_boosting(X: _Array, Y: _Array, inputs: Sequence[str], outputs: Sequence[str], options: Options) -> Model:
-    """Boost regression trees, one for each output in each of 40 iterations; NaN targets do not count."""
+    """Boost regression trees, one for each output in each iteration; NaN targets do not count."""
     import lightgbm
 
     known = np.isfinite(Y)
@@ -173,10 +179,10 @@ def fit_boosting(X: _Array, Y: _Array, inputs: Sequence[str], outputs: Sequence[
         "objective": gradients,
         "num_class": Y.shape[1],
         "num_leaves": options.leaves,
-        "learning_rate": 0.15,
+        "learning_rate": options.rate,
         "min_data_in_leaf": 5,
         "min_sum_hessian_in_leaf": 5,
-        "feature_fraction": 0.6,
+        "feature_fraction": options.share,
         "bagging_fraction": 0.8,
         "bagging_freq": 1,
         "seed": options.seed,
@@ -185,7 +191,7 @@ def fit_boosting(X: _Array, Y: _Array, inputs: Sequence[str], outputs: Sequence[
         "num_threads": 1,
         "verbosity": -1,
     }
-    booster = lightgbm.train(parameters, lightgbm.Dataset(X, np.zeros(len(X))), 40)
+    booster = lightgbm.train(parameters, lightgbm.Dataset(X, np.zeros(len(X))), options.iterations)
     exported = export.from_lightgbm(booster, list(outputs), inputs=list(inputs), output="identity")
     return _with_base(exported, base, X)
 
