@@ -19,6 +19,8 @@ const char* class_name(error_kind kind) {
       return "IndexOverflowError";
     case error_kind::parameter:
       return "ParameterError";
+    case error_kind::profile:
+      return "ProfileError";
     case error_kind::device:
       return "DeviceError";
     case error_kind::out_of_memory:

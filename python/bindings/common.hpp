@@ -73,6 +73,7 @@ void bind_format_ell(py::module_& module);
 void bind_format_hyb(py::module_& module);
 void bind_format_sell(py::module_& module);
 void bind_features(py::module_& module);
+void bind_predictor(py::module_& module);
 void bind_device(py::module_& module);
 void bind_products(py::module_& module);
 void bind_row_partition(py::module_& module);

@@ -15,6 +15,7 @@ PYBIND11_MODULE(_core, module) {
   bind_permutations(module);
   bind_formats(module);
   bind_features(module);
+  bind_predictor(module);
   bind_device(module);
   bind_products(module);
   bind_row_partition(module);

@@ -306,6 +306,26 @@ class SellMatrix:
     @property
     def sort_window(self) -> int: ...
 
+class Model:
+    """
+    A trained model, checked and laid out for prediction.
+    """
+    def __init__(
+        self,
+        kind: str,
+        num_inputs: int,
+        settings: collections.abc.Mapping[str, str],
+        arrays: collections.abc.Mapping[str, numpy.typing.NDArray[typing.Any]],
+    ) -> None: ...
+    def predict(self, inputs: numpy.typing.NDArray[numpy.float64]) -> numpy.typing.NDArray[numpy.float64]: ...
+    def predict_with_spread(self, inputs: numpy.typing.NDArray[numpy.float64]) -> tuple[typing.Any, ...]: ...
+    @property
+    def has_spread(self) -> bool: ...
+    @property
+    def num_inputs(self) -> int: ...
+    @property
+    def num_outputs(self) -> int: ...
+
 class DeviceMemory:
     def __init__(self, device: int, bytes: int) -> None: ...
     @property
@@ -399,6 +419,7 @@ def measure_copy_bandwidth(device: int, bytes: int) -> float:
     Bytes per second, read plus written, of a device-to-device copy.
     """
 
+def model_kinds() -> tuple[typing.Any, ...]: ...
 def num_threads() -> int:
     """
     Threads a loop on the host may use: those set, else WARPLOOM_NUM_THREADS, else the processors allowed.

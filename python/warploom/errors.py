@@ -15,6 +15,7 @@ __all__ = [
     "InvalidMatrixError",
     "OutOfMemoryError",
     "ParameterError",
+    "ProfileError",
     "ShapeError",
     "WarploomError",
 ]
@@ -65,6 +66,10 @@ class FileFormatError(WarploomError, ValueError):
 
 class DownloadError(WarploomError, OSError):
     """A file could not be fetched from the network or kept in the cache."""
+
+
+class ProfileError(WarploomError, ValueError):
+    """A profile or a trained model in it is damaged, incomplete or of another version."""
 
 
 class DeviceError(WarploomError, RuntimeError):

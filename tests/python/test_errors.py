@@ -16,6 +16,7 @@ BUILT_IN = {
     "InvalidMatrixError": ValueError,
     "OutOfMemoryError": MemoryError,
     "ParameterError": ValueError,
+    "ProfileError": ValueError,
     "ShapeError": ValueError,
 }
 

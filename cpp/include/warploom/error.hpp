@@ -15,6 +15,7 @@ enum class error_kind {
   dtype,           // a value type that is not supported
   index_overflow,  // a size beyond the index type
   parameter,       // an unknown name or a value out of range
+  profile,         // a trained model that is damaged, incomplete or of another version
   device,          // no GPU, no driver, no kernel for this GPU, a failed CUDA call
   out_of_memory,   // host or device memory
 };

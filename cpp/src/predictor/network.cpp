@@ -1,0 +1,173 @@
+// A network of dense layers, or several of the same shape whose scores are averaged.
+//
+// A layer's weights are kept with the inputs outermost: a row of them is added, times one input, to all sums of the
+// layer at once. The sums are then independent of each other, which vectorises without changing the order in which
+// any of them is formed, and that order is the inputs' order. Sums and activations are double, so that the result is
+// closer to the exact one than that of a trainer in float32; only the first layer's inputs are rounded to float32,
+// as the trainer's were.
+#include <algorithm>
+#include <cmath>
+
+#include "predictor/kinds.hpp"
+#include "predictor/source_reader.hpp"
+
+namespace warploom {
+namespace {
+
+enum class activation { relu, tanh, identity };
+
+struct layer {
+  std::int64_t num_inputs;
+  std::int64_t num_outputs;
+  std::vector<double> weights;  // [member][input][output]
+  std::vector<double> biases;   // [member][output]
+
+  void evaluate(std::int64_t member, const double* x, double* z) const {
+    const double* w = weights.data() + member * num_inputs * num_outputs;
+    std::copy_n(biases.data() + member * num_outputs, num_outputs, z);
+    for (std::int64_t i = 0; i < num_inputs; ++i, w += num_outputs) {
+      for (std::int64_t o = 0; o < num_outputs; ++o) z[o] += x[i] * w[o];
+    }
+  }
+};
+
+void activate(activation function, double* z, std::int64_t size) {
+  if (function == activation::relu) {
+    for (std::int64_t o = 0; o < size; ++o) z[o] = z[o] > 0 ? z[o] : 0;
+  } else if (function == activation::tanh) {
+    for (std::int64_t o = 0; o < size; ++o) z[o] = std::tanh(z[o]);
+  }
+}
+
+struct input_transform {
+  std::vector<double> log_unit;  // empty, or 0 for an input whose logarithm is not taken
+  std::vector<double> mean;
+  std::vector<double> scale;
+
+  void apply(const double* x, double* z) const {
+    for (std::size_t i = 0; i < mean.size(); ++i) {
+      double t = x[i];
+      if (!log_unit.empty() && log_unit[i] > 0) t = std::copysign(std::log1p(std::abs(t) / log_unit[i]), t);
+      z[i] = static_cast<float>((t - mean[i]) / scale[i]);
+    }
+  }
+};
+
+struct network_parts {
+  std::int64_t num_members;
+  activation function;
+  output_transform output;
+  input_transform input;
+  std::vector<layer> layers;
+  std::vector<double> output_mean;
+  std::vector<double> output_scale;
+};
+
+class network final : public model {
+ public:
+  network(std::int64_t num_inputs, network_parts parts)
+      : model(num_inputs, parts.layers.back().num_outputs, parts.num_members, parts.output), parts_(std::move(parts)) {
+    widest_ = num_inputs;
+    for (const layer& one : parts_.layers) widest_ = std::max(widest_, one.num_outputs);
+  }
+
+ private:
+  void evaluate(const double* inputs, std::int64_t rows, double* scores, double* spread,
+                std::int64_t stride) const override {
+    const std::int64_t num_scores = parts_.layers.back().num_outputs;
+    std::vector<double> scratch(3 * widest_ + parts_.num_members * num_scores);
+    double* const transformed = scratch.data();
+    double* const members = transformed + 3 * widest_;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      parts_.input.apply(inputs + r * num_inputs(), transformed);
+      for (std::int64_t m = 0; m < parts_.num_members; ++m) {
+        evaluate_member(m, transformed, transformed + widest_, transformed + 2 * widest_, members + m * num_scores);
+      }
+      summarise(members, num_scores, scores + r * stride, spread ? spread + r * stride : nullptr);
+    }
+  }
+
+  void evaluate_member(std::int64_t member, const double* inputs, double* x, double* z, double* scores) const {
+    for (const layer& one : parts_.layers) {
+      const bool is_last = &one == &parts_.layers.back();
+      one.evaluate(member, inputs, is_last ? scores : z);
+      if (is_last) break;
+      activate(parts_.function, z, one.num_outputs);
+      std::swap(x, z);
+      inputs = x;
+    }
+    for (std::size_t o = 0; o < parts_.output_mean.size(); ++o) {
+      scores[o] = parts_.output_mean[o] + parts_.output_scale[o] * scores[o];
+    }
+  }
+
+  void summarise(const double* members, std::int64_t num_scores, double* scores, double* spread) const {
+    for (std::int64_t o = 0; o < num_scores; ++o) {
+      double sum = 0;
+      for (std::int64_t m = 0; m < parts_.num_members; ++m) sum += members[m * num_scores + o];
+      scores[o] = sum / static_cast<double>(parts_.num_members);
+      if (!spread) continue;
+      double squares = 0;
+      for (std::int64_t m = 0; m < parts_.num_members; ++m) {
+        const double difference = members[m * num_scores + o] - scores[o];
+        squares += difference * difference;
+      }
+      spread[o] = std::sqrt(squares / static_cast<double>(parts_.num_members));
+    }
+  }
+
+  network_parts parts_;
+  std::int64_t widest_;
+};
+
+layer read_layer(source_reader& source, const std::string& name, std::int64_t num_members, std::int64_t num_inputs) {
+  const std::int64_t num_outputs = source.shape(name + ".weight", 3)[1];
+  const std::vector<float> weights = source.floats(name + ".weight", {num_members, num_outputs, num_inputs});
+  const std::vector<float> biases = source.floats(name + ".bias", {num_members, num_outputs});
+  layer read{num_inputs, num_outputs, std::vector<double>(weights.size()), {biases.begin(), biases.end()}};
+  const float* w = weights.data();
+  for (std::int64_t m = 0; m < num_members; ++m) {
+    double* const transposed = read.weights.data() + m * num_inputs * num_outputs;
+    for (std::int64_t o = 0; o < num_outputs; ++o) {
+      for (std::int64_t i = 0; i < num_inputs; ++i) transposed[i * num_outputs + o] = *w++;
+    }
+  }
+  return read;
+}
+
+input_transform read_input_transform(source_reader& source) {
+  const std::vector<std::int64_t> shape{source.num_inputs()};
+  input_transform transform{{}, source.doubles("input.mean", shape), source.doubles("input.scale", shape)};
+  if (source.has("input.log_unit")) transform.log_unit = source.doubles("input.log_unit", shape);
+  for (std::int64_t i = 0; i < source.num_inputs(); ++i) {
+    if (!(transform.scale[i] > 0)) refuse("input.scale", i, "a scale is not above 0");
+    if (!transform.log_unit.empty() && transform.log_unit[i] < 0) refuse("input.log_unit", i, "a unit is below 0");
+  }
+  return transform;
+}
+
+}  // namespace
+
+std::unique_ptr<model> make_network(const model_source& from) {
+  source_reader source(from);
+  network_parts parts;
+  static constexpr activation functions[] = {activation::relu, activation::tanh, activation::identity};
+  parts.function = functions[source.choice("activation", {"relu", "tanh", "identity"})];
+  parts.output = source.output();
+  parts.input = read_input_transform(source);
+  parts.num_members = source.shape("layer.0.weight", 3)[0];
+  std::int64_t width = from.num_inputs;
+  do {
+    const std::string name = "layer." + std::to_string(parts.layers.size());
+    parts.layers.push_back(read_layer(source, name, parts.num_members, width));
+    width = parts.layers.back().num_outputs;
+  } while (source.has("layer." + std::to_string(parts.layers.size()) + ".weight"));
+  if (source.has("output.mean") || source.has("output.scale")) {
+    parts.output_mean = source.doubles("output.mean", {width});
+    parts.output_scale = source.doubles("output.scale", {width});
+  }
+  source.finish();
+  return std::make_unique<network>(from.num_inputs, std::move(parts));
+}
+
+}  // namespace warploom

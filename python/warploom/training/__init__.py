@@ -1,0 +1,1 @@
+"""From measurements to profiles: what needs the libraries that train models."""

@@ -1,0 +1,250 @@
+// Trees against a walk of the arrays, node after node; and trees that are none.
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "support.hpp"
+#include "warploom/predictor.hpp"
+
+namespace warploom {
+namespace {
+
+struct forest {
+  std::vector<std::int32_t> offset{0};
+  std::vector<std::int32_t> feature;
+  std::vector<double> threshold;
+  std::vector<std::int32_t> left;
+  std::vector<std::int32_t> right;
+  std::vector<double> value;
+  std::int64_t width = 2;
+  std::vector<double> base{0, 0};
+  std::string comparison = "scikit-learn";
+  std::string combine = "mean";
+
+  static constexpr std::int64_t num_inputs = 3;
+
+  std::unique_ptr<model> make() const {
+    const auto nodes = static_cast<std::int64_t>(feature.size());
+    return make_model({"tree_ensemble",
+                       num_inputs,
+                       {{"comparison", comparison}, {"combine", combine}, {"output", "identity"}},
+                       {{"tree.offset", {offset, {static_cast<std::int64_t>(offset.size())}}},
+                        {"node.feature", {feature, {nodes}}},
+                        {"node.threshold", {threshold, {nodes}}},
+                        {"node.left", {left, {nodes}}},
+                        {"node.right", {right, {nodes}}},
+                        {"leaf.value", {value, {static_cast<std::int64_t>(value.size()) / width, width}}},
+                        {"base", {base, {2}}}}});
+  }
+
+  // Row of leaf.value that tree t leads to.
+  std::int32_t walk(std::size_t t, const std::vector<double>& x) const {
+    std::int32_t at = offset[t];
+    while (feature[at] != -1) {
+      double input = x[feature[at]];
+      if (comparison == "scikit-learn") input = static_cast<float>(input);
+      at = offset[t] + (input <= threshold[at] ? left[at] : right[at]);
+    }
+    return left[at];
+  }
+
+  std::vector<double> outputs(const std::vector<double>& x) const {
+    std::vector<double> sum = base;
+    for (std::size_t t = 0; t + 1 < offset.size(); ++t) {
+      for (int o = 0; o < 2; ++o) sum[o] += value[2 * walk(t, x) + o];
+    }
+    if (combine == "mean") {
+      for (double& one : sum) one /= static_cast<double>(offset.size() - 1);
+    }
+    return sum;
+  }
+};
+
+// A tree in which every leaf in turn may be split, so that it is unbalanced.
+void add_tree(forest& trees, int splits, std::mt19937& random) {
+  const auto first = static_cast<std::size_t>(trees.offset.back());
+  const auto uniform = [&] { return std::uniform_real_distribution<double>(-1, 1)(random); };
+  const auto add_leaf = [&] {
+    trees.feature.push_back(-1);
+    trees.threshold.push_back(0);
+    trees.left.push_back(static_cast<std::int32_t>(trees.value.size() / 2));
+    trees.right.push_back(0);
+    trees.value.insert(trees.value.end(), {uniform(), uniform()});
+  };
+  add_leaf();
+  std::size_t node = first;
+  for (int i = 0; i < splits; ++i) {
+    while (trees.feature[node] != -1) {
+      node = first + (random() % 4 ? trees.left[node] : trees.right[node]);
+    }
+    trees.feature[node] = static_cast<std::int32_t>(random() % forest::num_inputs);
+    trees.threshold[node] = uniform();
+    const auto children = static_cast<std::int32_t>(trees.feature.size() - first);
+    trees.left[node] = children;
+    trees.right[node] = children + 1;
+    add_leaf();
+    add_leaf();
+    if (random() % 3 == 0) node = first;
+  }
+  trees.offset.push_back(static_cast<std::int32_t>(trees.feature.size()));
+}
+
+forest random_forest(const std::string& comparison, const std::string& combine, int trees) {
+  forest made;
+  made.comparison = comparison;
+  made.combine = combine;
+  if (combine == "sum") made.base = {0.5, -2};
+  std::mt19937 random(7);
+  for (int t = 0; t < trees; ++t) add_tree(made, t % 5 == 0 ? 0 : t * 3 % 61, random);
+  return made;
+}
+
+forest small_forest() {
+  forest trees;
+  std::mt19937 random(1);
+  add_tree(trees, 3, random);
+  add_tree(trees, 2, random);
+  return trees;
+}
+
+}  // namespace
+
+TEST_CASE("tree_ensemble: as a walk node after node, at thresholds and beside them") {
+  for (const char* comparison : {"scikit-learn", "lightgbm"}) {
+    for (const char* combine : {"mean", "sum"}) {
+      for (const int count : {1, 2, 16, 47}) {
+        const forest trees = random_forest(comparison, combine, count);
+        const auto model = trees.make();
+        CHECK(model->has_spread() == (count > 1 && trees.combine == "mean"));
+        std::mt19937 random(3);
+        for (int i = 0; i < 300; ++i) {
+          std::vector<double> x(forest::num_inputs);
+          for (double& one : x) {
+            one = trees.threshold[random() % trees.threshold.size()];
+            const auto away = random() % 5;
+            if (away == 1) one = std::nextafter(one, 2);
+            if (away == 2) one = std::nextafter(one, -2);
+            if (away == 3) one = std::nextafter(static_cast<float>(one), 2.0f);
+            if (away == 4) one = static_cast<float>(one);
+          }
+          std::vector<double> outputs(2);
+          model->predict(x, outputs);
+          REQUIRE(outputs == trees.outputs(x));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("tree_ensemble: spread across trees") {
+  const forest trees = random_forest("scikit-learn", "mean", 20);
+  const std::vector<double> x{0.1, -0.3, 0.7};
+  std::vector<double> outputs(2);
+  std::vector<double> spread(2);
+  trees.make()->predict(x, outputs, spread);
+  for (int o = 0; o < 2; ++o) {
+    double squares = 0;
+    for (std::size_t t = 0; t < 20; ++t) squares += std::pow(trees.value[2 * trees.walk(t, x) + o] - outputs[o], 2);
+    CHECK(spread[o] == doctest::Approx(std::sqrt(squares / 20)).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("tree_ensemble: what LightGBM takes for zero is zero") {
+  forest trees;
+  trees.comparison = "lightgbm";
+  trees.offset = {0, 3};
+  trees.feature = {0, -1, -1};
+  trees.threshold = {-1e-36, 0, 0};
+  trees.left = {1, 0, 1};
+  trees.right = {2, 0, 0};
+  trees.value = {1, 1, 2, 2};
+  std::vector<double> outputs(2);
+  trees.make()->predict(std::vector<double>{-2e-36, 0, 0}, outputs);
+  CHECK(outputs[0] == 2);  // 0, which is above the threshold
+  trees.make()->predict(std::vector<double>{-2e-35, 0, 0}, outputs);
+  CHECK(outputs[0] == 1);
+}
+
+TEST_CASE("tree_ensemble: a tree deeper than any stack") {
+  forest trees;
+  constexpr std::int32_t depth = 200000;
+  for (std::int32_t d = 0; d < depth; ++d) {  // nodes 2 d and, its leaf on the left, 2 d + 1
+    trees.feature.insert(trees.feature.end(), {0, -1});
+    trees.threshold.insert(trees.threshold.end(), {static_cast<double>(d), 0});
+    trees.left.insert(trees.left.end(), {2 * d + 1, 0});
+    trees.right.insert(trees.right.end(), {2 * d + 2, 0});
+  }
+  trees.feature.push_back(-1);
+  trees.threshold.push_back(0);
+  trees.left.push_back(1);
+  trees.right.push_back(0);
+  trees.offset.push_back(2 * depth + 1);
+  trees.value = {1, 1, 2, 2};
+  const auto model = trees.make();
+  std::vector<double> outputs(2);
+  model->predict(std::vector<double>{1e6, 0, 0}, outputs);
+  CHECK(outputs[0] == 2);
+  model->predict(std::vector<double>{100, 0, 0}, outputs);
+  CHECK(outputs[0] == 1);
+}
+
+TEST_CASE("tree_ensemble: names what is wrong") {
+  const auto refused = [](const forest& trees, const std::string& argument, std::int64_t position) {
+    const error e = test::error_of([&] { trees.make(); });
+    CHECK(e.kind() == error_kind::profile);
+    CHECK(e.argument() == argument);
+    CHECK(e.position() == position);
+  };
+  const forest good = small_forest();  // nodes 0 to 6, then 7 to 11; 0 and 7 are roots
+  REQUIRE(good.offset == std::vector<std::int32_t>{0, 7, 12});
+  good.make();
+  forest trees = good;
+  trees.left[7] = 5;
+  refused(trees, "node.left", 7);  // beyond its tree
+  trees = good;
+  trees.right[0] = -1;
+  refused(trees, "node.right", 0);
+  trees = good;
+  trees.right[0] = 0;
+  refused(trees, "node.right", 0);  // a cycle
+  trees = good;
+  trees.right[0] = trees.left[0];
+  refused(trees, "node.right", 0);  // a child of one node twice
+  trees = good;
+  trees.feature[7] = -1;
+  trees.left[7] = 0;
+  refused(trees, "node.left", 8);  // not reached
+  trees = good;
+  trees.feature[0] = 3;
+  refused(trees, "node.feature", 0);
+  trees = good;
+  trees.feature[0] = -2;
+  refused(trees, "node.feature", 0);
+  trees = good;
+  trees.threshold[0] = std::numeric_limits<double>::quiet_NaN();
+  refused(trees, "node.threshold", 0);
+  trees = good;
+  trees.value.pop_back();
+  trees.value.pop_back();
+  trees.value.back() = std::numeric_limits<double>::infinity();
+  refused(trees, "leaf.value", static_cast<std::int64_t>(trees.value.size()) - 1);
+  trees = good;
+  trees.width = 1;
+  refused(trees, "leaf.value", -1);
+  trees = good;
+  trees.offset = {0, 7, 7, 12};
+  refused(trees, "tree.offset", 2);
+  trees.offset = {1, 7, 12};
+  refused(trees, "tree.offset", 0);
+  trees.offset = {0, 7, 13};
+  refused(trees, "tree.offset", 2);
+  trees.offset = {0};
+  refused(trees, "tree.offset", -1);
+  trees = good;
+  trees.base[0] = 1;
+  refused(trees, "base", -1);  // of a mean
+}
+
+}  // namespace warploom
