@@ -217,6 +217,10 @@ TEST_CASE("tree_ensemble: names what is wrong") {
   trees.left[7] = 0;
   refused(trees, "node.left", 8);  // not reached
   trees = good;
+  trees.feature[5] = trees.feature[6] = -1;
+  trees.left[6] = trees.left[5];
+  CHECK(test::error_of([&] { trees.make(); }).argument() == "node.left");  // two leaves, one row of values
+  trees = good;
   trees.feature[0] = 3;
   refused(trees, "node.feature", 0);
   trees = good;
