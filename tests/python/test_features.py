@@ -224,7 +224,8 @@ def test_what_is_wrong_with_the_call_is_said_before_the_gpu_is_asked():
 def test_matrices_in_host_memory_are_read_there():
     torch = pytest.importorskip("torch")
     A = pattern([[0, 3], [], [1]], 4)
-    tensor = torch.sparse_csr_tensor(torch.from_numpy(A.indptr), torch.from_numpy(A.indices), torch.ones(3), (3, 4))
+    indptr, indices = torch.from_numpy(A.indptr), torch.from_numpy(A.indices)
+    tensor = torch.sparse_csr_tensor(indptr, indices, torch.ones(3), (3, 4), check_invariants=True)
     for matrix in (A, tensor):
         assert device_arrays(matrix) is None
         assert features.spmv(matrix) == features.spmv(A)
