@@ -113,8 +113,10 @@ def product_seconds(view, resident, repeats):
 
 
 def measure_gpu(args):
-    [gpu, *_] = _core.cuda_info()["devices"]
-    table = Table(title=f"Feature cost on {gpu['name']}; unit: one SpMV (float32, spmv/none/csr/vector)")
+    info = _core.cuda_info()
+    if not info["devices"]:
+        raise SystemExit(f"no GPU: {info['error']}")
+    table = Table(title=f"Feature cost on {info['devices'][0]['name']}; unit: one SpMV (float32, spmv/none/csr/vector)")
     table.add_column("matrix")
     for heading in ("rows", "nnz", "SpMV us", "spmm us", "spmm x", "spmv us", "spmv x"):
         table.add_column(heading, justify="right")
