@@ -224,10 +224,9 @@ class Bench:
         That rounding is infinite where NaN and infinity in A spread or sums overflow: not judged here.
         """
         matrix, k, rows = self.problem.matrix, self.problem.k, self._sampled_rows
-        A = scipy.sparse.csr_array(
-            (matrix.data[: matrix.nnz], matrix.indices[: matrix.nnz], matrix.indptr), shape=matrix.shape
-        )
-        A, lengths = A[rows].astype(np.float64), self.problem.row_lengths[rows]
+        data = matrix.data[: matrix.nnz].astype(np.float64)  # SciPy takes no rows of a float16 matrix
+        A = scipy.sparse.csr_array((data, matrix.indices[: matrix.nnz], matrix.indptr), shape=matrix.shape)
+        A, lengths = A[rows], self.problem.row_lengths[rows]
         if self.problem.layout == "column":
             lines = np.unique([0, k - 1, *np.random.default_rng(1).integers(0, k, 6)])
             B = self._columns(lines).astype(np.float64)

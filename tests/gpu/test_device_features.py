@@ -218,7 +218,14 @@ def test_malformed_matrices_are_refused_as_on_the_host(library, index_type, name
         with pytest.raises(errors.InvalidMatrixError) as caught:
             compute(theirs)
         assert (caught.value.argument, caught.value.position) == (expected.value.argument, expected.value.position)
-    check(from_rows([[0], [1, 2]], 3))  # the GPU still works
+
+
+def test_the_gpu_still_works_after_malformed_matrices():
+    for name in MALFORMED:
+        indptr, indices, num_cols = (np.asarray(part) for part in MALFORMED[name])
+        with pytest.raises(errors.InvalidMatrixError):
+            features.spmm(torch_csr(indptr, indices, (3, int(num_cols)), np.int32))
+        check(from_rows([[0], [1, 2]], 3))
 
 
 def test_large_malformed_matrices_are_refused():

@@ -63,7 +63,7 @@ def run_tests(selection: list[str]) -> dict[str, int]:
         "-m",
         "pytest",
         "-q",
-        "-x" if os.environ.get("CI") else "--maxfail=30",
+        "-x" if os.environ.get("CI") else "--maxfail=100",
         "-p",
         "no:cacheprovider",
         f"--junitxml={report}",
