@@ -1,6 +1,7 @@
 #include <string>
 
 #include "common.hpp"
+#include "warploom/device.hpp"
 #include "warploom/features.hpp"
 
 namespace warploom::python {
@@ -30,6 +31,47 @@ py::array_t<double> compute_features(const std::string& set_name, const csr_hold
   return to_numpy(std::move(values));
 }
 
+py::array_t<double> compute_on_device(const feature_set& set, int device, const device_csr_arrays& arrays,
+                                      const geometry& shape, CUstream_st* stream) {
+  std::vector<double> values(set.names.size());
+  {
+    const py::gil_scoped_release release;
+    const device_guard guard(device);
+    set.compute_cuda(arrays, shape, stream, values.data());
+  }
+  return to_numpy(std::move(values));
+}
+
+py::array_t<double> compute_features_device(const std::string& set_name, const resident_csr& matrix, int warps,
+                                            int threads, int elements_per_cache_line) {
+  return compute_on_device(find_feature_set(set_name), matrix.device, arrays_of(*matrix.matrix),
+                           make_geometry(warps, threads, elements_per_cache_line), nullptr);
+}
+
+bool is_wide(int bytes, const char* argument) {
+  if (bytes == 4 || bytes == 8) return bytes == 8;
+  throw error(error_kind::dtype, argument, -1, std::string(argument) + " must be int32 or int64");
+}
+
+// Arrays of another library, by their addresses. Sizes are the Python layer's to check.
+py::array_t<double> compute_features_of_arrays(const std::string& set_name, int device, std::uintptr_t indptr,
+                                               int indptr_itemsize, std::uintptr_t indices, int indices_itemsize,
+                                               std::int64_t num_indices, std::int64_t num_rows, std::int64_t num_cols,
+                                               std::uintptr_t stream, int warps, int threads,
+                                               int elements_per_cache_line) {
+  device_csr_arrays arrays;
+  arrays.num_rows = num_rows;
+  arrays.num_cols = num_cols;
+  arrays.num_indices = num_indices;
+  arrays.indptr = reinterpret_cast<const void*>(indptr);
+  arrays.indices = reinterpret_cast<const void*>(indices);
+  arrays.wide_indptr = is_wide(indptr_itemsize, "indptr");
+  arrays.wide_indices = is_wide(indices_itemsize, "indices");
+  return compute_on_device(find_feature_set(set_name), device, arrays,
+                           make_geometry(warps, threads, elements_per_cache_line),
+                           reinterpret_cast<CUstream_st*>(stream));
+}
+
 }  // namespace
 
 void bind_features(py::module_& module) {
@@ -38,6 +80,16 @@ void bind_features(py::module_& module) {
   module.def("feature_names", &feature_names, py::arg("name"));
   module.def("compute_features", &compute_features, py::arg("name"), py::arg("matrix"), py::arg("warps") = usual.warps,
              py::arg("threads") = usual.threads, py::arg("elements_per_cache_line") = usual.elements_per_cache_line);
+  module.def("compute_features_device", &compute_features_device, py::arg("name"), py::arg("matrix"),
+             py::arg("warps") = usual.warps, py::arg("threads") = usual.threads,
+             py::arg("elements_per_cache_line") = usual.elements_per_cache_line,
+             "Features of a matrix that was uploaded, computed on its GPU.");
+  module.def("compute_features_of_arrays", &compute_features_of_arrays, py::arg("name"), py::arg("device"),
+             py::arg("indptr"), py::arg("indptr_itemsize"), py::arg("indices"), py::arg("indices_itemsize"),
+             py::arg("num_indices"), py::arg("num_rows"), py::arg("num_cols"), py::arg("stream"), py::kw_only(),
+             py::arg("warps") = usual.warps, py::arg("threads") = usual.threads,
+             py::arg("elements_per_cache_line") = usual.elements_per_cache_line,
+             "Features of a CSR matrix whose arrays are in the memory of a GPU, given by their addresses.");
 }
 
 }  // namespace warploom::python

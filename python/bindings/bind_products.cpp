@@ -224,12 +224,6 @@ device_allocator make_allocator(const py::object& allocate) {
   };
 }
 
-// A matrix in the memory of a GPU.
-struct resident_csr {
-  int device;
-  std::shared_ptr<const device_csr> matrix;
-};
-
 resident_csr upload(const csr_holder& matrix, int device, const py::object& allocate) {
   check_has_values(matrix);
   const device_allocator allocator = make_allocator(allocate);

@@ -14,6 +14,10 @@
 #include "warploom/csr_view.hpp"
 #include "warploom/geometry.hpp"
 
+namespace warploom {
+class device_csr;
+}
+
 namespace warploom::python {
 
 namespace py = pybind11;
@@ -24,6 +28,12 @@ struct csr_holder {
   py::array_t<std::int32_t> indices;
   std::optional<py::array> data;
   csr_view view;
+};
+
+// A matrix in the memory of a GPU. Python sees it as _core.DeviceCsr.
+struct resident_csr {
+  int device;
+  std::shared_ptr<const device_csr> matrix;
 };
 
 inline py::dtype numpy_dtype(value_type type) {

@@ -14,9 +14,9 @@ PYBIND11_MODULE(_core, module) {
   bind_csr_view(module);
   bind_permutations(module);
   bind_formats(module);
-  bind_features(module);
   bind_predictor(module);
   bind_device(module);
   bind_products(module);
+  bind_features(module);  // after the matrix in GPU memory that it takes
   bind_row_partition(module);
 }

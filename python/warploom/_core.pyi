@@ -388,6 +388,33 @@ def _cta_aware_by_brute_force(
 def compute_features(
     name: str, matrix: CsrView, warps: int = 32, threads: int = 32, elements_per_cache_line: int = 32
 ) -> numpy.typing.NDArray[numpy.float64]: ...
+def compute_features_device(
+    name: str, matrix: DeviceCsr, warps: int = 32, threads: int = 32, elements_per_cache_line: int = 32
+) -> numpy.typing.NDArray[numpy.float64]:
+    """
+    Features of a matrix that was uploaded, computed on its GPU.
+    """
+
+def compute_features_of_arrays(
+    name: str,
+    device: int,
+    indptr: int,
+    indptr_itemsize: int,
+    indices: int,
+    indices_itemsize: int,
+    num_indices: int,
+    num_rows: int,
+    num_cols: int,
+    stream: int,
+    *,
+    warps: int = 32,
+    threads: int = 32,
+    elements_per_cache_line: int = 32,
+) -> numpy.typing.NDArray[numpy.float64]:
+    """
+    Features of a CSR matrix whose arrays are in the memory of a GPU, given by their addresses.
+    """
+
 def compute_permutation(
     name: str, matrix: CsrView, warps: int, threads: int, elements_per_cache_line: int
 ) -> numpy.typing.NDArray[numpy.int32]: ...

@@ -109,7 +109,8 @@ class Model:
     [scores], optional
     =====================================  =========  ==================================================
 
-    ``tree_ensemble``: decision trees that go left where x[feature] <= threshold; at most 1024 inputs.
+    ``tree_ensemble``: decision trees that go left where x[feature] <= threshold; at most 1024 inputs, and 2^20 nodes a
+    tree. No two leaves have the same row of ``leaf.value``.
 
     =====================================  =========  ==================================================
     setting or array                       type       meaning

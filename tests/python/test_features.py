@@ -12,7 +12,8 @@ import reference_features
 import warploom._core as core
 from strategies import csr_matrices
 from warploom import features
-from warploom.errors import ParameterError
+from warploom._device_matrix import device_arrays
+from warploom.errors import DeviceError, DtypeError, ParameterError
 
 
 def pattern(rows, num_cols):
@@ -194,6 +195,40 @@ def test_wide_matrix_needs_little_memory_for_huge_geometry():
 def test_geometry_is_positive(name, value):
     with pytest.raises(ParameterError, match=name):
         features.spmm(pattern([[0]], 1), **{name: value})
+
+
+# Matrices in GPU memory; what they hold is tested in tests/gpu.
+
+
+def arrays_on_gpu(name="spmv", itemsize=4, **geometry):
+    return core.compute_features_of_arrays(name, 0, 0, itemsize, 0, itemsize, 0, 0, 0, 0, **geometry)
+
+
+@pytest.mark.skipif(core.cuda_info()["built"], reason="this build has CUDA")
+@pytest.mark.parametrize("name", features.sets())
+def test_without_cuda_there_is_one_clear_error(name):
+    with pytest.raises(DeviceError, match="no CUDA kernels"):
+        arrays_on_gpu(name)
+
+
+def test_what_is_wrong_with_the_call_is_said_before_the_gpu_is_asked():
+    with pytest.raises(ParameterError, match="unknown feature set"):
+        arrays_on_gpu("spgemm")
+    with pytest.raises(ParameterError, match="threads"):
+        arrays_on_gpu(threads=0)
+    with pytest.raises(DtypeError, match="indptr must be int32 or int64"):
+        arrays_on_gpu(itemsize=2)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+def test_matrices_in_host_memory_are_read_there():
+    torch = pytest.importorskip("torch")
+    A = pattern([[0, 3], [], [1]], 4)
+    indptr, indices = torch.from_numpy(A.indptr), torch.from_numpy(A.indices)
+    tensor = torch.sparse_csr_tensor(indptr, indices, torch.ones(3), (3, 4), check_invariants=True)
+    for matrix in (A, tensor):
+        assert device_arrays(matrix) is None
+        assert features.spmv(matrix) == features.spmv(A)
 
 
 # The vector.

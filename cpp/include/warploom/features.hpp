@@ -1,20 +1,44 @@
 // What the predictor knows of a matrix.
 //
-// A feature set is a registered list of names and one function that fills their values in that order.
+// A feature set is a registered list of names and two functions that fill their values in that order: one reads a
+// matrix in host memory, one a matrix in the memory of a GPU. They agree exactly in what is counted, and to the last
+// few bits in means and variances.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
 #include "warploom/csr_view.hpp"
 #include "warploom/geometry.hpp"
 
+struct CUstream_st;
+
 namespace warploom {
+
+class device_csr;
+
+// The arrays of a CSR matrix in the memory of the current device, of which nothing is known but their sizes: whoever
+// reads them finds out whether they form a matrix.
+struct device_csr_arrays {
+  std::int64_t num_rows = 0;
+  std::int64_t num_cols = 0;
+  std::int64_t num_indices = 0;   // entries of `indices`, at least those that indptr asks for
+  const void* indptr = nullptr;   // [num_rows + 1] of int32 or int64
+  const void* indices = nullptr;  // [num_indices] of int32 or int64
+  bool wide_indptr = false;       // int64
+  bool wide_indices = false;
+};
+
+device_csr_arrays arrays_of(const device_csr& matrix);
 
 struct feature_set {
   const char* name;                    // "spmm", "spmv"
   std::span<const char* const> names;  // in the order of the values
   void (*compute)(const csr_pattern&, const geometry&, double* values);
+  // Runs on `stream` and has finished on return. Throws invalid_matrix where the arrays that the set reads do not form
+  // a matrix, as `validate` does.
+  void (*compute_cuda)(const device_csr_arrays&, const geometry&, CUstream_st* stream, double* values);
 };
 
 // The registry (cpp/src/features/registry.cpp).

@@ -43,10 +43,9 @@ double row_length_variance(const csr_pattern& matrix) {
   return squares / static_cast<double>(matrix.num_rows);
 }
 
-double density(const csr_pattern& matrix) {
-  if (matrix.num_rows == 0 || matrix.num_cols == 0) return 0.0;
-  return static_cast<double>(matrix.nnz()) /
-         (static_cast<double>(matrix.num_rows) * static_cast<double>(matrix.num_cols));
+double density(const matrix_size& size) {
+  if (size.num_rows == 0 || size.num_cols == 0) return 0.0;
+  return static_cast<double>(size.nnz) / (static_cast<double>(size.num_rows) * static_cast<double>(size.num_cols));
 }
 
 }  // namespace warploom

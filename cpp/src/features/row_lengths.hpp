@@ -1,6 +1,7 @@
 // How the nonzeros are spread over the rows. Only indptr is read. Duplicates and stored zeros count.
 #pragma once
 
+#include "features/sets.hpp"
 #include "features/summary.hpp"
 #include "warploom/csr_view.hpp"
 
@@ -12,6 +13,6 @@ summary summarise_row_lengths(const csr_pattern& matrix);
 double row_length_variance(const csr_pattern& matrix);
 
 // nnz / (rows * columns); 0 for a matrix without rows or columns.
-double density(const csr_pattern& matrix);
+double density(const matrix_size& size);
 
 }  // namespace warploom

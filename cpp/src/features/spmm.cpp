@@ -37,27 +37,35 @@ constexpr std::array<const char*, 24> names = {
 };
 
 void compute(const csr_pattern& matrix, const geometry& shape, double* values) {
+  write_features(spmm_statistics{{matrix.num_rows, matrix.num_cols, matrix.nnz()},
+                                 summarise_row_lengths(matrix),
+                                 summarise_warp_load(matrix, shape),
+                                 summarise_cache_lines(matrix, shape)},
+                 values);
+}
+
+}  // namespace
+
+void write_features(const spmm_statistics& statistics, double* values) {
   const auto write = [&](double value) { *values++ = value; };
   const auto write_summary = [&](const summary& of) {
     write(static_cast<double>(of.min()));
     write(of.mean());
     write(static_cast<double>(of.max()));
   };
-  const cache_line_summaries lines = summarise_cache_lines(matrix, shape);
-  write(static_cast<double>(matrix.num_rows));
-  write(static_cast<double>(matrix.num_cols));
-  write(density(matrix));
-  write_summary(summarise_row_lengths(matrix));
+  const cache_line_summaries& lines = statistics.lines;
+  write(static_cast<double>(statistics.size.num_rows));
+  write(static_cast<double>(statistics.size.num_cols));
+  write(density(statistics.size));
+  write_summary(statistics.row_lengths);
   write_summary(lines.blocks_per_row);
-  write_summary(summarise_warp_load(matrix, shape));
+  write_summary(statistics.warp_load);
   write_summary(lines.requests_per_line);
   write_summary(lines.distinct_per_warp);
   write_summary(lines.total_per_warp);
   write_summary(lines.adjacent_distance);
 }
 
-}  // namespace
-
-constinit const feature_set spmm_features = {"spmm", names, compute};
+constinit const feature_set spmm_features = {"spmm", names, compute, compute_cuda_spmm_features};
 
 }  // namespace warploom

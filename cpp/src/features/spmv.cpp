@@ -27,14 +27,23 @@ constexpr std::array<const char*, 11> names = {
 };
 
 void compute(const csr_pattern& matrix, const geometry&, double* values) {
+  write_features(
+      spmv_statistics{
+          {matrix.num_rows, matrix.num_cols, matrix.nnz()}, summarise_row_lengths(matrix), row_length_variance(matrix)},
+      values);
+}
+
+}  // namespace
+
+void write_features(const spmv_statistics& statistics, double* values) {
   const auto write = [&](double value) { *values++ = value; };
-  const summary lengths = summarise_row_lengths(matrix);
+  const summary& lengths = statistics.row_lengths;
   const double mean = lengths.mean();
-  const double variance = row_length_variance(matrix);
-  write(static_cast<double>(matrix.num_rows));
-  write(static_cast<double>(matrix.num_cols));
-  write(static_cast<double>(matrix.nnz()));
-  write(density(matrix));
+  const double variance = statistics.row_length_variance;
+  write(static_cast<double>(statistics.size.num_rows));
+  write(static_cast<double>(statistics.size.num_cols));
+  write(static_cast<double>(statistics.size.nnz));
+  write(density(statistics.size));
   write(static_cast<double>(lengths.min()));
   write(static_cast<double>(lengths.max()));
   write(mean);
@@ -44,8 +53,6 @@ void compute(const csr_pattern& matrix, const geometry&, double* values) {
   write(mean > 0 ? std::sqrt(variance) / mean : 0.0);
 }
 
-}  // namespace
-
-constinit const feature_set spmv_features = {"spmv", names, compute};
+constinit const feature_set spmv_features = {"spmv", names, compute, compute_cuda_spmv_features};
 
 }  // namespace warploom

@@ -10,6 +10,11 @@ namespace warploom {
 
 class summary {
  public:
+  summary() = default;
+  // Of `count` values that were summarised elsewhere.
+  summary(std::int64_t count, std::int64_t sum, std::int64_t min, std::int64_t max)
+      : count_(count), sum_(sum), min_(min), max_(max) {}
+
   void add(std::int64_t value) { add(value, 1); }
 
   // `times` values that are all equal.

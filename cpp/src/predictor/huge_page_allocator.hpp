@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <new>
+#include <vector>
 
 #ifdef __linux__
 #include <sys/mman.h>
@@ -37,5 +38,8 @@ struct huge_page_allocator {
 
   bool operator==(const huge_page_allocator&) const = default;
 };
+
+template <class Value>
+using huge_vector = std::vector<Value, huge_page_allocator<Value>>;
 
 }  // namespace warploom

@@ -24,7 +24,7 @@ std::unique_ptr<model> make_network(const model_source& source);
 //             root is the first
 //           node.feature int32 [nodes], -1 for a leaf; node.threshold float32 or float64 [nodes], read where there is
 //             a feature; node.left, node.right int32 [nodes], counted from the tree's root, and for a leaf node.left
-//             is its row of leaf.value
+//             is its row of leaf.value, which no other leaf has
 //           leaf.value float64 [leaves, width]: what a leaf adds to all scores; or, with width 1 and
 //           tree.score int32 [trees] (optional), to the score of its tree
 //           base float64 [scores]: what the sum starts from (0 in a mean)

@@ -1,12 +1,14 @@
 // A network of dense layers, or several of the same shape whose scores are averaged.
 //
-// A layer's weights are kept with the inputs outermost: a row of them is added, times one input, to all sums of the
-// layer at once. The sums are then independent of each other, which vectorises without changing the order in which
-// any of them is formed, and that order is the inputs' order. Sums and activations are double, so that the result is
-// closer to the exact one than that of a trainer in float32; only the first layer's inputs are rounded to float32,
-// as the trainer's were.
+// A layer's sums are formed in blocks that stay in registers, and its weights are kept in the order in which a block
+// needs them: the inputs' weights for the block's outputs, input after input. The sums of a block are independent of
+// each other, which vectorises without changing the order in which any of them is formed, and that order is the
+// inputs' order. Sums and activations are double, so that the result is closer to the exact one than that of a
+// trainer in float32; only the first layer's inputs are rounded to float32, as the trainer's were.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 
 #include "predictor/kinds.hpp"
 #include "predictor/source_reader.hpp"
@@ -16,19 +18,49 @@ namespace {
 
 enum class activation { relu, tanh, identity };
 
-struct layer {
-  std::int64_t num_inputs;
-  std::int64_t num_outputs;
-  std::vector<double> weights;  // [member][input][output]
-  std::vector<double> biases;   // [member][output]
+// Two numbers in a register of any x86-64 or AArch64 processor.
+using two = double __attribute__((vector_size(16)));
 
+struct layer {
+  static constexpr std::int64_t block = 16;
+
+  layer(std::int64_t members, std::int64_t inputs, std::int64_t outputs)
+      : num_inputs(inputs),
+        num_outputs(outputs),
+        padded_outputs((outputs + block - 1) / block * block),
+        weights(members * inputs * padded_outputs, 0.0),
+        biases(members * padded_outputs, 0.0) {}
+
+  double& weight(std::int64_t member, std::int64_t output, std::int64_t input) {
+    const std::int64_t first = output / block * block;
+    return weights[(member * padded_outputs + first) * num_inputs + input * block + output % block];
+  }
+
+  // Writes padded_outputs sums; those beyond num_outputs are 0.
   void evaluate(std::int64_t member, const double* x, double* z) const {
-    const double* w = weights.data() + member * num_inputs * num_outputs;
-    std::copy_n(biases.data() + member * num_outputs, num_outputs, z);
-    for (std::int64_t i = 0; i < num_inputs; ++i, w += num_outputs) {
-      for (std::int64_t o = 0; o < num_outputs; ++o) z[o] += x[i] * w[o];
+    const double* w = weights.data() + member * padded_outputs * num_inputs;
+    const double* bias = biases.data() + member * padded_outputs;
+    for (std::int64_t first = 0; first < padded_outputs; first += block) {
+      std::array<two, block / 2> sums;
+      std::memcpy(sums.data(), bias + first, sizeof sums);
+      for (std::int64_t i = 0; i < num_inputs; ++i, w += block) {
+        const two input{x[i], x[i]};
+#pragma GCC unroll 8
+        for (std::int64_t o = 0; o < block / 2; ++o) {
+          two weight;
+          std::memcpy(&weight, w + 2 * o, sizeof weight);
+          sums[o] += input * weight;
+        }
+      }
+      std::memcpy(z + first, sums.data(), sizeof sums);
     }
   }
+
+  std::int64_t num_inputs;
+  std::int64_t num_outputs;
+  std::int64_t padded_outputs;
+  std::vector<double> weights;  // [member][block of outputs][input][output of the block]
+  std::vector<double> biases;   // [member][padded output]
 };
 
 void activate(activation function, double* z, std::int64_t size) {
@@ -68,7 +100,7 @@ class network final : public model {
   network(std::int64_t num_inputs, network_parts parts)
       : model(num_inputs, parts.layers.back().num_outputs, parts.num_members, parts.output), parts_(std::move(parts)) {
     widest_ = num_inputs;
-    for (const layer& one : parts_.layers) widest_ = std::max(widest_, one.num_outputs);
+    for (const layer& one : parts_.layers) widest_ = std::max(widest_, one.padded_outputs);
   }
 
  private:
@@ -89,13 +121,13 @@ class network final : public model {
 
   void evaluate_member(std::int64_t member, const double* inputs, double* x, double* z, double* scores) const {
     for (const layer& one : parts_.layers) {
-      const bool is_last = &one == &parts_.layers.back();
-      one.evaluate(member, inputs, is_last ? scores : z);
-      if (is_last) break;
+      one.evaluate(member, inputs, z);
+      if (&one == &parts_.layers.back()) break;
       activate(parts_.function, z, one.num_outputs);
       std::swap(x, z);
       inputs = x;
     }
+    std::copy_n(z, parts_.layers.back().num_outputs, scores);
     for (std::size_t o = 0; o < parts_.output_mean.size(); ++o) {
       scores[o] = parts_.output_mean[o] + parts_.output_scale[o] * scores[o];
     }
@@ -124,12 +156,13 @@ layer read_layer(source_reader& source, const std::string& name, std::int64_t nu
   const std::int64_t num_outputs = source.shape(name + ".weight", 3)[1];
   const std::vector<float> weights = source.floats(name + ".weight", {num_members, num_outputs, num_inputs});
   const std::vector<float> biases = source.floats(name + ".bias", {num_members, num_outputs});
-  layer read{num_inputs, num_outputs, std::vector<double>(weights.size()), {biases.begin(), biases.end()}};
+  layer read(num_members, num_inputs, num_outputs);
   const float* w = weights.data();
+  const float* b = biases.data();
   for (std::int64_t m = 0; m < num_members; ++m) {
-    double* const transposed = read.weights.data() + m * num_inputs * num_outputs;
     for (std::int64_t o = 0; o < num_outputs; ++o) {
-      for (std::int64_t i = 0; i < num_inputs; ++i) transposed[i * num_outputs + o] = *w++;
+      read.biases[m * read.padded_outputs + o] = *b++;
+      for (std::int64_t i = 0; i < num_inputs; ++i) read.weight(m, o, i) = *w++;
     }
   }
   return read;

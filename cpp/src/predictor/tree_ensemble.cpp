@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "predictor/huge_page_allocator.hpp"
 #include "predictor/kinds.hpp"
@@ -50,40 +51,94 @@ struct tree_arrays {
   std::int64_t num_trees() const { return static_cast<std::int64_t>(offset.size()) - 1; }
 };
 
-// Lays out one tree: checks its nodes, and appends them to `nodes` and its leaves' values to `values`.
+// Refuses nodes that do not form trees, whose features, thresholds or leaves do not exist, or leaves that share a row
+// of values (a small file could otherwise ask for any amount of memory).
+class tree_checker {
+ public:
+  tree_checker(const tree_arrays& arrays, std::int64_t num_inputs)
+      : arrays_(arrays),
+        num_inputs_(num_inputs),
+        reached_(arrays.feature.size(), false),
+        row_taken_(arrays.num_leaves, false) {}
+
+  void check(std::int64_t tree) {
+    const std::int64_t first = arrays_.offset[tree];
+    const std::int64_t size = arrays_.offset[tree + 1] - first;
+    if (size >= tree_node<float>::max_nodes) refuse("tree.offset", tree, "a tree has too many nodes");
+    reached_[first] = true;
+    std::vector<std::int64_t> pending{first};
+    while (!pending.empty()) {
+      const std::int64_t k = pending.back();
+      pending.pop_back();
+      if (arrays_.feature[k] == -1) {
+        check_leaf(k);
+      } else {
+        check_inner(k);
+        pending.push_back(reach("node.left", k, arrays_.left[k], first, size));
+        pending.push_back(reach("node.right", k, arrays_.right[k], first, size));
+      }
+    }
+    const auto begin = reached_.begin() + first;
+    const auto missed = std::find(begin, begin + size, false);
+    if (missed != begin + size) refuse("node.left", first + (missed - begin), "no node leads to this one");
+  }
+
+ private:
+  void check_inner(std::int64_t k) const {
+    if (arrays_.feature[k] < 0 || arrays_.feature[k] >= num_inputs_) {
+      refuse("node.feature", k, "a feature is none of the " + std::to_string(num_inputs_) + " inputs, nor -1");
+    }
+    if (!std::isfinite(arrays_.threshold[k])) refuse("node.threshold", k, "a threshold is not finite");
+  }
+
+  void check_leaf(std::int64_t k) {
+    const std::int32_t row = arrays_.left[k];
+    if (row < 0 || row >= arrays_.num_leaves) refuse("node.left", k, "a leaf's row of leaf.value does not exist");
+    if (row_taken_[row]) refuse("node.left", k, "a leaf's row of leaf.value is another leaf's too");
+    row_taken_[row] = true;
+  }
+
+  std::int64_t reach(const char* name, std::int64_t k, std::int32_t child, std::int64_t first, std::int64_t size) {
+    if (child < 0 || child >= size) refuse(name, k, "a child is outside its tree");
+    if (reached_[first + child]) refuse(name, k, "a child is the child of another node too, or the root");
+    reached_[first + child] = true;
+    return first + child;
+  }
+
+  const tree_arrays& arrays_;
+  std::int64_t num_inputs_;
+  std::vector<bool> reached_;
+  std::vector<bool> row_taken_;
+};
+
+// Lays out one tree that has been checked.
 template <class Comparison>
 class tree_layout {
   using node = tree_node<typename Comparison::threshold>;
 
  public:
-  tree_layout(const tree_arrays& arrays, std::int64_t tree, std::int64_t num_inputs)
-      : arrays_(arrays),
-        first_(arrays.offset[tree]),
-        size_(arrays.offset[tree + 1] - first_),
-        num_inputs_(num_inputs),
-        reached_(size_, false) {
-    if (size_ + 1 >= node::max_nodes) refuse("tree.offset", tree, "a tree has too many nodes");
-  }
+  tree_layout(const tree_arrays& arrays, std::int64_t tree) : arrays_(arrays), first_(arrays.offset[tree]) {}
 
-  // Returns the tree's depth, the steps from the root to the farthest leaf.
-  std::int32_t append(std::vector<node, huge_page_allocator<node>>& nodes, std::vector<double>& values) {
+  // Appends the nodes and the leaves' values, and returns the tree's depth, the steps from root to farthest leaf.
+  //
+  // A step costs most when it needs another cache line: a line holds a node's children and some of the descendants
+  // below them. Subtrees that fill a line come first, so that each of them starts one, small ones follow.
+  std::int32_t append(huge_vector<node>& nodes, huge_vector<double>& values) {
     // The root is the second of a pair whose first is never reached: pairs stay together in memory, and a root that
     // is a leaf has a node before it.
     laid_out_.assign(2, node::leaf(0));
-    reached_[0] = true;
-    std::vector<pending> clusters{{0, 1, 0}};
-    while (!clusters.empty()) {
-      const pending start = clusters.back();
-      clusters.pop_back();
-      lay_out_cluster(start, clusters, values);
-    }
-    const auto missed = std::find(reached_.begin(), reached_.end(), false);
-    if (missed != reached_.end()) {
-      refuse("node.left", first_ + (missed - reached_.begin()), "no node leads to this one");
-    }
+    std::vector<pending> large{{0, 1, 0}};
+    std::vector<pending> small;
+    lay_out(take(large), line_pairs - 1, large, small, values);
+    while (!large.empty()) lay_out(take(large), line_pairs, large, small, values);
+    while (!small.empty()) lay_out(take(small), line_pairs, small, small, values);
+    laid_out_.resize((laid_out_.size() + line_nodes - 1) / line_nodes * line_nodes, node::leaf(0));
     nodes.insert(nodes.end(), laid_out_.begin(), laid_out_.end());
     return depth_;
   }
+
+  static constexpr int line_nodes = static_cast<int>(64 / sizeof(node));
+  static constexpr int line_pairs = line_nodes / 2;
 
  private:
   struct pending {
@@ -92,61 +147,59 @@ class tree_layout {
     std::int32_t depth;
   };
 
-  // Pairs of children that one cache line holds.
-  static constexpr int cluster_pairs = static_cast<int>(64 / (2 * sizeof(node)));
+  static pending take(std::vector<pending>& stack) {
+    const pending last = stack.back();
+    stack.pop_back();
+    return last;
+  }
 
-  // Lays out `start` and its nearest descendants, as many pairs of children as share a cache line, and leaves the
-  // descendants below to further clusters.
-  void lay_out_cluster(pending start, std::vector<pending>& clusters, std::vector<double>& values) {
+  bool is_leaf(std::int32_t from) const { return arrays_.feature[first_ + from] == -1; }
+
+  // Whether the pairs of children of the node and its descendants fill a cache line.
+  bool fills_line(std::int32_t from) const {
+    std::vector<std::int32_t> inner{from};
+    for (std::size_t next = 0; next < inner.size() && inner.size() < line_pairs; ++next) {
+      const std::int64_t k = first_ + inner[next];
+      for (const std::int32_t child : {arrays_.left[k], arrays_.right[k]}) {
+        if (!is_leaf(child)) inner.push_back(child);
+      }
+    }
+    return inner.size() >= line_pairs;
+  }
+
+  // Lays out `start` and its nearest descendants, up to so many pairs of children; leaves those below to later.
+  void lay_out(pending start, int pairs, std::vector<pending>& large, std::vector<pending>& small,
+               huge_vector<double>& values) {
     std::vector<pending> queue{start};
-    int pairs = 0;
     for (std::size_t next = 0; next < queue.size(); ++next) {
       const auto [from, to, depth] = queue[next];
       depth_ = std::max(depth_, depth);
       const std::int64_t k = first_ + from;
-      if (arrays_.feature[k] == -1) {
+      if (is_leaf(from)) {
         laid_out_[to] = leaf(k, values);
-      } else if (pairs < cluster_pairs) {
-        ++pairs;
+      } else if (pairs > 0) {
+        --pairs;
         const auto children = static_cast<std::int32_t>(laid_out_.size());
         laid_out_.resize(laid_out_.size() + 2);
-        laid_out_[to] = inner(k, children - to);
+        laid_out_[to] = node::inner(Comparison::round(arrays_.threshold[k]), arrays_.feature[k], children - to);
         queue.push_back({arrays_.left[k], children, depth + 1});
         queue.push_back({arrays_.right[k], children + 1, depth + 1});
       } else {
-        clusters.push_back({from, to, depth});
+        (fills_line(from) ? large : small).push_back({from, to, depth});
       }
     }
   }
 
-  node inner(std::int64_t k, std::int32_t displacement) {
-    if (arrays_.feature[k] < 0 || arrays_.feature[k] >= num_inputs_) {
-      refuse("node.feature", k, "a feature is none of the " + std::to_string(num_inputs_) + " inputs, nor -1");
-    }
-    if (!std::isfinite(arrays_.threshold[k])) refuse("node.threshold", k, "a threshold is not finite");
-    for (const auto& [name, child] : {std::pair{"node.left", arrays_.left[k]}, {"node.right", arrays_.right[k]}}) {
-      if (child < 0 || child >= size_) refuse(name, k, "a child is outside its tree");
-      if (reached_[child]) refuse(name, k, "a child is the child of another node too, or the root");
-      reached_[child] = true;
-    }
-    return node::inner(Comparison::round(arrays_.threshold[k]), arrays_.feature[k], displacement);
-  }
-
-  node leaf(std::int64_t k, std::vector<double>& values) {
-    const std::int32_t row = arrays_.left[k];
-    if (row < 0 || row >= arrays_.num_leaves) refuse("node.left", k, "a leaf's row of leaf.value does not exist");
-    const double* first = arrays_.value.data() + row * arrays_.width;
+  node leaf(std::int64_t k, huge_vector<double>& values) {
+    const double* const first = arrays_.value.data() + arrays_.left[k] * arrays_.width;
     values.insert(values.end(), first, first + arrays_.width);
     return node::leaf(num_leaves_++);
   }
 
   const tree_arrays& arrays_;
   std::int64_t first_;
-  std::int64_t size_;
-  std::int64_t num_inputs_;
   std::int32_t num_leaves_ = 0;
   std::int32_t depth_ = 0;
-  std::vector<bool> reached_;
   std::vector<node> laid_out_;
 };
 
@@ -162,15 +215,18 @@ class tree_ensemble final : public model {
         width_(arrays.width),
         score_(arrays.score),
         base_(arrays.base) {
+    tree_checker checker(arrays, num_inputs);
+    for (std::int64_t tree = 0; tree < arrays.num_trees(); ++tree) checker.check(tree);
+    using layout = tree_layout<Comparison>;
+    nodes_.reserve(arrays.feature.size() + arrays.num_trees() * (layout::line_nodes + 1));
+    values_.reserve(arrays.value.size());
     for (std::int64_t tree = 0; tree < arrays.num_trees(); ++tree) {
       const auto root = static_cast<std::int64_t>(nodes_.size()) + 1;
       const auto first_value = static_cast<std::int64_t>(values_.size());
-      const std::int32_t depth = tree_layout<Comparison>(arrays, tree, num_inputs).append(nodes_, values_);
+      const std::int32_t depth = layout(arrays, tree).append(nodes_, values_);
       trees_.push_back({root, first_value, static_cast<std::int32_t>(tree), depth});
     }
     std::stable_sort(trees_.begin(), trees_.end(), [](const tree& a, const tree& b) { return a.depth < b.depth; });
-    nodes_.shrink_to_fit();
-    values_.shrink_to_fit();
     trees_of_score_.assign(base_.size(), score_.empty() ? static_cast<double>(trees_.size()) : 0.0);
     for (const std::int32_t score : score_) trees_of_score_[score] += 1;
   }
@@ -239,7 +295,10 @@ class tree_ensemble final : public model {
   void add_up(const std::vector<const double*>& leaves, double* scores) const {
     const auto num_scores = static_cast<std::int64_t>(base_.size());
     std::copy(base_.begin(), base_.end(), scores);
-    if (!score_.empty()) {
+    if (num_scores == 1) {  // in a register: each sum waits for the one before
+      scores[0] = std::accumulate(leaves.begin(), leaves.end(), base_[0],
+                                  [](double sum, const double* leaf) { return sum + *leaf; });
+    } else if (!score_.empty()) {
       for (std::size_t tree = 0; tree < leaves.size(); ++tree) scores[score_[tree]] += *leaves[tree];
     } else {
       for (const double* leaf : leaves) {
@@ -265,8 +324,8 @@ class tree_ensemble final : public model {
 
   bool is_mean_;
   std::int64_t width_;
-  std::vector<node, huge_page_allocator<node>> nodes_;
-  std::vector<double> values_;  // of the leaves, tree after tree
+  huge_vector<node> nodes_;
+  huge_vector<double> values_;  // of the leaves, tree after tree
   std::vector<tree> trees_;     // the shallow ones first: those that are walked together are of about one depth
   std::vector<std::int32_t> score_;
   std::vector<double> base_;

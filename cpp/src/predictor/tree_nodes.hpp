@@ -18,7 +18,8 @@ struct tree_node {
 
   static constexpr int feature_bits = 10;
   static constexpr std::int32_t max_inputs = 1 << feature_bits;
-  static constexpr std::int32_t max_nodes = 1 << (31 - feature_bits);  // of one tree
+  static constexpr std::int32_t max_nodes =
+      1 << (30 - feature_bits);  // of one tree; laid out, it may take up to twice as many places
 
   Threshold threshold;
   std::int32_t link;  // displacement to the left child in the upper bits, feature in the lower ones

@@ -57,6 +57,9 @@ def describe(loaded: Prepared, permutations: Sequence[str]) -> Prepared:
     view = as_csr(loaded.A)
     perms = {name: permute(view, name) for name in permutations}
     facts = loaded.facts | {f"permutation_ms_{name}": milliseconds for name, (_, milliseconds) in perms.items()}
+    referenced = np.zeros(view.shape[1], bool)
+    referenced[view.indices[: view.nnz]] = True
+    facts["referenced_cols"] = int(np.count_nonzero(referenced))
     start = time.perf_counter()
     for name in features.sets():
         vector = getattr(features, name)(view)

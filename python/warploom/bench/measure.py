@@ -30,10 +30,10 @@ class Limits:
     """How much time a measurement may take."""
 
     repeats: int = 20
-    """Timed runs of a candidate for each state of the cache; a quarter of them if it is far from the fastest."""
+    """Timed runs of a candidate for each state of the cache; a third of them if it is far from the fastest."""
     budget_ms: float = 20.0
     """Fewer runs, but at least three, where they would take longer than this."""
-    far: float = 2.0
+    far: float = 1.3
     """Slower than the fastest so far by this factor is far."""
     matrix_s: float = 120.0
     """No candidate is started after so many seconds with one matrix, of which every setting has an equal part."""
@@ -155,7 +155,7 @@ class _Session:
             return self.limits.repeats
         glance = self.bench.time(plan, cache="warm", repeats=3, warmup=1, budget_ms=self.limits.budget_ms / 4)
         is_far = glance.median > self.limits.far * self.best["warm"]
-        return max(3, self.limits.repeats // 4) if is_far else self.limits.repeats
+        return max(3, self.limits.repeats // 3) if is_far else self.limits.repeats
 
     def row(self, candidate: str, position: int, **values: Any) -> dict[str, Any]:
         setting = self.setting

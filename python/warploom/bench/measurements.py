@@ -258,15 +258,16 @@ def _read_store(folder: pathlib.Path) -> _Pieces:
 
 def _try_to_read_rows(part: Part) -> pa.Table | FileFormatError:
     try:
-        return _read_rows(part.path)
+        return _read_rows(part.path, use_threads=False)  # files are read side by side already
     except FileFormatError as error:
         return error
 
 
-def _read_rows(path: pathlib.Path) -> pa.Table:
+def _read_rows(path: pathlib.Path, *, use_threads: bool = True) -> pa.Table:
     try:
-        # The metadata hold the facts of one file; tables are put together without them.
-        return pq.read_table(path, page_checksum_verification=True).replace_schema_metadata(None)
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            # The metadata hold the facts of one file; tables are put together without them.
+            return file.read(use_threads=use_threads).replace_schema_metadata(None)
     except (OSError, pa.ArrowException) as error:
         raise FileFormatError(f"{path} is damaged: {error}") from error
 

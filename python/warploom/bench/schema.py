@@ -185,8 +185,18 @@ def _is_missing(value: Any) -> bool:
 
 
 def environment_key(environment: Mapping[str, Any]) -> str:
-    """Return the key of an environment: the same for equal contents, whatever their order."""
-    return hashlib.sha256(json.dumps(environment, sort_keys=True).encode()).hexdigest()[:12]
+    """Return the key of an environment: the same for equal contents, whatever their order.
+
+    Raises
+    ------
+    ParameterError
+        It holds something that JSON cannot say.
+    """
+    try:
+        text = json.dumps(environment, sort_keys=True)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"environment cannot be written as JSON: {error}", argument="environment") from None
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def round_times(times: Any) -> np.ndarray[Any, np.dtype[np.float32]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from warploom.corpus.entry import Entry, Progress
 from warploom.corpus.folder import file, listing
 from warploom.errors import ParameterError
 
-__all__ = ["exact_constructions", "find", "load"]
+__all__ = ["exact_constructions", "find", "find_all", "load"]
 
 _EXACT = ("collection", "collection_grids")
 
@@ -57,10 +57,29 @@ def find(
     FileNotFoundError
         One of the folders is not there.
     """
-    parsed = names.parse(name)
-    if isinstance(parsed.base, names.Call):
-        return _constructed(parsed.base).after(parsed.steps)
-    return _named(parsed.base, list(folders), prefer_constructions, options).after(parsed.steps)
+    (entry,) = find_all([name], folders=folders, prefer_constructions=prefer_constructions, **options)
+    return entry
+
+
+def find_all(
+    wanted: Iterable[str],
+    *,
+    folders: Iterable[str | os.PathLike[str]] = (),
+    prefer_constructions: bool = False,
+    **options: Any,
+) -> list[Entry]:
+    """Find several matrices: as `find` does, but every folder is listed once."""
+    roots = [*_folders_of_environment(), *folders]
+    listings = functools.cache(lambda: [listing(root) for root in roots])
+    entries = []
+    for name in wanted:
+        parsed = names.parse(name)
+        if isinstance(parsed.base, names.Call):
+            entry = _constructed(parsed.base)
+        else:
+            entry = _named(parsed.base, listings, prefer_constructions, options)
+        entries.append(entry.after(parsed.steps))
+    return entries
 
 
 def load(name: str, *, progress: Progress | None = None, **options: Any) -> scipy.sparse.csr_array:
@@ -106,20 +125,23 @@ def exact_constructions() -> dict[str, str]:
     return found
 
 
-def _named(name: str, folders: list[str | os.PathLike[str]], prefer_constructions: bool, options: Any) -> Entry:
+def _named(
+    name: str, listings: Callable[[], list[dict[str, Entry]]], prefer_constructions: bool, options: Mapping[str, Any]
+) -> Entry:
     if warploom.io.ending(name) is not None and Path(name).is_file():
         return file(name)
-    in_folders: dict[str, Entry] = {}
-    for root in [*_folders_of_environment(), *folders]:
-        for path, entry in listing(root).items():
-            if name in (entry.name, path):
-                return entry
-            in_folders[entry.name] = entry
+    for entries in listings():
+        if found := _in_folder(name, entries):
+            return found
     if prefer_constructions and name in (exact := exact_constructions()):
         return _exact(name, exact[name])
     if name in suitesparse.index():
         return suitesparse.entry(name, **options)
-    raise _unknown(name, in_folders)
+    raise _unknown(name, (entry.name for entries in listings() for entry in entries.values()))
+
+
+def _in_folder(name: str, entries: Mapping[str, Entry]) -> Entry | None:
+    return entries.get(name) or next((entry for entry in entries.values() if entry.name == name), None)
 
 
 def _folders_of_environment() -> Iterator[str]:

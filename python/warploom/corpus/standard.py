@@ -10,7 +10,7 @@ import importlib.resources
 import io
 
 from warploom.corpus.entry import Entry
-from warploom.corpus.lookup import find
+from warploom.corpus.lookup import find_all
 from warploom.errors import ParameterError
 
 __all__ = ["PARTS", "Part", "standard"]
@@ -69,11 +69,10 @@ def standard(part: str) -> list[Entry]:
     """
     if part not in PARTS:
         raise ParameterError(f"unknown part '{part}' of the corpus; known: {', '.join(PARTS)}", argument="part")
-    sizes = ("rows", "cols", "nnz")
+    listed = [row for row in _table() if part in row["parts"].split()]
     return [
-        dataclasses.replace(find(row["matrix"]), **{size: int(row[size]) for size in sizes})  # type: ignore[arg-type]
-        for row in _table()
-        if part in row["parts"].split()
+        dataclasses.replace(entry, rows=int(row["rows"]), cols=int(row["cols"]), nnz=int(row["nnz"]))
+        for row, entry in zip(listed, find_all(row["matrix"] for row in listed), strict=True)
     ]
 
 

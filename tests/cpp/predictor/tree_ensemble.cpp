@@ -170,24 +170,24 @@ TEST_CASE("tree_ensemble: what LightGBM takes for zero is zero") {
 TEST_CASE("tree_ensemble: a tree deeper than any stack") {
   forest trees;
   constexpr std::int32_t depth = 200000;
-  for (std::int32_t d = 0; d < depth; ++d) {  // nodes 2 d and, its leaf on the left, 2 d + 1
+  for (std::int32_t d = 0; d < depth; ++d) {  // node 2 d and its left child, the leaf 2 d + 1
     trees.feature.insert(trees.feature.end(), {0, -1});
     trees.threshold.insert(trees.threshold.end(), {static_cast<double>(d), 0});
-    trees.left.insert(trees.left.end(), {2 * d + 1, 0});
+    trees.left.insert(trees.left.end(), {2 * d + 1, d});
     trees.right.insert(trees.right.end(), {2 * d + 2, 0});
   }
   trees.feature.push_back(-1);
   trees.threshold.push_back(0);
-  trees.left.push_back(1);
+  trees.left.push_back(depth);
   trees.right.push_back(0);
   trees.offset.push_back(2 * depth + 1);
-  trees.value = {1, 1, 2, 2};
+  for (std::int32_t row = 0; row <= depth; ++row) trees.value.insert(trees.value.end(), 2, row);
   const auto model = trees.make();
   std::vector<double> outputs(2);
-  model->predict(std::vector<double>{1e6, 0, 0}, outputs);
-  CHECK(outputs[0] == 2);
-  model->predict(std::vector<double>{100, 0, 0}, outputs);
-  CHECK(outputs[0] == 1);
+  for (const std::int32_t row : {0, 1, 2, 3, 4, 5, 100, 54321, depth - 1, depth}) {
+    model->predict(std::vector<double>{static_cast<double>(row), 0, 0}, outputs);
+    CHECK(outputs[0] == row);
+  }
 }
 
 TEST_CASE("tree_ensemble: names what is wrong") {
@@ -216,6 +216,10 @@ TEST_CASE("tree_ensemble: names what is wrong") {
   trees.feature[7] = -1;
   trees.left[7] = 0;
   refused(trees, "node.left", 8);  // not reached
+  trees = good;
+  trees.feature[5] = trees.feature[6] = -1;
+  trees.left[6] = trees.left[5];
+  CHECK(test::error_of([&] { trees.make(); }).argument() == "node.left");  // two leaves, one row of values
   trees = good;
   trees.feature[0] = 3;
   refused(trees, "node.feature", 0);

@@ -78,6 +78,8 @@ def test_unknown_and_lacking_columns_are_named():
 def test_environment_key_depends_on_contents_only():
     assert schema.environment_key({"a": 1, "b": [2]}) == schema.environment_key({"b": [2], "a": 1})
     assert schema.environment_key({"a": 1}) != schema.environment_key({"a": 2})
+    with pytest.raises(ParameterError, match="cannot be written as JSON"):
+        schema.environment_key({"a": object()})
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,14 @@ import numpy as np
 from warploom.corpus.constructions import construct
 
 
-def make(call):
+def parse(call):
     name, arguments = re.fullmatch(r"(\w+)\((.*)\)", call).groups()
-    return construct(name, **{key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", arguments)})
+    return name, {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", arguments)}
+
+
+def make(call):
+    name, parameters = parse(call)
+    return construct(name, **parameters)
 
 
 def pattern_hash(matrix):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import re
+import inspect
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse
-from construction_calls import make
+from construction_calls import make, parse
 
 from warploom.corpus.constructions import find
 from warploom.corpus.constructions.collection_grids import COLLECTION
@@ -44,5 +44,7 @@ def test_sizes(name):
 
 @pytest.mark.parametrize("name", sorted(set(_PUBLISHED) - set(_SMALL)))
 def test_calls_of_large_matrices_name_a_construction_and_its_parameters(name):
-    construction, arguments = re.fullmatch(r"(\w+)\((.*)\)", COLLECTION[name]).groups()
-    assert set(re.findall(r"(\w+)=\d+", arguments)) <= set(find(construction).defaults)
+    construction, parameters = parse(COLLECTION[name])
+    defaults = find(construction).defaults
+    assert set(parameters) <= set(defaults)
+    assert {key for key, value in defaults.items() if value is inspect.Parameter.empty} <= set(parameters)

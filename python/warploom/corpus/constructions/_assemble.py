@@ -30,7 +30,7 @@ def from_rows(
     data: npt.ArrayLike | None = None,
     seed: int = 0,
 ) -> scipy.sparse.csr_array:
-    """Make a matrix from CSR arrays whose columns ascend within each row, with random values unless there are `data`."""
+    """Make a matrix from CSR arrays with ascending columns in each row; without `data`, values are random."""
     indices = np.asarray(indices)
     values = _random.uniform(seed, 0.5, 1.5, len(indices), stream=1) if data is None else np.asarray(data, np.float64)
     wide = len(indices) > np.iinfo(np.int32).max

@@ -1,0 +1,252 @@
+"""Features of matrices in GPU memory: those of the host, whatever the matrix holds and whoever holds it."""
+
+import concurrent.futures
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.sparse import csr_array
+
+from battery import battery
+from warploom import _core, errors, features
+from warploom._matrix import as_csr, compressed
+
+GEOMETRIES = [(32, 32, 32), (8, 32, 64), (12, 7, 20), (1, 1, 1), (31, 5, 9), (32, 16, 8), (32, 32, 1000)]
+BATTERY = battery(np.float32)
+
+
+def on_gpu(A, set_name, **geometry):
+    return _core.compute_features_device(set_name, _core.upload_csr(as_csr(A), 0), **geometry)
+
+
+def check(A, **geometry):
+    """The host's features: exact but for the variance and what is derived from it."""
+    host = features.spmm(A, **geometry)
+    np.testing.assert_array_equal(on_gpu(A, "spmm", **geometry), host.values, host.names)
+    host = features.spmv(A)
+    found = features.FeatureVector("spmv", on_gpu(A, "spmv"))
+    for name in host:
+        assert found[name] == pytest.approx(host[name], rel=1e-12 if name.endswith(("var", "cov")) else 0, abs=0), name
+
+
+def from_rows(rows, num_cols):
+    indptr = np.cumsum([0, *map(len, rows)])
+    indices = np.concatenate([np.asarray(row, dtype=np.int32) for row in rows])
+    return csr_array((np.ones(indptr[-1], np.float32), indices, indptr), shape=(len(rows), num_cols))
+
+
+def skewed(seed, *, sort, rows=20_011, num_cols=8100):
+    """Return a matrix with skewed rows, runs, repeats and empty stretches."""
+    rng = np.random.default_rng(seed)
+    lengths = np.minimum(rng.zipf(1.5, size=rows), 3000)
+    lengths[rng.random(rows) < 0.3] = 0
+    lengths[5000:9000] = 0
+    columns = [(rng.integers(0, num_cols) + rng.integers(0, 60 + n, size=n)) % num_cols for n in lengths]
+    return from_rows([np.sort(row) for row in columns] if sort else columns, num_cols)
+
+
+@pytest.mark.parametrize("name", BATTERY)
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_battery(name, geometry):
+    warps, threads, elements = geometry
+    check(BATTERY[name], warps=warps, threads=threads, elements_per_cache_line=elements)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 7), (7, 0), (1, 1), (1, 70), (40, 70)])
+def test_matrices_without_nonzeros(shape):
+    check(csr_array(shape, dtype=np.float32))
+
+
+@pytest.mark.parametrize("sort", [True, False])
+@pytest.mark.parametrize("geometry", [*GEOMETRIES, (64, 32, 32)])
+def test_skewed_rows(sort, geometry):
+    warps, threads, elements = geometry
+    check(skewed(3, sort=sort), warps=warps, threads=threads, elements_per_cache_line=elements)
+
+
+@pytest.mark.parametrize("repeat", range(20))
+def test_random(repeat):
+    rng = np.random.default_rng(repeat)
+    m, n = rng.integers(1, 3000, size=2)
+    A = csr_array(scipy.sparse.random_array((m, n), density=rng.uniform(0, 0.05), rng=rng, format="csr"))
+    check(A.astype(np.float32))
+    A.indices[:] = rng.integers(0, n, size=A.nnz)  # unsorted, with repeats
+    check(A.astype(np.float32), warps=int(rng.integers(1, 33)), elements_per_cache_line=int(rng.integers(1, 70)))
+
+
+@pytest.mark.parametrize("sort", [True, False])
+def test_one_row_holds_everything(sort):
+    rng = np.random.default_rng(0)
+    columns = rng.integers(0, 100_000, size=300_000)
+    row = np.sort(columns) if sort else columns
+    check(from_rows([row], 100_000))
+    check(from_rows([[], [0, 5], row, row, [99_999], []], 100_000), elements_per_cache_line=16)
+
+
+def test_a_line_that_every_row_requests():
+    check(from_rows([[0, i] for i in range(50_000)], 50_000))
+
+
+def test_many_empty_rows():
+    A = csr_array((4_000_000, 3000), dtype=np.float32)
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.integers(0, A.shape[0], size=5000))
+    columns = np.sort(rng.integers(0, 3000, size=5000))
+    check(csr_array((np.ones(5000, np.float32), (rows, columns)), shape=A.shape))
+
+
+def test_two_million_nonzeros_of_equal_rows():
+    """Nearly no variance: what is left of it must not be lost against the mean."""
+    rows = [np.arange(i, i + 100) for i in range(20_000)]
+    rows[777] = rows[777][:-1]
+    check(from_rows(rows, 20_100))
+
+
+def test_repeatable_and_safe_from_several_threads():
+    A = skewed(5, sort=True)
+    B = skewed(6, sort=False)
+    resident = [_core.upload_csr(as_csr(matrix), 0) for matrix in (A, B)]
+    jobs = [(name, matrix) for matrix in resident for name in features.sets()] * 10
+    expected = [_core.compute_features_device(*job).tobytes() for job in jobs]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda job: _core.compute_features_device(*job).tobytes(), jobs))
+    assert found == expected
+    assert len(set(expected)) == 4
+
+
+# Matrices of other libraries.
+
+
+def torch_csr(indptr, indices, shape, index_type):
+    torch = pytest.importorskip("torch")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's CSR is in beta, and says so
+        return torch.sparse_csr_tensor(
+            torch.as_tensor(indptr.astype(index_type), device="cuda"),
+            torch.as_tensor(indices.astype(index_type), device="cuda"),
+            torch.ones(len(indices), device="cuda"),
+            size=shape,
+            check_invariants=False,
+        )
+
+
+def cupy_csr(indptr, indices, shape, index_type):
+    cupy = pytest.importorskip("cupy")
+    sparse = pytest.importorskip("cupyx.scipy.sparse")
+    A = sparse.csr_matrix(shape, dtype=np.float32)
+    A.indptr = cupy.asarray(indptr.astype(index_type))
+    A.indices = cupy.asarray(indices.astype(index_type))
+    A.data = cupy.ones(len(indices), np.float32)
+    return A
+
+
+LIBRARIES = [torch_csr, cupy_csr]
+
+
+@pytest.fixture
+def stays_on_gpu(monkeypatch):
+    """Fail where a matrix is brought to the host."""
+
+    def refuse(*args, **options):
+        raise AssertionError("the matrix was brought to the host")
+
+    monkeypatch.setattr(features, "as_csr", refuse)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("index_type", [np.int32, np.int64])
+@pytest.mark.parametrize("sort", [True, False])
+def test_matrices_of_libraries(library, index_type, sort, stays_on_gpu):
+    A = skewed(7, sort=sort, rows=3001)
+    theirs = library(A.indptr, A.indices, A.shape, index_type)
+    view = as_csr(A)
+    np.testing.assert_array_equal(features.spmm(theirs).values, _core.compute_features("spmm", view))
+    np.testing.assert_allclose(features.spmv(theirs).values, _core.compute_features("spmv", view), rtol=1e-12)
+
+
+def test_arrays_may_be_longer_than_they_need_be(stays_on_gpu):
+    A = skewed(8, sort=True, rows=1000)
+    longer = np.concatenate([A.indices, np.full(5000, -7, np.int32)])
+    theirs = cupy_csr(A.indptr, longer, A.shape, np.int32)
+    np.testing.assert_array_equal(features.spmm(theirs).values, _core.compute_features("spmm", as_csr(A)))
+
+
+def test_on_the_current_stream(stays_on_gpu):
+    torch = pytest.importorskip("torch")
+    A = skewed(9, sort=True, rows=2000)
+    theirs = torch_csr(A.indptr, A.indices, A.shape, np.int32)
+    indptr = theirs.crow_indices()
+    right = indptr.clone()
+    stream = torch.cuda.Stream()
+    indptr.zero_()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(50_000_000)
+        indptr.copy_(right)
+        found = features.spmv(theirs)  # would see no nonzeros on any other stream
+    assert found["nnz"] == A.nnz
+
+
+INDPTR = np.array([0, 2, 3, 6])
+INDICES = np.array([0, 3, 1, 0, 2, 3])
+MALFORMED = {
+    "first offset": ([1, 2, 3, 6], INDICES, 4),
+    "negative first offset": ([-5, 2, 3, 6], INDICES, 4),
+    "decreasing": ([0, 3, 2, 6], INDICES, 4),
+    "decreasing twice": ([0, 5, 2, 1], INDICES, 4),
+    "negative": ([0, -2, -1, 6], INDICES, 4),
+    "ends negative": ([0, 2, 3, -6], INDICES, 4),
+    "beyond the indices": ([0, 2, 7, 9], INDICES, 4),
+    "beyond, then back": ([0, 2, 2_000_000_000, 6], INDICES, 4),
+    "column too large": (INDPTR, [0, 3, 4, 0, 2, 3], 4),
+    "column far too large": (INDPTR, [0, 3, 1, 2_000_000_000, 2, 3], 4),
+    "column negative": (INDPTR, [0, 3, 1, 0, -1, -2], 4),
+    "no columns": (INDPTR, INDICES, 0),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("index_type", [np.int32, np.int64])
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_matrices_are_refused_as_on_the_host(library, index_type, name, stays_on_gpu):
+    indptr, indices, num_cols = (np.asarray(part) for part in MALFORMED[name])
+    with pytest.raises(errors.InvalidMatrixError) as expected:
+        compressed(indptr, indices, None, (3, int(num_cols)))
+    theirs = library(indptr, indices, (3, int(num_cols)), index_type)
+    for compute in [features.spmm] + [features.spmv] * (expected.value.argument == "indptr"):
+        with pytest.raises(errors.InvalidMatrixError) as caught:
+            compute(theirs)
+        assert (caught.value.argument, caught.value.position) == (expected.value.argument, expected.value.position)
+
+
+def test_the_gpu_still_works_after_malformed_matrices():
+    for name in MALFORMED:
+        indptr, indices, num_cols = (np.asarray(part) for part in MALFORMED[name])
+        with pytest.raises(errors.InvalidMatrixError):
+            features.spmm(torch_csr(indptr, indices, (3, int(num_cols)), np.int32))
+        check(from_rows([[0], [1, 2]], 3))
+
+
+def test_large_malformed_matrices_are_refused():
+    rng = np.random.default_rng(0)
+    A = skewed(10, sort=True)
+    for trial in range(20):
+        indptr, indices = A.indptr.astype(np.int64), A.indices.astype(np.int64)
+        if trial % 2:
+            indptr[rng.integers(0, indptr.size, size=50)] = rng.integers(-(2**40), 2**40, size=50)
+        else:
+            indices[rng.integers(0, indices.size, size=50)] = rng.integers(-(2**40), -1, size=50)
+        with pytest.raises(errors.InvalidMatrixError) as expected:
+            compressed(indptr, indices, None, A.shape)
+        with pytest.raises(errors.InvalidMatrixError) as caught:
+            features.spmm(torch_csr(indptr, indices, A.shape, np.int64))
+        assert (caught.value.argument, caught.value.position) == (expected.value.argument, expected.value.position)
+
+
+def test_geometry_is_positive():
+    resident = _core.upload_csr(as_csr(csr_array((3, 3), dtype=np.float32)), 0)
+    with pytest.raises(errors.ParameterError, match="warps"):
+        _core.compute_features_device("spmm", resident, warps=0)
+    with pytest.raises(errors.ParameterError, match="unknown feature set"):
+        _core.compute_features_device("spgemm", resident)
