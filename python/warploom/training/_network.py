@@ -31,6 +31,8 @@ class NetworkOptions:
     """Learning rate at the start; it falls to 0 as half a cosine."""
     epochs: int = 300
     batch: int = 32
+    members: int = 1
+    """Networks that differ in their seeds, whose scores are averaged."""
     seed: int = 0
 
 
@@ -130,17 +132,16 @@ def _fit(
     transformed = np.copysign(np.log1p(np.abs(X) / unit), X)
     mean, scale = transformed.mean(axis=0), transformed.std(axis=0)
     scale[scale < 1e-9] = 1.0  # an input that never differs
-    with _one_thread_and_seed(options.seed):
-        module = _layers(len(inputs), options.hidden, len(outputs))
-        arrays = (
-            ((transformed - mean) / scale).astype(np.float32),
-            targets,
-            (weights / weights.mean()).astype(np.float32),
-        )
-        _descend(module, [torch.from_numpy(a) for a in arrays], loss, options)
+    weighted = (weights / weights.mean()).astype(np.float32)
+    arrays = [torch.from_numpy(a) for a in (((transformed - mean) / scale).astype(np.float32), targets, weighted)]
+    modules = []
+    for member in range(options.members):
+        with _one_thread_and_seed(options.seed + 1000 * member):
+            modules.append(_layers(len(inputs), options.hidden, len(outputs)))
+            _descend(modules[-1], arrays, loss, options)
     chosen = X[:: -(-len(X) // MAX_STORED_VECTORS)]
     return export.from_torch_sequential(
-        module, list(inputs), list(outputs), mean=mean, scale=scale, log_unit=unit, check=chosen, **settings
+        modules, list(inputs), list(outputs), mean=mean, scale=scale, log_unit=unit, check=chosen, **settings
     )
 
 

@@ -267,7 +267,7 @@ def _fit_boosting(X: _Array, dataset: Dataset, parameters: Mapping[str, Any], se
 
 def _fit_network(X: _Array, dataset: Dataset, parameters: Mapping[str, Any], seed: int) -> Model:
     hidden = tuple(parameters["width"] >> i for i in range(parameters["layers"]))
-    options = NetworkOptions(hidden, parameters["l2"], epochs=parameters["epochs"], batch=64, seed=seed)
+    options = NetworkOptions(hidden, parameters["l2"], epochs=parameters["epochs"], batch=64, members=3, seed=seed)
     classes, weights = _classes_and_weights(dataset, parameters["weighting"])
     return fit_classes(X, classes, weights, INPUTS, dataset.candidates, options)
 
@@ -292,7 +292,7 @@ FAMILIES: dict[str, Family] = {
     "extra trees": Family(_suggest_trees, {**_TREES, "max_features": 1.0}, _sklearn("ExtraTrees"), 0.5),
     "network": Family(
         _suggest_network,
-        {"weighting": "cost", "layers": 2, "width": 64, "l2": 1e-3, "epochs": 60},
+        {"weighting": "cost", "layers": 2, "width": 64, "l2": 3e-4, "epochs": 100},
         _fit_network,
         0.25,
     ),
@@ -300,7 +300,8 @@ FAMILIES: dict[str, Family] = {
         _suggest_one_tree, {**_TREES, "min_samples_leaf": 4, "max_depth": 8}, _sklearn("DecisionTree")
     ),
 }
-"""The families of the search: LightGBM, scikit-learn's forests and tree, a network of PyTorch."""
+"""The families of the search: LightGBM, scikit-learn's forests and tree, three networks of PyTorch whose scores
+are averaged."""
 
 
 # Search.

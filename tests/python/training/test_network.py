@@ -69,3 +69,18 @@ def test_the_seed_decides_and_nothing_else_changes(rows):
 def test_an_input_that_never_differs_does_no_harm(rows):
     X = np.column_stack([rows[:, 0], np.zeros(200)])
     assert np.isfinite(fit_times(X, times(rows), np.ones(200), INPUTS, OUTPUTS, OPTIONS).predict(X)).all()
+
+
+def test_scores_of_several_networks_are_averaged(rows):
+    classes = (rows[:, 0] > rows[:, 1]).astype(np.intp)
+    several, first, second = (
+        fit_classes(
+            rows, classes, np.ones(200), INPUTS, OUTPUTS, NetworkOptions((4,), epochs=5, members=members, seed=seed)
+        )
+        for members, seed in ((2, 0), (1, 0), (1, 1000))
+    )
+    assert several.has_spread
+    assert not first.has_spread
+    mean = (np.log(first.predict(rows)) + np.log(second.predict(rows))) / 2
+    found = np.log(several.predict(rows))
+    np.testing.assert_allclose(found[:, 0] - found[:, 1], mean[:, 0] - mean[:, 1], atol=1e-5)
