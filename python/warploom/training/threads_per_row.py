@@ -827,7 +827,7 @@ class BlockwiseStudy:
         ``global mean``, ``global SqMean``, ``global optimal``, ``blockwise mean`` (each block by the formula),
         ``blockwise model`` and ``blockwise optimal``; the last two with one number of threads for all its short-row
         blocks, that predicted for the block with most nonzeros, or the best one. ``global model`` is there if a model
-        for whole matrices was given. NaN where nothing was measured.
+        of whole matrices was asked for. NaN where nothing was measured.
     average : pandas.DataFrame
         ``configuration``, and its ``arithmetic`` and ``geometric`` mean speedup over TpR 16, as in table 8, ``rows``.
     unknown : int
@@ -878,7 +878,9 @@ def blocks_data(
     longest = measurements.matrices.set_index("matrix")["spmv_nnz_per_row_max"]
     of_whole = longest.reindex([_whole(name) for name in dataset.names]).to_numpy(np.float64)
     short = dataset.features["spmv_nnz_per_row_max"] < LONG_ROW
-    known, test = of_whole < LONG_ROW, (of_whole >= LONG_ROW) & short
+    test = (of_whole >= LONG_ROW) & short
+    # A regular matrix whose transpose is irregular must not be on both sides.
+    known = (of_whole < LONG_ROW) & ~np.isin(dataset.groups, dataset.groups[test])
     for rows, kind in ((known, "regular"), (test, "irregular")):
         if not rows.any():
             raise ParameterError(f"no blocks of {kind} matrices were measured", argument="measurements")
@@ -890,7 +892,7 @@ def study_blocks(
     dtype: str = "float64",
     cache: str = "warm",
     *,
-    global_model: Model | None = None,
+    of_whole: Found | None = None,
     families: Iterable[str] = tuple(FAMILIES),
     trials: int = 16,
     objective: str = "loss",
@@ -904,8 +906,9 @@ def study_blocks(
     measurements : Measurements
     dtype : str
     cache : {"warm", "cold"}
-    global_model : Model, optional
-        For whole matrices, to compare with; it should not have seen the irregular ones.
+    of_whole : Found, optional
+        Family and parameters for a model of whole matrices to compare with. It is trained without the irregular
+        matrices of the test.
     families, trials, objective, seed, samples
         See `shuffle`.
 
@@ -920,6 +923,12 @@ def study_blocks(
     """
     known, test, unknown = blocks_data(measurements, dtype, cache)
     best, model, table = _search_families(known, test, families, trials=trials, objective=objective, seed=seed)
+    global_model = None
+    if of_whole is not None:
+        others, _ = threads_per_row_data(measurements, dtype, cache)
+        others = others.rows(~np.isin(others.groups, test.groups))
+        X = input_matrix(others, "spmv", INPUTS)
+        global_model = FAMILIES[of_whole.family].fit(X, others, of_whole.parameters, seed)
     whole = _whole_products(Dataset.of(measurements, f"spmv/{dtype}", cache), test, model, global_model)
     return BlockwiseStudy(
         optima=_optima(known),
@@ -954,7 +963,7 @@ def _whole_products(everything: Dataset, test: Dataset, model: Model, global_mod
     lines = np.arange(len(whole))
     columns: dict[str, Any] = {"matrix": whole.names, "global 16": global_times[:, THREADS.index(16)]}
     columns |= {f"global {name}": global_times[lines, formula_columns(whole, name)] for name in _FORMULAS}
-    if global_model is not None and all(name in whole.candidates for name in CANDIDATES):
+    if global_model is not None:
         columns["global model"] = global_times[lines, choose(global_model, whole.columns(CANDIDATES))]
     columns["global optimal"] = _least(global_times)
     columns["blockwise mean"] = whole.times_of("spmv/none/csr/blockwise")
@@ -1159,7 +1168,7 @@ def train(
             trained.studies[f"{dtype}-{cache}"] = found
             _log.info("threads per row: %s", found.as_dict())
             with _noting(trained.missing, f"blockwise-{dtype}-{cache}"):
-                blockwise = study_blocks(measurements, dtype, cache, global_model=found.shuffles[0].model, **settings)
+                blockwise = study_blocks(measurements, dtype, cache, of_whole=best, **settings)
                 trained.blockwise[f"{dtype}-{cache}"] = blockwise
                 trained.models[f"threads-per-row-blocks-{dtype}-{cache}"] = blockwise.result.model
         if studies:
