@@ -171,7 +171,7 @@ class Bench:
         -------
         str
             What is wrong, or the empty string. The sample has the first, the last and the longest row. In row-major
-            order it is 64 whole rows, in column-major order up to 8 columns of 16,384 rows or of all if there are fewer.
+            order it is 64 whole rows, in column-major order up to 8 columns of 16,384 rows or of all there are.
         """
         lines, exact, bound = self._expected
         if self.problem.device.kind == "cuda":
@@ -195,14 +195,13 @@ class Bench:
     def _result_lines(self, lines: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Rows or columns of C, whichever is contiguous, as lines of an array."""
         if self.problem.device.kind == "cpu":
-            as_lines: np.ndarray[Any, Any] = self._C if self.problem.layout == "row" else self._C.T
-            return as_lines[lines]
+            return np.asarray((self._C if self.problem.layout == "row" else self._C.T)[lines])
         ordinal, start, length = self.problem.device.ordinal, self._device_C.pointer, self._line
         total = self.problem.matrix.shape[0] * self.problem.k // length
         if total * length * self._dtype.itemsize <= 1 << 20:  # one copy is quicker than one for each line
-            everything: np.ndarray[Any, Any] = np.empty((total, length), self._dtype)
+            everything = np.empty((total, length), self._dtype)
             _core.copy_to_host(ordinal, everything, start)
-            return everything[lines]
+            return np.asarray(everything[lines])
         values = np.empty((len(lines), length), self._dtype)
         for value, line in zip(values, lines, strict=True):
             _core.copy_to_host(ordinal, value, start + int(line) * length * self._dtype.itemsize)

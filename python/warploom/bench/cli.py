@@ -119,8 +119,13 @@ def run_command(
 
 
 def _measured(paths: tuple[str, ...]) -> set[tuple[str, str]]:
-    pairs = Measurements.load(*paths).measurements[["matrix", "setting"]].drop_duplicates()
-    return set(zip(pairs["matrix"], pairs["setting"], strict=True))
+    """Pairs of a matrix and a setting for which time did not run out."""
+    rows = Measurements.load(*paths).measurements
+    held = [
+        set(map(tuple, part[["matrix", "setting"]].drop_duplicates().to_numpy()))
+        for part in (rows, rows[rows["status"] == "time limit"])
+    ]
+    return held[0] - held[1]
 
 
 def _entries(name: str) -> list[Entry]:
@@ -149,9 +154,10 @@ def merge_command(output: str, inputs: tuple[str, ...]) -> None:
 @click.argument("inputs", nargs=-1, required=True)
 def summary_command(inputs: tuple[str, ...]) -> None:
     """Print counts, repeatability, oracle tables and speedups of the measurements in INPUTS: folders, or h200."""
-    from warploom.bench import summary
+    from warploom.bench import report
 
-    click.echo(summary.text(Measurements.load(*inputs)))
+    for table in report.tables(Measurements.load(*inputs)):
+        click.echo(f"{table}\n")
 
 
 @bench.command("columns")
