@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import json
+import os
 import platform
 from typing import Any, TextIO
 
@@ -16,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import warploom
 from warploom import _core, examples
 from warploom.errors import WarploomError
+from warploom.explanation import Explanation
 
 __all__ = ["main"]
 
@@ -101,6 +103,16 @@ def main() -> None:
     help="Measure only candidates whose name matches, such as 'spmm/lpt/*'. May be repeated.",
 )
 @click.option("--warm/--cold", default=True, show_default=True, help="L2 cache before each measured product.")
+@click.option(
+    "--select",
+    type=click.Choice(["measure", "predict"]),
+    default="measure",
+    show_default=True,
+    help="Measure every candidate, or predict by the profile of the GPU.",
+)
+@click.option("--calls", type=float, help="Weigh preparation against so many products.")
+@click.option("--verify", is_flag=True, help="Measure a predicted choice against the vendor's.")
+@click.option("--gpu", metavar="NAME", help="Predict for this GPU, which need not be here; such as 'NVIDIA H200'.")
 @click.option("--json", "output", type=click.File("w", lazy=True), help="Write the table as JSON too; - for stdout.")
 def plan(
     file: str,
@@ -111,16 +123,35 @@ def plan(
     device: str | None,
     candidates: tuple[str, ...],
     warm: bool,
+    select: str,
+    calls: float | None,
+    verify: bool,
+    gpu: str | None,
     output: TextIO | None,
 ) -> None:
-    """Measure every candidate for the matrix in FILE and print the table.
+    """Measure every candidate for the matrix in FILE, or predict their times, and print the table.
 
-    FILE is a Matrix Market file (.mtx, .mtx.gz), a SciPy .npz, or example:NAME for a matrix that ships with
-    warploom (example:gr_30_30, for one).
+    FILE is a Matrix Market file (.mtx, .mtx.gz), a SciPy .npz, an archive of the SuiteSparse collection (.tar.gz),
+    example:NAME for a matrix that ships with warploom (example:gr_30_30, for one), or the name of a matrix that is
+    downloaded or constructed (HB/dwt_361, "rmat(scale=12)"; see warploom corpus).
     """
     matrix = _matrix(file)
     rows, cols = matrix.shape
     click.echo(f"{file}: {rows} x {cols}, {matrix.nnz} nonzeros", err=True)
+    if gpu is not None:
+        predicted = warploom.predict(
+            matrix,
+            op,
+            k=k if op == "spmm" else None,
+            dtype=dtype,
+            layout=layout,
+            calls=calls,
+            cache="warm" if warm else "cold",
+            candidates=list(candidates) or None,
+            gpu=gpu,
+        )
+        _show(file, predicted, output)
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("preparing", total=None)
@@ -135,12 +166,17 @@ def plan(
             dtype=dtype,
             layout=layout,
             device=device,
-            select="measure",
+            select=select,
+            calls=calls,
+            verify=verify,
             candidates=list(candidates) or None,
             cache="warm" if warm else "cold",
             progress=show,
         )
-    explanation = chosen.explain()
+    _show(file, chosen.explain(), output)
+
+
+def _show(file: str, explanation: Explanation, output: TextIO | None) -> None:
     if output is None or getattr(output, "name", None) != "-":
         click.echo(str(explanation))
     if output is not None:
@@ -151,6 +187,10 @@ def plan(
 def _matrix(file: str) -> scipy.sparse.csr_array:
     if file.startswith(_EXAMPLE):
         return examples.load(file.removeprefix(_EXAMPLE))
+    if warploom.io.ending(file) is None and not os.path.exists(file):
+        from warploom import corpus
+
+        return corpus.load(file)
     return warploom.load(file)
 
 
