@@ -24,7 +24,6 @@ class Row:
     candidate: str
     preparation_ms: float = math.nan
     """Permutation, conversion and upload, in milliseconds."""
-    predicted_us: float = math.nan
     median_us: float = math.nan
     p10_us: float = math.nan
     p90_us: float = math.nan
@@ -32,12 +31,14 @@ class Row:
     """Over plain CSR in the caller's row order."""
     floor_share: float = math.nan
     """Bandwidth floor over median time."""
-    break_even: float = math.nan
-    """Products after which preparing this one instead of plain CSR has paid off; infinite if it never does."""
     bytes: int = 0
     """Memory of the plan on its device."""
     note: str = ""
     """Why it was not measured, or what was chosen."""
+    predicted_us: float = math.nan
+    """What a model says, where one was asked."""
+    break_even: float = math.nan
+    """Products after which preparing this one instead of plain CSR has paid off; infinite if it never does."""
 
 
 @dataclasses.dataclass

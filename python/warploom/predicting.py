@@ -86,7 +86,8 @@ class PredictSelector:
         """
         vendor = load_cusparse() is not None
         values = _features(problem, self.source.selector)
-        choice, proxy = _choose(self.source.selector, problem, values, patterns, self.calls, vendor)
+        kind = problem.device.kind
+        choice, proxy = _choose(self.source.selector, problem, values, patterns, self.calls, vendor, kind)
         unsure = choice.unsure or bool(proxy) or bool(self.source.note)
         measured: dict[str, Row] = {}
         order = [p.candidate for p in choice.ranked]
@@ -168,7 +169,7 @@ def predict(
     problem = problem_of(A, op, k, dtype, layout, cache, "cpu")
     values = _features(problem, source.selector)
     patterns = checked_patterns(candidates, "candidates")
-    choice, proxy = _choose(source.selector, problem, values, patterns, calls, vendor=True)
+    choice, proxy = _choose(source.selector, problem, values, patterns, calls, vendor=True, device="cuda")
     return _explain(problem, choice, choice.candidate, {}, values, source, proxy, calls)
 
 
@@ -201,6 +202,7 @@ def _choose(
     patterns: str | Sequence[str] | None,
     calls: float | None,
     vendor: bool,
+    device: str,
 ) -> tuple[Choice, str]:
     (op, dtype, layout, cache), proxy = _kind(selector, problem)
 
@@ -208,6 +210,8 @@ def _choose(
         if not matches(name, patterns) or (_is_vendor(name) and not vendor):
             return False
         candidate = _parsed(name)
+        if device not in candidate.kernel.devices:
+            return False
         return not is_redundant(candidate, problem) and not _reason_against(candidate, problem)
 
     try:
