@@ -32,10 +32,12 @@ class _Failure(click.ClickException):
 
 
 _OPTIONAL = {
-    "bench": "Measure candidates on many matrices, and summarise what was measured.",
-    "corpus": "List, search and download matrices.",
+    "bench": ("bench", "Measure candidates on many matrices, and summarise what was measured."),
+    "calibrate": ("training", "Make a profile of your own GPU."),
+    "corpus": ("corpus", "List, search and download matrices."),
+    "train": ("training", "Train a profile on measurements."),
 }
-"""Groups of commands in packages of their own, with what the list of commands says of them."""
+"""Commands in packages of their own: the package, and what the list of commands says."""
 
 
 class _Group(click.Group):
@@ -49,7 +51,7 @@ class _Group(click.Group):
         if cmd_name not in _OPTIONAL:
             return super().get_command(ctx, cmd_name)
         try:
-            found: click.Command = getattr(importlib.import_module(f"warploom.{cmd_name}.cli"), cmd_name)
+            found: click.Command = getattr(importlib.import_module(f"warploom.{_OPTIONAL[cmd_name][0]}.cli"), cmd_name)
         except ImportError as error:
             raise _Failure(str(error)) from error
         return found
@@ -57,7 +59,7 @@ class _Group(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = [(name, command.get_short_help_str(80)) for name, command in self.commands.items()]
         with formatter.section("Commands"):
-            formatter.write_dl(sorted([*own, *_OPTIONAL.items()]))
+            formatter.write_dl(sorted([*own, *((name, summary) for name, (_, summary) in _OPTIONAL.items())]))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
