@@ -387,8 +387,10 @@ def sort(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 def _arrow(frame: pd.DataFrame, columns: Sequence[schema.Column]) -> pa.Table:
     """Return the frame as a table of the schema; columns that the schema does not know come last."""
     expected = schema.arrow_schema(columns)
-    for name in (c.name for c in columns if c.name not in frame):
-        frame = frame.assign(**{name: np.nan})
+    for column in columns:
+        if column.name not in frame:
+            missing = np.nan if column.required or column.default is None else column.default
+            frame = frame.assign(**{column.name: missing})
     known = pa.Table.from_pandas(frame[expected.names], expected, preserve_index=False)
     for name in frame.columns.difference(expected.names):
         known = known.append_column(name, pa.Array.from_pandas(frame[name]))
