@@ -373,12 +373,10 @@ def search(
 
     with _quiet(optuna):
         sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=5)
-        direction = "minimize" if objective == "loss" else "maximize"
-        trials_of = optuna.create_study(direction=direction, sampler=sampler)
+        trials_of = optuna.create_study(direction="minimize" if objective == "loss" else "maximize", sampler=sampler)
         trials_of.enqueue_trial(dict(kind.start))
         trials_of.optimize(value, n_trials=max(1, round(kind.share * trials)))
-    best = trials_of.best_trial
-    return Found(family, dict(best.user_attrs["parameters"]), float(best.value))
+    return Found(family, dict(trials_of.best_trial.user_attrs["parameters"]), float(trials_of.best_value))
 
 
 # Global: one number of threads for a matrix.
@@ -473,30 +471,33 @@ def shuffle(
 
 
 def _search_families(
-    known: Dataset, test: Dataset, families: Iterable[str], *, trials: int, objective: str, seed: int
+    known: Dataset, test: Dataset | None, families: Iterable[str], *, trials: int, objective: str, seed: int
 ) -> tuple[Found, Model, pd.DataFrame]:
+    """Return the best of what is found in each family, its model, and a table of all of them."""
     found, models, table = [], [], []
     X = input_matrix(known, "spmv", INPUTS)
     for family in families:
         started = time.perf_counter()
         found.append(search(known, family, trials=trials, objective=objective, seed=seed))
         models.append(FAMILIES[family].fit(X, known, found[-1].parameters, seed))
-        raw, near = (losses(test, choose(models[-1], test), merged=merge) for merge in (False, True))
-        table.append(
-            {
-                "family": family,
-                "validated": found[-1].value,
-                "accuracy": (raw == 0).mean(),
-                "merged_accuracy": (near == 0).mean(),
-                "plub": 100 * raw.mean(),
-                "seconds": time.perf_counter() - started,
-                "parameters": str(found[-1].parameters),
-            }
-        )
-        _log.info("shuffle %d: %s", seed, table[-1])
+        row: dict[str, Any] = {"family": family, "validated": found[-1].value}
+        if test is not None:
+            row |= _accuracy(test, choose(models[-1], test))
+        row |= {"seconds": time.perf_counter() - started, "parameters": str(found[-1].parameters)}
+        table.append(row)
+        _log.info("%s", row)
     values = [one.value for one in found]
     position = int(np.argmin(values) if objective == "loss" else np.argmax(values))
     return found[position], models[position], pd.DataFrame(table)
+
+
+def _accuracy(test: Dataset, chosen: _Columns) -> dict[str, float]:
+    raw, near = (losses(test, chosen, merged=merge) for merge in (False, True))
+    return {
+        "accuracy": float((raw == 0).mean()),
+        "merged_accuracy": float((near == 0).mean()),
+        "plub": float(100 * raw.mean()),
+    }
 
 
 def _judge(seed: int, best: Found, model: Model, table: pd.DataFrame, test: Dataset, samples: int) -> Shuffle:
@@ -605,14 +606,13 @@ class Tree:
         ``left``, ``right`` (-1 for a leaf), ``matrices``, and ``threads``, the most frequent optimum.
     importances : pandas.DataFrame
         ``feature`` and ``importance``, the share of the whole decrease of the Gini impurity, most important first.
-    accuracy, plub : float
-        On the held-out matrices, of the first shuffle; per cent for `plub`.
+    figures : dict from str to float
+        ``accuracy``, ``merged_accuracy`` and ``plub`` (per cent) on the held-out matrices.
     """
 
     nodes: pd.DataFrame
     importances: pd.DataFrame
-    accuracy: float
-    plub: float
+    figures: dict[str, float]
 
 
 def decision_tree(known: Dataset, test: Dataset, depth: int = 5, seed: int = 0) -> Tree:
@@ -656,12 +656,10 @@ def decision_tree(known: Dataset, test: Dataset, depth: int = 5, seed: int = 0) 
     )
     importances = pd.DataFrame({"feature": INPUTS, "importance": fitted.feature_importances_})
     model = _class_tree(fitted, known)
-    lost = losses(test, choose(model, test), merged=False)
     return Tree(
         nodes,
         importances.sort_values("importance", ascending=False, kind="stable", ignore_index=True),
-        float((lost == 0).mean()),
-        float(100 * lost.mean()),
+        _accuracy(test, choose(model, test)),
     )
 
 
@@ -691,16 +689,13 @@ def depth_study(known: Dataset, test: Dataset, depths: Iterable[int] = range(1, 
     columns = {name: formula_columns(test, name) for name in _FORMULAS} | chosen | {"optimal": fastest(test)}
     rows = []
     for name, taken in columns.items():
-        raw, near = (losses(test, taken, merged=merge) for merge in (False, True))
         rows.append(
             {
                 "configuration": "tree" if name in chosen else name,
                 "depth": float(name.split()[1]) if name in chosen else np.nan,
                 "arithmetic": table.loc[name, "arithmetic"],
                 "geometric": table.loc[name, "geometric"],
-                "accuracy": (raw == 0).mean(),
-                "merged_accuracy": (near == 0).mean(),
-                "plub": 100 * raw.mean(),
+                **_accuracy(test, taken),
             }
         )
     return pd.DataFrame(rows)
@@ -742,15 +737,12 @@ def cost_of_trees(
                 "min_data_in_leaf": 5,
             }
             model = _fit_boosting(X, known, parameters, seed)
-            raw, near = (losses(test, choose(model, test), merged=merge) for merge in (False, True))
             rows.append(
                 {
                     "iterations": number,
                     "depth": depth,
                     "trees": len(model.arrays["tree.offset"]) - 1,
-                    "accuracy": (raw == 0).mean(),
-                    "merged_accuracy": (near == 0).mean(),
-                    "plub": 100 * raw.mean(),
+                    **_accuracy(test, choose(model, test)),
                     "microseconds": _microseconds(model, input_matrix(test, "spmv", INPUTS)),
                 }
             )
@@ -1157,7 +1149,7 @@ def train(
     for cache in caches:
         for dtype in types:
             dataset, left_out = threads_per_row_data(measurements, dtype, cache)
-            best, model, _ = _search_families(dataset, dataset, kinds, trials=trials, objective=objective, seed=0)
+            best, model, _ = _search_families(dataset, None, kinds, trials=trials, objective=objective, seed=0)
             trained.models[f"threads-per-row-{dtype}-{cache}"] = model
             _log.info("threads per row, %s, %s: %s", dtype, cache, best)
             if not studies:
