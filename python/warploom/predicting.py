@@ -84,7 +84,7 @@ class PredictSelector:
         ParameterError
             If there are none, or none of them can run this problem.
         """
-        vendor = load_cusparse() is not None
+        vendor = load_cusparse() is None  # no reason against it
         values = _features(problem, self.source.selector)
         kind = problem.device.kind
         choice, proxy = _choose(self.source.selector, problem, values, patterns, self.calls, vendor, kind)

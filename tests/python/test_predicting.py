@@ -189,11 +189,25 @@ def test_another_gpus_profile_is_never_sure(matrix, source, monkeypatch):
 @pytest.mark.parametrize(("vendors", "expected"), [(4.0, MERGE), (9.0, SCALAR)])
 def test_verify_steps_back_when_the_vendor_wins(matrix, source, monkeypatch, vendors, expected):
     monkeypatch.setattr(predicting, "_is_vendor", lambda name: name == MERGE)
-    monkeypatch.setattr(predicting, "load_cusparse", lambda: "here")
+    monkeypatch.setattr(predicting, "load_cusparse", lambda: None)
     made_up(monkeypatch, {SCALAR: 5.0, MERGE: vendors})
     sure = fixed(source, SCALAR, VECTOR, MERGE)
     assert PredictSelector(sure, verify=True).select(problem(matrix), None, None).candidate == expected
     assert PredictSelector(sure).select(problem(matrix), None, None).candidate == SCALAR
+
+
+@pytest.mark.parametrize(("reason", "expected"), [("not installed", VECTOR), (None, SCALAR)])
+def test_the_vendors_candidates_need_its_library(matrix, source, monkeypatch, reason, expected):
+    monkeypatch.setattr(predicting, "_is_vendor", lambda name: name == SCALAR)
+    monkeypatch.setattr(predicting, "load_cusparse", lambda: reason)
+    kept = {}
+
+    def choose(self, *arguments):
+        kept["among"] = arguments[-1]
+        return fixed(source, *filter(kept["among"], [SCALAR, VECTOR])).selector.fixed
+
+    monkeypatch.setattr(Selector, "choose", choose)
+    assert PredictSelector(source).select(problem(matrix), None, None).candidate == expected
 
 
 def test_a_candidate_that_does_not_fit_into_memory_is_passed_over(matrix, source, monkeypatch):
