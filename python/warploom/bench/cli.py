@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import importlib.resources
 import pathlib
 from concurrent.futures import Executor
 
@@ -158,6 +159,23 @@ def summary_command(inputs: tuple[str, ...]) -> None:
 
     for table in report.tables(Measurements.load(*inputs)):
         click.echo(f"{table}\n")
+
+
+@bench.command("plot")
+@click.argument("output", type=click.Path(dir_okay=False))
+@click.argument("inputs", nargs=-1, required=True)
+def plot_command(output: str, inputs: tuple[str, ...]) -> None:
+    """Draw the measured matrices beside the SuiteSparse collection, as OUTPUT.png and OUTPUT.svg."""
+    import pandas as pd
+
+    from warploom.bench import plots
+
+    packed = importlib.resources.files("warploom.corpus") / "suitesparse-index.csv.gz"
+    with importlib.resources.as_file(packed) as path:
+        collection = pd.read_csv(path)
+    figure = plots.distribution(Measurements.load(*inputs).matrices, collection)
+    for written in plots.save(figure, output):
+        click.echo(str(written))
 
 
 @bench.command("columns")
