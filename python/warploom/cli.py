@@ -11,11 +11,10 @@ from typing import Any, TextIO
 
 import click
 import scipy.sparse
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import warploom
 from warploom import _core, examples
+from warploom._terminal import progress_bar
 from warploom.errors import WarploomError
 from warploom.explanation import Explanation
 
@@ -154,13 +153,7 @@ def plan(
         )
         _show(file, predicted, output)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("preparing", total=None)
-
-        def show(done: int, total: int, candidate: str) -> None:
-            bar.update(task, completed=done, total=total, description=candidate)
-
+    with progress_bar("preparing") as show:
         chosen = _plan(
             matrix,
             op=op,

@@ -8,10 +8,9 @@ import pathlib
 from concurrent.futures import Executor
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from warploom import corpus
+from warploom._terminal import progress_bar
 from warploom.bench import Measurements, describe, merge, run, settings
 from warploom.bench.measure import Limits
 from warploom.corpus import Entry
@@ -86,21 +85,9 @@ def run_command(
         raise ParameterError("name what to measure with --corpus or --matrices", argument="matrices")
     executor = _dask(dask) if dask else None
     left_out = _measured(known) if known else set()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        for entries, names, patterns in sweeps:
-            entries = [e for e in entries if not only or any(fnmatch.fnmatchcase(e.name, glob) for glob in only)]
-            task = bar.add_task("loading", total=None)
-
-            def show(done: int, total: int, name: str, task: object = task) -> None:
-                bar.update(task, completed=done, total=total, description=name)  # type: ignore[arg-type]
-
+    for entries, names, patterns in sweeps:
+        entries = [e for e in entries if not only or any(fnmatch.fnmatchcase(e.name, glob) for glob in only)]
+        with progress_bar("loading", remaining=True) as show:
             report = run.sweep(
                 run.drawn(entries, sample, shard),
                 names,
@@ -110,13 +97,12 @@ def run_command(
                 candidates=patterns,
                 limits=Limits(repeats=repeats, matrix_s=matrix_seconds),
                 ahead=ahead,
-                minutes=None if minutes is None else minutes,
+                minutes=minutes,
                 executor=executor,
                 known=left_out,
                 progress=show,
             )
-            bar.remove_task(task)
-            click.echo(str(report))
+        click.echo(str(report))
 
 
 def _measured(paths: tuple[str, ...]) -> set[tuple[str, str]]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from warploom import profiles
+from warploom._terminal import progress_bar
 from warploom.bench import Measurements
 from warploom.bench.settings import SPMM, SPMV
 
@@ -47,19 +46,7 @@ def calibrate(minutes: float, gpu: int, settings: tuple[str, ...], output: str |
     """Make a profile of your own GPU: measure for some minutes and correct the nearest profile."""
     from warploom.training import calibrate as calibration
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("loading", total=None)
-
-        def show(done: int, total: int, name: str) -> None:
-            bar.update(task, completed=done, total=total, description=name)
-
+    with progress_bar("loading", remaining=True) as show:
         done = calibration.calibrate(
             minutes, gpu=gpu, settings=settings or (*SPMM, *SPMV), output=output, keep=keep, progress=show
         )
