@@ -22,7 +22,9 @@ from warploom.selection import Bench, Problem, is_redundant
 
 __all__ = ["Limits", "measure"]
 
-CACHES = ("warm", "cold")
+WARMUP = {"warm": 4, "cold": 1}
+"""Runs before those that are timed: operands about as large as the L2 cache take several until they are all there."""
+CACHES = tuple(WARMUP)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +122,9 @@ class _Session:
                 return
             repeats = self.repeats(plan, candidate)
             for cache in CACHES:
-                timing = self.bench.time(plan, cache=cache, repeats=repeats, warmup=1, budget_ms=self.limits.budget_ms)
+                timing = self.bench.time(
+                    plan, cache=cache, repeats=repeats, warmup=WARMUP[cache], budget_ms=self.limits.budget_ms
+                )
                 self.best[cache] = min(self.best[cache], timing.median)
                 yield self.row(
                     candidate.name,
