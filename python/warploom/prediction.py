@@ -415,6 +415,49 @@ class Selector:
             tuple(c for s, _, c in sorted(allowed, key=lambda entry: entry[0]) if s <= least + margin),
         )
 
+    def deciding_inputs(
+        self,
+        features: Mapping[str, float],
+        choice: Choice,
+        op: str,
+        k: int = 1,
+        dtype: str = "float32",
+        layout: str = "",
+        cache: str = "warm",
+        count: int = 5,
+    ) -> list[str]:
+        """Return the inputs that a choice depends on most.
+
+        Those whose change by one, which for logarithms is a factor of two, changes most what the first candidate gains
+        over the fastest of another kernel.
+
+        Parameters
+        ----------
+        features, op, k, dtype, layout, cache
+            As they were given to `choose`.
+        choice : Choice
+            What `choose` returned.
+        count : int
+            How many at most.
+
+        Returns
+        -------
+        list of str
+            Of `INPUTS`, the most important first; empty if there is but one kernel.
+        """
+        _, model = self._model(op, dtype, layout, cache)
+        kernel = choice.candidate.partition("[")[0]
+        other = next((p.candidate for p in choice.ranked if p.candidate.partition("[")[0] != kernel), None)
+        if other is None:
+            return []
+        here = model_inputs(features, k, model.inputs)
+        steps = np.eye(len(here))
+        scores = model.predict(np.vstack([here, here + steps, here - steps]))
+        gains = scores[:, model.outputs.index(other)] - scores[:, model.outputs.index(choice.candidate)]
+        up, down = np.abs(gains[1:] - gains[0]).reshape(2, -1)
+        change = np.maximum(up, down)
+        return [model.inputs[i] for i in np.argsort(-change, kind="stable")[:count] if change[i] > 0]
+
     def _model(self, op: str, dtype: str, layout: str, cache: str) -> tuple[str, Model]:
         name = model_name(op, dtype, layout, cache)
         if name not in self._facts:

@@ -93,8 +93,8 @@ def test_features_of_spmm_are_needed_for_their_inputs_only():
 
 @given(st.floats(0, 10))
 def test_compression_is_undone(value):
-    assert expand(compress(value)) == pytest.approx(value)
-    assert compress(value) <= value
+    assert expand(compress(value)) == pytest.approx(value, abs=1e-12)
+    assert compress(value) <= value + 1e-15
 
 
 def test_compression_keeps_the_order_and_what_is_small():

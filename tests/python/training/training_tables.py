@@ -50,7 +50,18 @@ def sweep(matrices=60, seed=0, settings=("spmv/float32",), caches=("warm", "cold
             for name, of in zip(("rows", "cols", "nnz"), ("num_rows", "num_cols", "nnz"), strict=True)
         }
         kind = f"kind {i % 6} problem"
-        facts.append({"matrix": f"group/m{i}", "family": "group", "kind": kind, "source": "folder", **size, **values})
+        facts.append(
+            {
+                "matrix": f"group/m{i}",
+                "family": "group",
+                "kind": kind,
+                "source": "folder",
+                "licence": "",
+                "referenced_cols": size["cols"],
+                **size,
+                **values,
+            }
+        )
         for setting in settings:
             for cache in caches:
                 for run in (0, 1) if repeated else (0,):
