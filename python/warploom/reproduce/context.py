@@ -13,6 +13,7 @@ import pandas as pd
 from warploom import corpus
 from warploom.bench import Measurements
 from warploom.bench.medians import Medians
+from warploom.bench.repeatability import Tolerances, tolerances
 from warploom.corpus import Entry
 from warploom.errors import ParameterError
 from warploom.reproduce.registry import Sweep
@@ -134,12 +135,33 @@ class Context:
                 f"times of {listed} in {sweep.setting} with a {sweep.cache} L2 cache", sweep.command(absent)
             )
         frame = pd.DataFrame({name: medians.best(candidates) for name, candidates in found.items()})
-        frame = frame.dropna(subset=list(sweep.techniques if needed is None else needed))
+        chosen = list(sweep.techniques if needed is None else needed)
+        frame = frame.dropna(subset=chosen) if chosen else frame
         if frame.empty:
             raise self.missing(
                 f"matrices with times of all of {', '.join(sweep.techniques)} in {sweep.setting}", sweep.command()
             )
         return frame
+
+    def column(self, sweep: Sweep, name: str) -> pd.DataFrame:
+        """Return another column of the measurements, such as ``preparation_ms``, in the form of `times`.
+
+        Every technique stands for one candidate. Matrices with a value for none are left out.
+
+        Raises
+        ------
+        MissingMeasurementsError
+            A technique was measured on no matrix.
+        """
+        self.times(sweep, ())
+        assert self.originals is not None  # or `times` would have raised
+        rows = self.originals.timed()
+        rows = rows[(rows["setting"] == sweep.setting) & (rows["cache"] == sweep.cache)]
+        techniques = {candidate: technique for technique, candidate in sweep.techniques.items()}
+        rows = rows[rows["candidate"].isin(techniques)].drop_duplicates(["matrix", "candidate"])
+        rows = rows.astype({"matrix": str, "candidate": str})
+        frame = rows.pivot(index="matrix", columns="candidate", values=name).rename(columns=techniques)
+        return frame[list(sweep.techniques)].astype(float).dropna(how="all")
 
     @staticmethod
     def missing(what: str, command: str) -> MissingMeasurementsError:
@@ -152,6 +174,13 @@ class Context:
     def sizes(self, index: pd.Index) -> pd.DataFrame:
         """Return rows, columns, nonzeros and the features of matrices."""
         return self.facts.loc[index]
+
+    @functools.cached_property
+    def tolerances(self) -> Tolerances | None:
+        """How far two measurements of the same thing differ; None if nothing was measured twice."""
+        if self.originals is None or not (self.originals.measurements["run"] == 1).any():
+            return None
+        return tolerances(self.originals)
 
     def where(self) -> str:
         """Return what was measured on, to be read after a verb: ``on the NVIDIA H200``."""

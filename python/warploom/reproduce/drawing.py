@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from numpy.typing import NDArray
 
 from warploom.bench.rendering import Summary
@@ -140,6 +140,7 @@ def points(axis: Axes, x: Any, y: Any, technique: str, *, position: int = 0, **o
 
 _STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 _FINE = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 2, 3, 4)
+_FINEST = (0.75, 0.8, 0.85, 0.9, 0.95, 1, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4)
 
 
 def log_ratio_axis(axis: Axes, *, base: bool = True) -> None:
@@ -148,7 +149,8 @@ def log_ratio_axis(axis: Axes, *, base: bool = True) -> None:
     if base:
         axis.axhline(1, color="black", linewidth=0.7)
     low, high = axis.get_ylim()
-    steps = [step for step in (_FINE if high < 4 * low else _STEPS) if low <= step <= high]
+    ladder = _FINEST if high < 1.5 * low else _FINE if high < 4 * low else _STEPS
+    steps = [step for step in ladder if low <= step <= high]
     axis.set_yticks(steps, [f"{step:g}" for step in steps])
     axis.yaxis.set_minor_locator(NullLocator())
 
@@ -158,7 +160,7 @@ def log_axis(axis: Axes, name: str = "x") -> None:
     getattr(axis, f"set_{name}scale")("log")
     chosen = getattr(axis, f"{name}axis")
     chosen.set_major_locator(LogLocator(base=10, numticks=7))
-    chosen.set_minor_formatter(NullFormatter())
+    chosen.set_minor_locator(NullLocator())
 
 
 def percent(axis: Axes, name: str = "y") -> None:

@@ -161,7 +161,7 @@ def _one_permutation(context: Context, sweep: Sweep, name: str, paper_harmed: fl
     histogram.axvline(1, color="black", linewidth=0.7)
     histogram.set(xlabel=f"speedup by {name}", ylabel="share of the matrices")
     drawing.percent(histogram)
-    harmed = float((speedup < 1).mean())
+    harmed, clearly = float((speedup < 1).mean()), float((speedup < 0.98).mean())
     correlation = float(np.corrcoef(np.log(density.rank()), np.log(speedup))[0, 1]) if len(speedup) > 2 else 0.0
     claims = (
         Claim(
@@ -171,8 +171,8 @@ def _one_permutation(context: Context, sweep: Sweep, name: str, paper_harmed: fl
         ),
         Claim(
             f"it harms a considerable share of the matrices (the paper has {paper_harmed:.0%})",
-            harmed > 0.1,
-            f"{harmed:.0%} of them, down to {speedup.min():.2f}x",
+            clearly > 0.1,
+            f"{harmed:.0%} of them, {clearly:.0%} by more than 2 %, down to {speedup.min():.2f}x",
         ),
         Claim(
             "density does not tell which matrices benefit",
@@ -280,6 +280,10 @@ def distributions(context: Context) -> Result:
     )
     for name, box in zip(speedups, boxes["boxes"], strict=True):
         box.set(facecolor=drawing.colour(name) if name != "oracle" else "#BBBBBB", alpha=0.7, linewidth=0.6)
+    low, high = speedups.min(axis=None), speedups.max(axis=None)
+    shown = max(0.97 * low, 0.6), min(1.03 * high, max(1.4, float(speedups["oracle"].quantile(0.95))))
+    beyond = int(((speedups < shown[0]) | (speedups > shown[1])).sum(axis=None))
+    axis.set_ylim(*shown)
     drawing.log_ratio_axis(axis)
     axis.set_xticks(range(1, len(speedups.columns) + 1), list(speedups), rotation=45, ha="right")
     axis.set_ylabel("speedup over the original order")
@@ -291,7 +295,10 @@ def distributions(context: Context) -> Result:
         "oracle: first quartile": float(quartiles.loc[0.25, "oracle"]),
         "dcsr: third quartile": float(quartiles.loc[0.75, "dcsr"]),
     }
-    text = "Speedups over CSR in the original order. Boxes are quartiles, whiskers 1.5 times their distance."
+    text = (
+        "Speedups over CSR in the original order. Boxes are quartiles, whiskers 1.5 times their distance; "
+        f"{beyond} points lie outside what is shown, up to {high:.1f}."
+    )
     verdict = judge(context.where(), *_no_order_for_all(context, speedups))
     tables = [frame, speedups.reset_index(names="matrix")]
     return Result(tables, figure, context.caption(text, _ALL, len(speedups)), verdict, ours)
@@ -350,7 +357,8 @@ def table_1(context: Context) -> Result:
 def best_technique(context: Context) -> Result:
     """Count the wins of every technique."""
     times = context.times(_ALL)
-    shares = wins(times, "cold")["fastest"].sort_values(ascending=False)
+    won = wins(times, "cold", context.tolerances)
+    shares = won["fastest"].sort_values(ascending=False)
     needed = int((shares.cumsum() < 0.9 - 1e-12).sum()) + 1
     figure = drawing.figure(2.2)
     axis = figure.subplots()
@@ -361,17 +369,18 @@ def best_technique(context: Context) -> Result:
     axis.set_xticks(range(len(order)), order, rotation=45, ha="right")
     axis.set_ylabel("share of the matrices on\nwhich it is the fastest")
     drawing.percent(axis)
-    frame = shares.rename_axis("technique").reset_index(name="share")
+    frame = won.loc[shares.index].rename_axis("technique").reset_index()
     claims = (
         Claim(
             "no technique is the best for most matrices",
             bool(shares.iloc[0] < 0.5),
-            f"the most frequent, {shares.index[0]}, has {shares.iloc[0]:.0%}",
+            f"the most frequent, {shares.index[0]}, has {shares.iloc[0]:.0%}; the original order cannot be told from "
+            f"the fastest on {won.loc['csr', 'near-tie']:.0%}",
         ),
         Claim("several techniques are needed to have the best one for 90 %", needed >= 4, f"{needed} of {len(shares)}"),
     )
     ours = {"warp-aware": float(shares["warp-aware"]), "techniques for 90 % of the matrices": float(needed)}
-    text = "Shares of the matrices on which a technique has the least time, in percent."
+    text = "Shares of the matrices on which a technique has the least time, in percent; near-ties are in the table."
     verdict = judge(context.where(), *claims)
     return Result([frame], figure, context.caption(text, _ALL, len(times)), verdict, ours)
 
@@ -422,11 +431,11 @@ def portfolio(context: Context) -> Result:
     figure = drawing.figure(2.2)
     axis = figure.subplots()
     axis.plot(frame["techniques"], speedups, marker="o", color=drawing.COLOURS["oracle"])
-    for previous, (_, chosen), count, speedup in zip(
-        [(), *(c for _, c in found[:3])], found[:4], frame["techniques"], speedups, strict=False
-    ):
-        added = ", ".join(names[i] for i in chosen if i not in previous)
-        axis.annotate(added, (count, speedup), xytext=(5, -9), textcoords="offset points")
+    for count in (2, 3, 4):
+        added = [names[i] for i in found[count - 1][1] if i not in found[count - 2][1]]
+        place = (6, -10) if count < 4 else (-2, 6)
+        axis.annotate(", ".join(added), (count, speedups[count - 1]), xytext=place, textcoords="offset points")
+    axis.margins(y=0.12)
     axis.set(xlabel="techniques to choose from, the original order included", ylabel="mean speedup of the oracle")
     axis.set_xticks(range(1, len(found) + 1))
     drawing.grid(axis)
