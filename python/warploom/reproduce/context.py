@@ -191,7 +191,8 @@ class Context:
         """Return a caption that says what was measured, on what, and on how many matrices."""
         cuda = " and ".join(self._environment_values("cuda")) or "unknown"
         gpu = " and ".join(self._environment_values("gpu")) or "unnamed device"
-        return f"{text} {gpu}, CUDA {cuda}; {sweep.setting}, {sweep.cache} L2 cache; {matrices:,} matrices."
+        count = "1 matrix" if matrices == 1 else f"{matrices:,} matrices"
+        return f"{text} {gpu}, CUDA {cuda}; {sweep.setting}, {sweep.cache} L2 cache; {count}."
 
     def peak_bandwidth(self) -> float:
         """Return the theoretical memory bandwidth in bytes per second; NaN if it is not known."""

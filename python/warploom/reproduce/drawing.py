@@ -156,11 +156,22 @@ def log_ratio_axis(axis: Axes, *, base: bool = True) -> None:
 
 
 def log_axis(axis: Axes, name: str = "x") -> None:
-    """Make an axis of counts logarithmic, with powers of ten at it."""
+    """Make an axis of counts logarithmic, with powers of ten at it, and values between them where there are few."""
     getattr(axis, f"set_{name}scale")("log")
+    low, high = getattr(axis, f"get_{name}lim")()
+    few = high < 50 * low
     chosen = getattr(axis, f"{name}axis")
-    chosen.set_major_locator(LogLocator(base=10, numticks=7))
+    chosen.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=7))
+    if few:
+        chosen.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
     chosen.set_minor_locator(NullLocator())
+
+
+def _short(value: float) -> str:
+    if 0.001 <= value < 10_000:
+        return f"{value:g}"
+    mantissa, exponent = f"{value:.0e}".split("e")
+    return rf"${mantissa}\cdot10^{{{int(exponent)}}}$"
 
 
 def percent(axis: Axes, name: str = "y") -> None:
@@ -193,8 +204,10 @@ def table(frame: pd.DataFrame, formats: Mapping[str, str] | None = None, *, widt
     """
     cells = Summary("", frame, formats=formats or {}).cells()
     heads = [str(name) for name in frame]
-    lengths = [max(map(len, [*head.split("\n"), *column])) for head, column in zip(heads, _columns(cells, heads), strict=True)]
-    needed = 0.062 * sum(lengths) + 0.16 * len(lengths)
+    lengths = [
+        max(map(len, [*head.split("\n"), *column])) for head, column in zip(heads, _columns(cells, heads), strict=True)
+    ]
+    needed = 0.058 * (sum(lengths) + 2.6 * len(lengths))
     lines = max(head.count("\n") for head in heads) + 1
     row, head_height = 0.165, 0.06 + 0.12 * lines
     drawn = Figure(figsize=(width or max(needed, WIDTH), row * len(cells) + head_height + 0.08))
@@ -206,7 +219,9 @@ def table(frame: pd.DataFrame, formats: Mapping[str, str] | None = None, *, widt
     top = 1 - 0.04 / total
 
     def place(column: int, y: float, text: str, **style: Any) -> None:
-        x, side = (edges[column + 1] - 0.3 / sum(lengths), "right") if numeric[column] else (edges[column], "left")
+        gap = 1.6 if column < len(heads) - 1 else 0.2
+        right = edges[column + 1] - gap / (sum(lengths) + 2.6 * len(lengths))
+        x, side = (right, "right") if numeric[column] else (edges[column], "left")
         axis.text(x, y, text, ha=side, va="center", transform=axis.transAxes, **style)
 
     axis.plot([0, 1], [top, top], color="black", linewidth=0.8, transform=axis.transAxes)

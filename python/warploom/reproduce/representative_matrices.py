@@ -95,9 +95,10 @@ def example(context: Context) -> Result:
     stored = DASP.from_csr(A, mma_m=_BLOCK_ROWS, mma_k=_BLOCK_COLS, max_length=_LONGEST_MEDIUM)
     sizes = stored.categories
     frame = pd.DataFrame(
-        [(_CATEGORIES[name], *size) for name, size in sizes.items()], columns=["category", "rows", "nonzeros", "padding"]
+        [(_CATEGORIES[name], *size) for name, size in sizes.items()],
+        columns=["category", "rows", "nonzeros", "padding"],
     )
-    figure = drawing.figure(3.9)
+    figure = drawing.figure(2.5)
     matrix_axis, rearranged_axis = figure.subplots(1, 2)
     kinds = row_categories(np.array(_FIG_5), _LONGEST_MEDIUM)
     fills = {"long": "long", "medium": "medium", "short": "short 1&3"}
@@ -114,15 +115,16 @@ def example(context: Context) -> Result:
 
         drawing.pattern(axis, texts, fill)
         axis.set_title(title)
-    for place, (kind, name) in enumerate(fills.items()):
+    for kind, name in fills.items():
         matrix_axis.plot([], [], "s", color=drawing.COLOURS[name], label=f"{kind} rows: {(kinds == kind).sum()}")
-        rearranged_axis.text(
-            0, 21.6 + 1.3 * place, _slots(stored, kind), transform=rearranged_axis.transData, va="center"
-        )
-    matrix_axis.legend(loc="upper left", bbox_to_anchor=(0, 0.0))
+    matrix_axis.legend(loc="upper left", bbox_to_anchor=(-0.08, -0.01), labelspacing=0.3)
+    slots = "\n".join(_slots(stored, kind) for kind in fills)
+    rearranged_axis.text(0, -0.04, slots, transform=rearranged_axis.transAxes, va="top", linespacing=1.35)
     groups = int(stored.group_ptr[-1])
     stored_kinds = ", ".join(
-        label.removeprefix("short ") for name, label in _CATEGORIES.items() if label.startswith("short") and name in sizes
+        label.removeprefix("short ")
+        for name, label in _CATEGORIES.items()
+        if label.startswith("short") and name in sizes
     )
     same = (stored.to_csr() != A).nnz == 0
     claims = (
@@ -132,7 +134,9 @@ def example(context: Context) -> Result:
             sum(size.rows for size in sizes.values()) == 20,
             ", ".join(f"{(kinds == kind).sum()} {kind}" for kind in ("long", "medium", "short", "empty")),
         ),
-        Claim("nothing is lost", same, f"{stored.nnz} nonzeros, {sum(s.padding for s in sizes.values())} places padded"),
+        Claim(
+            "nothing is lost", same, f"{stored.nnz} nonzeros, {sum(s.padding for s in sizes.values())} places padded"
+        ),
     )
     caption = (
         "A 20 x 20 matrix with the row lengths that the text gives for the paper's (printed as a picture only), before "
@@ -264,22 +268,29 @@ _COUNT = 21
 
 
 def _to_load(context: Context) -> tuple[list[Entry], str]:
-    """Return the representative matrices at hand or, if they are few, one matrix of each of 21 families."""
-    entries = [corpus.find(name, prefer_constructions=True) for name in REPRESENTATIVE]
-    at_hand = [entry for entry in entries if entry.source != "suitesparse"]
-    if context.entries is None and len(at_hand) > 4:
+    """Return the representative matrices at hand, others in place of those that are not, and a remark on them."""
+    at_hand = [] if context.entries is not None else _at_hand()
+    missing = _COUNT - len(at_hand)
+    if not missing:
         return at_hand, ""
-    by_family: dict[str, Entry] = {}
+    largest: dict[str, Entry] = {}
     for entry in context.corpus_entries():
-        if entry.source == "construction" and 0 < (entry.nnz or 0) <= _MOST_NNZ:
-            best = by_family.get(entry.family)
+        if entry.source == "construction" and entry.rows and 0 < (entry.nnz or 0) <= _MOST_NNZ:
+            best = largest.get(entry.family)
             if best is None or (entry.nnz or 0) > (best.nnz or 0):
-                by_family[entry.family] = entry
-    chosen = sorted(by_family.values(), key=lambda entry: (-(entry.nnz or 0), entry.name))[:_COUNT]
-    return chosen, (
-        f" {len(at_hand)} of the paper's 21 matrices are at hand; these are the largest constructions of their families "
-        f"with at most {_MOST_NNZ:,} nonzeros."
+                largest[entry.family] = entry
+    by_length = sorted(largest.values(), key=lambda entry: ((entry.nnz or 0) / (entry.rows or 1), entry.name))
+    places = np.unique(np.linspace(0, len(by_length) - 1, min(missing, len(by_length))).round().astype(int))
+    others = [by_length[place] for place in places]
+    return at_hand + others, (
+        f" {len(at_hand)} of the paper's 21 matrices are at hand; the other {len(others)} are constructions of different "
+        f"families with at most {_MOST_NNZ:,} nonzeros, from the shortest to the longest rows."
     )
+
+
+def _at_hand() -> list[Entry]:
+    found = (corpus.find(name, prefer_constructions=True) for name in REPRESENTATIVE)
+    return [entry for entry in found if entry.source != "suitesparse"]
 
 
 @register(
@@ -308,7 +319,7 @@ def categories(context: Context) -> Result:
         for name in _CATEGORIES.values():
             axis.barh(range(len(names)), shares[name], left=left, color=drawing.COLOURS[name], label=name)
             left += shares[name].to_numpy()
-        axis.set_xlabel(what)
+        axis.set(xlabel=what, xlim=(0, 1), xticks=[0, 0.25, 0.5, 0.75, 1])
         drawing.percent(axis, "x")
     axes[0].set_yticks(range(len(names)), [name if len(name) < 34 else f"{name[:33]}…" for name in names])
     axes[0].invert_yaxis()

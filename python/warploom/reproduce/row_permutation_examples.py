@@ -76,7 +76,9 @@ def formats_of_example(context: Context) -> Result:
     drawing.pattern(left, texts, lambda row, col: drawing.COLOURS["dcsr"] if dense[row, col] else None)
     drawing.arrays(right, {name: text.split() for name, text in ours.items()})
     rows = array_rows(ours, _FIG_1_ARRAYS)
-    claim = Claim("all arrays are those of the paper", bool(rows["equal"].all()), f"{rows['equal'].sum()} of {len(rows)}")
+    claim = Claim(
+        "all arrays are those of the paper", bool(rows["equal"].all()), f"{rows['equal'].sum()} of {len(rows)}"
+    )
     caption = "The matrix of the paper's Fig. 1 and its arrays in CSR and DCSR; one matrix, nothing measured."
     return Result([rows], figure, caption, judge(HERE, claim), ours)
 
@@ -181,7 +183,9 @@ def _draw_order(axis: Any, lines: NDArray[np.bool_], groups: Sequence[int], titl
     for place in range(count + 1):
         axis.axvline(place, color="#DDDDDD", linewidth=0.3)
     for place in range(rows + 1):
-        axis.axhline(place, color="#CC0000" if place % _WARPS == 0 else "#DDDDDD", linewidth=0.8 if place % 4 == 0 else 0.3)
+        axis.axhline(
+            place, color="#CC0000" if place % _WARPS == 0 else "#DDDDDD", linewidth=0.8 if place % 4 == 0 else 0.3
+        )
     for number, group in enumerate(groups):
         axis.text(count + 0.2, number * _WARPS + 2, str(group), va="center")
     axis.set_title(title)

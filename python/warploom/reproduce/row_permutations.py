@@ -186,9 +186,7 @@ def _one_permutation(context: Context, sweep: Sweep, name: str, paper_harmed: fl
         "least speedup": float(speedup.min()),
         "share of matrices harmed": harmed,
     }
-    return Result(
-        [frame], figure, context.caption(text, sweep, len(times)), judge(context.where(), *claims), ours
-    )
+    return Result([frame], figure, context.caption(text, sweep, len(times)), judge(context.where(), *claims), ours)
 
 
 @register(

@@ -70,7 +70,9 @@ def partition(context: Context) -> Result:
     axis.text(shown[0] + 1, LONG_ROW * 1.15, "T_LONG = 512")
     for number, (first, last) in enumerate(zip(blocks.row_block[:-1], blocks.row_block[1:], strict=True)):
         kind = "long" if blocks.is_long[number] else "medium"
-        axis.axvspan(first, last, color=drawing.COLOURS[kind], alpha=0.35 if blocks.is_long[number] else 0.15, linewidth=0)
+        axis.axvspan(
+            first, last, color=drawing.COLOURS[kind], alpha=0.35 if blocks.is_long[number] else 0.15, linewidth=0
+        )
         axis.text((max(first, shown[0]) + min(last, shown[1])) / 2, 60, f"block {number}", ha="center", va="center")
     axis.set_yscale("log")
     axis.set(xlabel="row", ylabel="nonzeros of the row", xlim=shown, ylim=(3, 5000))

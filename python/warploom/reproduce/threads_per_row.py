@@ -91,7 +91,11 @@ def _stand_in(context: Context, times: pd.DataFrame, name: str) -> str:
 
 def _instead(chosen: dict[str, str]) -> str:
     others = [f"{name} by {found}" for name, found in chosen.items() if _NAMED[name][0] != found]
-    return f" Not measured, and replaced by what is nearest in size and row lengths: {', '.join(others)}." if others else ""
+    return (
+        f" Not measured, and replaced by what is nearest in size and row lengths: {', '.join(others)}."
+        if others
+        else ""
+    )
 
 
 @register(
@@ -351,7 +355,9 @@ def against_others(context: Context) -> Result:
     for position, name in enumerate(shown):
         technique = "vector" if name == "TpR 16" else name
         size = 6 if name == "optimal" else 3
-        drawing.points(axis, np.arange(len(order)), rates.loc[order, name], technique, position=position, label=name, s=size)
+        drawing.points(
+            axis, np.arange(len(order)), rates.loc[order, name], technique, position=position, label=name, s=size
+        )
     drawing.log_axis(axis, "y")
     axis.set(xlabel="matrices, by the throughput of the optimum", ylabel="GFLOP/s")
     axis.legend(loc="lower right", ncols=2, markerscale=2)
@@ -423,7 +429,9 @@ def _means(frame: pd.DataFrame) -> dict[str, float | str]:
 def win_counts(times: pd.DataFrame) -> pd.DataFrame:
     """Count on how many matrices each column is the fastest."""
     fastest = times.idxmin(axis=1).value_counts().reindex(times.columns, fill_value=0)
-    return pd.DataFrame({"algorithm": fastest.index, "matrices": fastest.to_numpy(), "share": fastest.to_numpy() / len(times)})
+    return pd.DataFrame(
+        {"algorithm": fastest.index, "matrices": fastest.to_numpy(), "share": fastest.to_numpy() / len(times)}
+    )
 
 
 @register(

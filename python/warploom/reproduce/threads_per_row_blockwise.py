@@ -74,7 +74,9 @@ def per_matrix(context: Context) -> Result:
     figure = drawing.figure(2.6)
     axis = figure.subplots()
     for name, (colour, marker) in _SHORT.items():
-        axis.plot(range(len(order)), speedups.loc[order, name], marker, color=colour, label=name, markersize=2.6, alpha=0.8)
+        axis.plot(
+            range(len(order)), speedups.loc[order, name], marker, color=colour, label=name, markersize=2.6, alpha=0.8
+        )
     drawing.log_ratio_axis(axis)
     axis.set(xlabel="irregular matrices, by the last of these", ylabel="speedup over 16 threads per row")
     axis.legend(loc="upper left")
@@ -158,7 +160,9 @@ def against_others(context: Context) -> Result:
     axis = figure.subplots()
     for position, name in enumerate(("TpR 16", *_OTHERS, "blockwise optimal")):
         technique = {"TpR 16": "vector", "blockwise optimal": "blockwise"}.get(name, name)
-        drawing.points(axis, np.arange(len(order)), rates.loc[order, name], technique, position=position, label=name, s=7)
+        drawing.points(
+            axis, np.arange(len(order)), rates.loc[order, name], technique, position=position, label=name, s=7
+        )
     drawing.log_axis(axis, "y")
     axis.set(xlabel="irregular matrices, by blockwise throughput", ylabel="GFLOP/s")
     axis.legend(loc="lower right", ncols=2, markerscale=1.5)
