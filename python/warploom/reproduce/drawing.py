@@ -42,7 +42,7 @@ WIDTH = 8.6 / 2.54
 PAGE = 17.4 / 2.54
 """Inches: two columns."""
 
-STYLE: Mapping[str, Any] = {
+STYLE: Any = {
     "font.size": 7.0,
     "axes.titlesize": 7.5,
     "axes.labelsize": 7.5,

@@ -97,8 +97,8 @@ def formats_of_example(context: Context) -> Result:
         "all arrays are those of the paper", bool(rows["equal"].all()), f"{rows['equal'].sum()} of {len(rows)}"
     )
     caption = (
-        "The matrix of the paper's eq. 2.1, coloured by strips of two rows, and its arrays; those of ELL are in the table. "
-        "One matrix, nothing measured."
+        "The matrix of the paper's eq. 2.1, coloured by strips of two rows, and its arrays; those of ELL are in the "
+        "table. One matrix, nothing measured."
     )
     return Result([rows], figure, caption, judge(HERE, claim), ours)
 
@@ -121,7 +121,8 @@ def transferred(height: Any, mean_length: Any, *, value_bytes: int = 4, segment:
         lambda, bytes of a memory transaction.
     """
     words = np.asarray(height, float) * np.asarray(mean_length, float) * value_bytes
-    return 1 + (segment - value_bytes) / words
+    ratio: NDArray[np.float64] = 1 + (segment - value_bytes) / words
+    return ratio
 
 
 def acceleration(
@@ -140,7 +141,8 @@ def acceleration(
         sizes = {"value_bytes": value_bytes, "segment": segment}
         return transferred(1, mean_length, **sizes) / transferred(height, mean_length, **sizes)
     h, mu = np.asarray(height, float), np.asarray(mean_length, float)
-    return 1 + (h - 1) / (1 + h * mu * value_bytes / segment)
+    speedup: NDArray[np.float64] = 1 + (h - 1) / (1 + h * mu * value_bytes / segment)
+    return speedup
 
 
 _HEIGHTS = (2, 4, 8, 16)

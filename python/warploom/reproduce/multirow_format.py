@@ -1,16 +1,16 @@
 """Koza et al. (2014), CMRS: effective bandwidths and speedups, from measurements.
 
 Square matrices of 10^6 to 10^8 nonzeros, as in the paper, which leaves out those with a few dense rows too: here those
-whose longest row has more than 20,000 nonzeros and a hundred times the mean. The paper's GPUs had at most 1.5 MB of L2 cache; that of today's would
-hold many of these matrices, and is therefore emptied before each product. CUSP's kernel is CSR-vector with as many
-threads per row as the mean row length asks for. HYB is warploom's, since cuSPARSE has none any more. The kernels on CSR
-and CMRS that the paper tunes for all matrices are those with the best geometric mean here.
+whose longest row has more than 20,000 nonzeros and a hundred times the mean. The paper's GPUs had at most 1.5 MB of L2
+cache; that of today's would hold many of these matrices, and is therefore emptied before each product. CUSP's kernel is
+CSR-vector with as many threads per row as the mean row length asks for. HYB is warploom's, since cuSPARSE has none any
+more. The parameters of CMRS that the paper chooses for all matrices are those with the best geometric mean here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -129,7 +129,7 @@ def _efficiencies(context: Context, sweep: Sweep) -> tuple[pd.DataFrame, pd.Data
     "C-F6.2",
     "Effective bandwidth of five kernels on selected matrices",
     "Fig. 6.2",
-    "CMRS has the highest effective bandwidth for rows of moderate length, and the vector kernel is poor for short rows.",
+    "CMRS has the highest effective bandwidth for rows of moderate length; the vector kernel is poor for short rows.",
     sweeps=[_DOUBLE],
     printed=[Printed("eta- of the matrix with the longest rows, CMRS", 1.22, "Sec. 6.5, K20M")],
 )
@@ -232,8 +232,8 @@ def efficiencies(context: Context) -> Result:
     )
     ours: dict[str, float | str] = {f"mean {name}, best kernel": value for name, value in own.items()}
     text = (
-        f"Effective over theoretical bandwidth ({_peak_text(context)}), geometric means of matrices of similar row length; "
-        "eta- counts an entry of x for every nonzero, eta+ each entry once."
+        f"Effective over theoretical bandwidth ({_peak_text(context)}), geometric means of matrices of similar row "
+        "length; eta- counts an entry of x for every nonzero, eta+ each entry once."
     )
     caption = context.caption(text, _DOUBLE, count).replace("spmv/float64", "spmv/float64 and spmv/float32")
     return Result([frame, binned], figure, caption, judge(context.where(), *claims), ours)
@@ -426,8 +426,8 @@ def heights(context: Context) -> Result:
     axis.legend()
     frame = pd.DataFrame(columns).assign(mu=mean_length).reset_index(names="matrix")
     text = (
-        "Points: CMRS with sums in registers, of which the sweep has all three heights, over CSR-vector with 32 threads "
-        "per row. Lines: eq. 5.2 with 4 bytes and transactions of 128 bytes."
+        "Points: CMRS with sums in registers, of which the sweep has all three heights, over CSR-vector with 32 "
+        "threads per row. Lines: eq. 5.2 with 4 bytes and transactions of 128 bytes."
     )
     verdict = judge(context.where(), *claims)
     return Result([frame], figure, context.caption(text, _HEIGHTS, len(times)), verdict)
@@ -442,8 +442,8 @@ _OVERHEADS = (("at most 10 %", 0.0, 1.1), ("10 to 50 %", 1.1, 1.5), ("more than 
     "C-F6.8",
     "The modified kernel: speedups and memory overhead",
     "Fig. 6.8",
-    "The modified kernel (height 16, groups of 8, padded) is up to 63 % faster than the best alternative; padding costs "
-    "much memory for short rows only.",
+    "The modified kernel (height 16, groups of 8, padded) is up to 63 % faster than the best alternative; padding "
+    "costs much memory for short rows only.",
     sweeps=[_MODIFIED, _MEMORY],
     printed=[
         Printed("greatest speedup over the best alternative", 1.63, "Sec. 6.7, K20M"),
@@ -467,7 +467,13 @@ def modified(context: Context) -> Result:
     for position, (label, low, high) in enumerate(_OVERHEADS):
         chosen = ((overhead > low) & (overhead <= high)).to_numpy()
         shade = ("#0072B2", "#E69F00", "#D55E00")[position]
-        options = {"position": position, "color": shade, "s": 12, "alpha": 0.8, "label": f"memory: {label} more"}
+        options: dict[str, Any] = {
+            "position": position,
+            "color": shade,
+            "s": 12,
+            "alpha": 0.8,
+            "label": f"memory: {label} more",
+        }
         drawing.points(left, sizes["mu"][chosen], over_best_one[chosen], "modified CMRS", **options)
     drawing.points(right, sizes["mu"], over_vector, "modified CMRS", s=12, alpha=0.8, label="measured")
     mu = np.geomspace(max(1.0, sizes["mu"].min()), max(2.0, sizes["mu"].max()), 50)

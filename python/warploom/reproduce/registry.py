@@ -34,8 +34,8 @@ PAPERS: Mapping[str, Paper] = {
     for paper in (
         Paper(
             "M",
-            "Mehrabi, Lee, Chatterjee, Sorin, Lee, O'Connor: Learning Sparse Matrix Row Permutations for Efficient SpMM "
-            "on GPU Architectures. ISPASS 2021",
+            "Mehrabi, Lee, Chatterjee, Sorin, Lee, O'Connor: Learning Sparse Matrix Row Permutations for Efficient "
+            "SpMM on GPU Architectures. ISPASS 2021",
             "Tesla GV100 and GeForce RTX 2080 Ti, CUDA 10.2",
         ),
         Paper(
@@ -147,7 +147,7 @@ _ORDER = (
     "G-F12 G-F13 G-F14 G-F15 G-ovh G-prec "
     "D-F1 D-F2 D-F5 D-F9 D-F10 D-F11 D-T2 D-F12 D-F13 "
     "C-ex C-eq C-F6.1 C-F6.2 C-F6.3 C-F6.4 C-F6.5 C-F6.6 C-F6.7 C-F6.8 C-tune"
-).split()
+)
 
 
 def register(
@@ -182,7 +182,7 @@ def _load() -> None:
 def items() -> list[Item]:
     """Return every item, in the order of the papers."""
     _load()
-    return [_ITEMS[id] for id in _ORDER]
+    return [_ITEMS[id] for id in _ORDER.split()]
 
 
 def find(names: Sequence[str]) -> list[Item]:
@@ -217,5 +217,8 @@ def find(names: Sequence[str]) -> list[Item]:
 def _unknown(name: str, known: Sequence[str]) -> str:
     by_lower = {id.lower(): id for id in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.4)
-    hint = f"; did you mean {', '.join(by_lower[c] for c in close)}?" if close else ""
-    return f"there is no table or figure '{name}'{hint} Known: {', '.join(known)}; a paper's letter ({', '.join(PAPERS)}); all"
+    hint = f"; did you mean {', '.join(by_lower[c] for c in close)};" if close else ""
+    return (
+        f"there is no table or figure '{name}'{hint or ';'} known: {', '.join(known)}, the letter of a paper "
+        f"({', '.join(PAPERS)}) and all"
+    )

@@ -15,7 +15,7 @@ from warploom.corpus import Entry, suitesparse
 from warploom.formats import DASP
 from warploom.reproduce import drawing
 from warploom.reproduce.context import Context
-from warploom.reproduce.registry import Printed, Sweep, register
+from warploom.reproduce.registry import Printed, register
 from warploom.reproduce.result import Claim, Result, judge
 from warploom.reproduce.row_permutation_examples import HERE
 from warploom.reproduce.tensor_cores import DOUBLE, HALF
@@ -151,7 +151,7 @@ def example(context: Context) -> Result:
 
 
 def _slots(stored: DASP, kind: str) -> str:
-    starts = list(stored.section_starts.values()) + [len(stored.indices)]
+    starts = [*stored.section_starts.values(), len(stored.indices)]
     long, regular, pieced, single, irregular, end = starts
     return {
         "long": f"long: {regular - long} slots",
@@ -283,8 +283,8 @@ def _to_load(context: Context) -> tuple[list[Entry], str]:
     places = np.unique(np.linspace(0, len(by_length) - 1, min(missing, len(by_length))).round().astype(int))
     others = [by_length[place] for place in places]
     return at_hand + others, (
-        f" {len(at_hand)} of the paper's 21 matrices are at hand; the other {len(others)} are constructions of different "
-        f"families with at most {_MOST_NNZ:,} nonzeros, from the shortest to the longest rows."
+        f" {len(at_hand)} of the paper's 21 matrices are at hand; the other {len(others)} are constructions of "
+        f"different families with at most {_MOST_NNZ:,} nonzeros, from the shortest to the longest rows."
     )
 
 

@@ -63,7 +63,8 @@ def judge(where: str, *claims: Claim) -> Verdict:
         )
     return Verdict(
         "holds in part",
-        f"The conclusion holds in part {where}: {'; '.join(true)}; but it is not found that {'; nor that '.join(false)}.",
+        f"The conclusion holds in part {where}: {'; '.join(true)}; but it is not found that "
+        f"{'; nor that '.join(false)}.",
     )
 
 

@@ -119,7 +119,7 @@ def _measurements(given: Measurements | Source | Sequence[Source] | None) -> Mea
 def _make(item: Item, context: Context, folder: pathlib.Path, dpi: int) -> Outcome:
     if item.make is None:
         raise MissingMeasurementsError(f"{item.id} cannot be made: {item.awaits}", argument="ids")
-    with mpl.rc_context(dict(STYLE)):
+    with mpl.rc_context(STYLE):
         try:
             result = item.make(context)
         except MissingMeasurementsError as error:

@@ -1,4 +1,7 @@
-"""Gao et al. (2024): threads per row of CSR-vector, from measurements in float64 with a warm L2 cache, as in the paper."""
+"""Gao et al. (2024): threads per row of CSR-vector, from measurements.
+
+In float64 with a warm L2 cache, as in the paper.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from warploom.reproduce.context import Context
 from warploom.reproduce.registry import Printed, Sweep, register
 from warploom.reproduce.result import Claim, Result, judge
 
-__all__ = ["THREADS", "VECTOR", "by_mean", "by_square_root", "peers", "speedup_table"]
+__all__ = ["THREADS", "VECTOR", "by_mean", "by_square_root", "peers", "speedup_table", "win_counts"]
 
 THREADS = (2, 4, 8, 16, 32)
 VECTOR = {str(t): "spmv/none/csr/vector" + (f"[threads_per_row={t}]" if t != 32 else "") for t in THREADS}
@@ -44,12 +47,16 @@ def _at_least(bounds: tuple[int, ...] | list[int], sizes: pd.DataFrame) -> NDArr
     """Return the least numbers of threads whose bound is not below nnz / rows, without rounding; at most 32."""
     rows, nnz = sizes["rows"].to_numpy(np.int64), sizes["nnz"].to_numpy(np.int64)
     enough = np.array([bound * rows >= nnz for bound in bounds[:-1]] + [np.ones(len(rows), bool)])
-    return np.array(THREADS, dtype=np.int64)[enough.argmax(axis=0)]
+    chosen: NDArray[np.int64] = np.array(THREADS, dtype=np.int64)[enough.argmax(axis=0)]
+    return chosen
 
 
 def _optimum(times: pd.DataFrame) -> NDArray[np.int64]:
     """Return the numbers of threads with the least times; a number that was not measured is no optimum."""
-    return np.array(THREADS, dtype=np.int64)[times[list(VECTOR)].fillna(np.inf).to_numpy().argmin(axis=1)]
+    chosen: NDArray[np.int64] = np.array(THREADS, dtype=np.int64)[
+        times[list(VECTOR)].fillna(np.inf).to_numpy().argmin(axis=1)
+    ]
+    return chosen
 
 
 def _chosen(times: pd.DataFrame, threads: NDArray[np.int64]) -> pd.Series:
@@ -236,7 +243,10 @@ def optima(context: Context) -> Result:
             f"{shares.idxmin()} threads have least, {shares.min():.1%}",
         ),
     )
-    text = f"Matrices by the number of threads per row with the least time; {transposes:,} of them are transposes.{_SHORT_ROWS}"
+    text = (
+        f"Matrices by the number of threads per row with the least time; {transposes:,} of them are transposes."
+        f"{_SHORT_ROWS}"
+    )
     verdict = judge(context.where(), *claims)
     return Result([frame], figure, context.caption(text, _DOUBLE, len(times)), verdict)
 
@@ -419,11 +429,12 @@ def mean_speedups(context: Context) -> Result:
 
 
 def _means(frame: pd.DataFrame) -> dict[str, float | str]:
-    return {
+    found: dict[str, float | str] = {
         f"{row['algorithm']}: {mean}": float(row[mean])
         for _, row in frame.iterrows()
         for mean in ("arithmetic mean", "geometric mean")
-    } | {"predicted: arithmetic mean": math.nan, "predicted: geometric mean": math.nan}
+    }
+    return {**found, "predicted: arithmetic mean": math.nan}
 
 
 def win_counts(times: pd.DataFrame) -> pd.DataFrame:
