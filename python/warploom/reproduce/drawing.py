@@ -139,7 +139,7 @@ def points(axis: Axes, x: Any, y: Any, technique: str, *, position: int = 0, **o
 
 
 _STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
-_FINE = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 2, 3, 4)
+_FINE = (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.2, 1.5, 2, 3, 4, 5, 7)
 _FINEST = (0.75, 0.8, 0.85, 0.9, 0.95, 1, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4)
 
 
@@ -149,7 +149,7 @@ def log_ratio_axis(axis: Axes, *, base: bool = True) -> None:
     if base:
         axis.axhline(1, color="black", linewidth=0.7)
     low, high = axis.get_ylim()
-    ladder = _FINEST if high < 1.5 * low else _FINE if high < 4 * low else _STEPS
+    ladder = _FINEST if high < 1.5 * low else _FINE if high < 8 * low else _STEPS
     steps = [step for step in ladder if low <= step <= high]
     axis.set_yticks(steps, [f"{step:g}" for step in steps])
     axis.yaxis.set_minor_locator(NullLocator())

@@ -204,8 +204,8 @@ def double(context: Context) -> Result:
     """Compare throughput in float64."""
     text = (
         "Throughput and speedups in float64, one point for each matrix; cuSPARSE with its default algorithm on CSR, "
-        "and with the best block size (2, 4 or 8) on BSR. Merge-based and CSR-adaptive SpMV in place of CSR5, TileSpMV and "
-        "LSRB-CSR."
+        "and with the best block size (2, 4 or 8) on BSR. Merge-based and CSR-adaptive SpMV in place of CSR5, TileSpMV "
+        "and LSRB-CSR."
     )
     return _over_others(context, DOUBLE, text)[0]
 
