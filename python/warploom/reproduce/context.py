@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from warploom import corpus
 from warploom.bench import Measurements
 from warploom.bench.medians import Medians
 from warploom.bench.repeatability import Tolerances, tolerances
@@ -40,7 +39,7 @@ class Context:
     measurements : Measurements, optional
         Of one GPU. Examples and models need none.
     entries : sequence of Entry, optional
-        Matrices to load where an item looks at patterns; the standard corpus if not given.
+        Matrices to load where an item looks at patterns, instead of the paper's or what stands for them.
     """
 
     measurements: Measurements | None = None
@@ -124,11 +123,11 @@ class Context:
         Raises
         ------
         MissingMeasurementsError
-            A technique was measured on no matrix, or no matrix has all that are needed.
+            A technique that is not optional was measured on no matrix, or no matrix has all that are needed.
         """
         medians = self.medians(sweep)
         found = {name: sweep.candidates(name, medians.times) for name in sweep.techniques}
-        absent = [name for name, candidates in found.items() if not candidates]
+        absent = [name for name, candidates in found.items() if not candidates and name not in sweep.optional]
         if absent:
             listed = ", ".join(sweep.techniques[name] for name in absent)
             raise self.missing(
@@ -207,7 +206,3 @@ class Context:
     def _environment_values(self, name: str) -> list[str]:
         environments = self.measurements.environments if self.measurements else {}
         return sorted({str(e[name]) for e in environments.values() if e.get(name)})
-
-    def corpus_entries(self) -> Sequence[Entry]:
-        """Return the matrices that may be loaded: those given, or the standard corpus for SpMV."""
-        return corpus.standard("spmv") if self.entries is None else self.entries

@@ -170,7 +170,7 @@ def log_axis(axis: Axes, name: str = "x") -> None:
 def _short(value: float) -> str:
     if 0.001 <= value < 10_000:
         return f"{value:g}"
-    mantissa, exponent = f"{value:.0e}".split("e")
+    mantissa, exponent = f"{value:.1e}".replace(".0e", "e").split("e")
     return rf"${mantissa}\cdot10^{{{int(exponent)}}}$"
 
 

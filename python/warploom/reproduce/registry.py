@@ -70,6 +70,8 @@ class Sweep:
     """From what a column of times is called to a candidate; with ``*`` at its end, the fastest that starts so."""
     transposes: bool = False
     """Whether transposes of the matrices count too, where they were measured."""
+    optional: tuple[str, ...] = ()
+    """Techniques that a sweep leaves out for matrices for which they make no sense, and so perhaps for all of them."""
 
     def candidates(self, technique: str, measured: Iterable[str]) -> list[str]:
         """Return the measured candidates that a technique stands for."""

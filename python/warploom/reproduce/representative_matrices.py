@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from warploom import corpus
 from warploom.bench.medians import geometric_mean
 from warploom.corpus import Entry, suitesparse
+from warploom.errors import ParameterError
 from warploom.formats import DASP
 from warploom.reproduce import drawing
 from warploom.reproduce.context import Context
@@ -269,12 +270,16 @@ _COUNT = 21
 
 def _to_load(context: Context) -> tuple[list[Entry], str]:
     """Return the representative matrices at hand, others in place of those that are not, and a remark on them."""
-    at_hand = [] if context.entries is not None else _at_hand()
+    if context.entries is not None:
+        if not context.entries:
+            raise ParameterError("there are no matrices to load", argument="entries")
+        return list(context.entries), ""
+    at_hand = _at_hand()
     missing = _COUNT - len(at_hand)
     if not missing:
         return at_hand, ""
     largest: dict[str, Entry] = {}
-    for entry in context.corpus_entries():
+    for entry in corpus.standard("spmv"):
         if entry.source == "construction" and entry.rows and 0 < (entry.nnz or 0) <= _MOST_NNZ:
             best = largest.get(entry.family)
             if best is None or (entry.nnz or 0) > (best.nnz or 0):

@@ -28,9 +28,10 @@ _PEERS = {
     "merge-based": "spmv/none/csr/merge",
     "CSR-adaptive": "spmv/none/csr/adaptive",
 }
-_DOUBLE = Sweep("spmv/float64", "warm", VECTOR, transposes=True)
-_SINGLE = Sweep("spmv/float32", "warm", VECTOR, transposes=True)
-_WITH_PEERS = Sweep("spmv/float64", "warm", {**VECTOR, **_PEERS}, transposes=True)
+_SOME_ROWS = ("4", "8", "16")
+_DOUBLE = Sweep("spmv/float64", "warm", VECTOR, transposes=True, optional=_SOME_ROWS)
+_SINGLE = Sweep("spmv/float32", "warm", VECTOR, transposes=True, optional=_SOME_ROWS)
+_WITH_PEERS = Sweep("spmv/float64", "warm", {**VECTOR, **_PEERS}, transposes=True, optional=_SOME_ROWS)
 
 
 def by_mean(sizes: pd.DataFrame) -> NDArray[np.int64]:

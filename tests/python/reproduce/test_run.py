@@ -121,6 +121,19 @@ def test_times_that_no_matrix_has_together_are_missing():
         find(["M-F5"])[0].make(Context(loaded))
 
 
+def test_threads_that_no_row_has_work_for_may_be_missing_everywhere():
+    found = [
+        measured(name, f"spmv/none/csr/vector{parameters}", us, setting=f"spmv/{dtype}")
+        for name in "ab"
+        for dtype in ("float64", "float32")
+        for parameters, us in (("[threads_per_row=2]", 1.0), ("", 2.0))
+    ]
+    loaded = tables([synthetic.matrix("a"), synthetic.matrix("b")], found, synthetic.ENVIRONMENT)
+    counts = find(["G-F3"])[0].make(Context(loaded)).tables[0]
+    assert counts["matrices"].tolist() == [2, 0, 0, 0, 0]
+    assert find(["G-prec"])[0].make(Context(loaded)).ours["same optimum"] == "100%"
+
+
 def test_without_measurements_examples_are_made_and_the_rest_is_listed(tmp_path, monkeypatch):
     monkeypatch.setattr("warploom.reproduce.run.shipped", lambda: [])
     outcomes = {o.item.id: o for o in reproduce("C", tmp_path, dpi=25)}
