@@ -1,7 +1,8 @@
 """Write ``python/warploom/corpus/standard.csv.gz``: the matrices that the shipped measurements are made on.
 
 ``python tools/make_standard_corpus.py FOLDER...`` makes every construction below and reads every matrix of the folders
-that belongs to the SuiteSparse collection, and notes their sizes. It takes a quarter of an hour on two cores.
+that belongs to the SuiteSparse collection, and notes their sizes. It takes a quarter of an hour on two cores, and less
+where the table has some of them already.
 
 Parts: ``spmm`` has square matrices with at most 30,000 rows; ``spmv`` those and others, up to 10^8 nonzeros;
 ``transposes`` the transposes of the ones that are not symmetric; ``blocks`` both halves of the regular ones and the
@@ -13,6 +14,7 @@ from __future__ import annotations
 import concurrent.futures
 import csv
 import gzip
+import io
 import pathlib
 import sys
 import zlib
@@ -58,8 +60,12 @@ def large(count: int = 3, low: float = 60_000, high: float = 900_000) -> list[in
     return spread(low, high, count)
 
 
+def medium() -> list[int]:
+    return spread(36_000, 190_000, 2)
+
+
 def graphs() -> Iterator[str]:
-    for sizes in (small(), large()):
+    for sizes in (small(), medium(), large()):
         yield from over(sizes, lambda n, i: f"random_geometric(n={n},radius={40 + 10 * (i % 4)},seed={i}{order(i)})")
         yield from over(sizes, lambda n, i: f"random_geometric_3d(n={n},degree={8 + 6 * (i % 4)},seed={i}{order(i)})")
         yield from over(sizes, lambda n, i: f"delaunay(n={n},seed={i}{order(i)})")
@@ -173,7 +179,7 @@ def combinatorial() -> Iterator[str]:
 
 
 def grids() -> Iterator[str]:
-    for sizes in (small(), large()):
+    for sizes in (small(), medium(), large()):
         for stencil in (5, 9):
             yield from over(
                 sizes, lambda n, i, s=stencil: f"grid2d(nx={side(n, 2)},ny={side(n, 2) + i},stencil={s}{order(i)})"
@@ -254,7 +260,7 @@ def grids() -> Iterator[str]:
 
 
 def structured() -> Iterator[str]:
-    for sizes in (small(), large()):
+    for sizes in (small(), medium(), large()):
         yield from over(sizes, lambda n, i: f"banded(n={n},lower={1 + 3 * (i % 5)},upper={1 + 2 * (i % 6)}{order(i)})")
         yield from over(sizes, lambda n, i: f"banded(n={n},lower={2 + i % 7},upper={2 + i % 7},shuffle_rows={i + 1})")
         yield from over(
@@ -486,8 +492,9 @@ def main() -> None:
     for folder in sys.argv[1:]:
         names += [entry.name for entry in corpus.folder(folder) if entry.in_collection]
     names = list(dict.fromkeys(corpus.canonical(name) for name in names))
-    print(len(names), "matrices", flush=True)
-    table: dict[str, dict[str, str]] = {}
+    table = noted(names)
+    names = [name for name in names if name not in table]
+    print(len(names), "matrices to make", flush=True)
     with concurrent.futures.ProcessPoolExecutor(2) as pool:
         for number, (rows, problem) in enumerate(pool.map(facts, names, chunksize=4)):
             if problem:
@@ -502,9 +509,16 @@ def main() -> None:
         print(part, sum(part in row["parts"].split() for row in table.values()))
 
 
-def csv_text(rows: list[dict[str, str]]) -> str:
-    import io
+def noted(names: list[str]) -> dict[str, dict[str, str]]:
+    """Rows that the table has already of these matrices and what derives from them."""
+    if not OUTPUT.exists():
+        return {}
+    rows = list(csv.DictReader(io.StringIO(gzip.decompress(OUTPUT.read_bytes()).decode())))
+    wanted = set(names)
+    return {row["matrix"]: row for row in rows if row["matrix"].partition("[")[0].removesuffix(".T") in wanted}
 
+
+def csv_text(rows: list[dict[str, str]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, ["matrix", "rows", "cols", "nnz", "parts"], lineterminator="\n")
     writer.writeheader()

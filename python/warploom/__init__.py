@@ -5,11 +5,12 @@ Hand a `scipy.sparse` CSR matrix to `plan` and get the fastest sparse x dense pr
 
 from __future__ import annotations
 
-from warploom import bandwidth, errors, examples, features, formats, io, partition, permutations
+from warploom import bandwidth, errors, examples, features, formats, io, partition, permutations, predictor, profiles
 from warploom._core import __version__, num_threads, set_num_threads
 from warploom.candidates import candidates
 from warploom.io import load
 from warploom.plan import Plan, plan, spmm, spmv
+from warploom.predicting import predict
 
 __all__ = [
     "Plan",
@@ -26,6 +27,9 @@ __all__ = [
     "partition",
     "permutations",
     "plan",
+    "predict",
+    "predictor",
+    "profiles",
     "set_num_threads",
     "spmm",
     "spmv",

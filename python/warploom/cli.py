@@ -5,17 +5,18 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import json
+import os
 import platform
 from typing import Any, TextIO
 
 import click
 import scipy.sparse
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import warploom
 from warploom import _core, examples
+from warploom._terminal import progress_bar
 from warploom.errors import WarploomError
+from warploom.explanation import Explanation
 
 __all__ = ["main"]
 
@@ -30,10 +31,12 @@ class _Failure(click.ClickException):
 
 
 _OPTIONAL = {
-    "bench": "Measure candidates on many matrices, and summarise what was measured.",
-    "corpus": "List, search and download matrices.",
+    "bench": ("bench", "Measure candidates on many matrices, and summarise what was measured."),
+    "calibrate": ("training", "Make a profile of your own GPU."),
+    "corpus": ("corpus", "List, search and download matrices."),
+    "train": ("training", "Train a profile on measurements."),
 }
-"""Groups of commands in packages of their own, with what the list of commands says of them."""
+"""Commands in packages of their own: the package, and what the list of commands says."""
 
 
 class _Group(click.Group):
@@ -47,7 +50,7 @@ class _Group(click.Group):
         if cmd_name not in _OPTIONAL:
             return super().get_command(ctx, cmd_name)
         try:
-            found: click.Command = getattr(importlib.import_module(f"warploom.{cmd_name}.cli"), cmd_name)
+            found: click.Command = getattr(importlib.import_module(f"warploom.{_OPTIONAL[cmd_name][0]}.cli"), cmd_name)
         except ImportError as error:
             raise _Failure(str(error)) from error
         return found
@@ -55,7 +58,7 @@ class _Group(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = [(name, command.get_short_help_str(80)) for name, command in self.commands.items()]
         with formatter.section("Commands"):
-            formatter.write_dl(sorted([*own, *_OPTIONAL.items()]))
+            formatter.write_dl(sorted([*own, *((name, summary) for name, (_, summary) in _OPTIONAL.items())]))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -101,6 +104,16 @@ def main() -> None:
     help="Measure only candidates whose name matches, such as 'spmm/lpt/*'. May be repeated.",
 )
 @click.option("--warm/--cold", default=True, show_default=True, help="L2 cache before each measured product.")
+@click.option(
+    "--select",
+    type=click.Choice(["measure", "predict"]),
+    default="measure",
+    show_default=True,
+    help="Measure every candidate, or predict by the profile of the GPU.",
+)
+@click.option("--calls", type=float, help="Weigh preparation against so many products.")
+@click.option("--verify", is_flag=True, help="Measure a predicted choice against the vendor's.")
+@click.option("--gpu", metavar="NAME", help="Predict for this GPU, which need not be here; such as 'NVIDIA H200'.")
 @click.option("--json", "output", type=click.File("w", lazy=True), help="Write the table as JSON too; - for stdout.")
 def plan(
     file: str,
@@ -111,23 +124,36 @@ def plan(
     device: str | None,
     candidates: tuple[str, ...],
     warm: bool,
+    select: str,
+    calls: float | None,
+    verify: bool,
+    gpu: str | None,
     output: TextIO | None,
 ) -> None:
-    """Measure every candidate for the matrix in FILE and print the table.
+    """Measure every candidate for the matrix in FILE, or predict their times, and print the table.
 
-    FILE is a Matrix Market file (.mtx, .mtx.gz), a SciPy .npz, or example:NAME for a matrix that ships with
-    warploom (example:gr_30_30, for one).
+    FILE is a Matrix Market file (.mtx, .mtx.gz), a SciPy .npz, an archive of the SuiteSparse collection (.tar.gz),
+    example:NAME for a matrix that ships with warploom (example:gr_30_30, for one), or the name of a matrix that is
+    downloaded or constructed (HB/dwt_361, "rmat(scale=12)"; see warploom corpus).
     """
     matrix = _matrix(file)
     rows, cols = matrix.shape
     click.echo(f"{file}: {rows} x {cols}, {matrix.nnz} nonzeros", err=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("preparing", total=None)
-
-        def show(done: int, total: int, candidate: str) -> None:
-            bar.update(task, completed=done, total=total, description=candidate)
-
+    if gpu is not None:
+        predicted = warploom.predict(
+            matrix,
+            op,
+            k=k if op == "spmm" else None,
+            dtype=dtype,
+            layout=layout,
+            calls=calls,
+            cache="warm" if warm else "cold",
+            candidates=list(candidates) or None,
+            gpu=gpu,
+        )
+        _show(file, predicted, output)
+        return
+    with progress_bar("preparing") as show:
         chosen = _plan(
             matrix,
             op=op,
@@ -135,12 +161,17 @@ def plan(
             dtype=dtype,
             layout=layout,
             device=device,
-            select="measure",
+            select=select,
+            calls=calls,
+            verify=verify,
             candidates=list(candidates) or None,
             cache="warm" if warm else "cold",
             progress=show,
         )
-    explanation = chosen.explain()
+    _show(file, chosen.explain(), output)
+
+
+def _show(file: str, explanation: Explanation, output: TextIO | None) -> None:
     if output is None or getattr(output, "name", None) != "-":
         click.echo(str(explanation))
     if output is not None:
@@ -151,6 +182,10 @@ def plan(
 def _matrix(file: str) -> scipy.sparse.csr_array:
     if file.startswith(_EXAMPLE):
         return examples.load(file.removeprefix(_EXAMPLE))
+    if warploom.io.ending(file) is None and not os.path.exists(file):
+        from warploom import corpus
+
+        return corpus.load(file)
     return warploom.load(file)
 
 

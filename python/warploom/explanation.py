@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from warploom import _core
@@ -34,6 +35,10 @@ class Row:
     """Memory of the plan on its device."""
     note: str = ""
     """Why it was not measured, or what was chosen."""
+    predicted_us: float = math.nan
+    """What a model says, where one was asked."""
+    break_even: float = math.nan
+    """Products after which preparing this one instead of plain CSR has paid off; infinite if it never does."""
 
 
 @dataclasses.dataclass
@@ -86,6 +91,24 @@ class Explanation:
         return cls(title, rows, chosen, baseline, footnotes)
 
     @classmethod
+    def of_predictions(
+        cls, problem: Problem, rows: list[Row], chosen: str, baseline: str, gpu: str, footnotes: list[str]
+    ) -> Explanation:
+        """Build the table of a predicted selection, fastest first; a few rows may be measured too."""
+        plain = next((r.predicted_us for r in rows if r.candidate == baseline), math.nan)
+        for row in rows:
+            row.speedup = _ratio(plain, row.predicted_us)
+            if row.candidate == chosen:
+                row.note = "chosen"
+        rows = sorted(rows, key=lambda r: math.inf if math.isnan(r.predicted_us) else r.predicted_us)
+        m, n = problem.matrix.shape
+        title = (
+            f"{problem.op}: A {m:,} x {n:,}, {problem.matrix.nnz:,} nonzeros, {problem.dtype}, "
+            f"{_operands(problem)}predicted for {gpu}"
+        )
+        return cls(title, rows, chosen, baseline, footnotes)
+
+    @classmethod
     def of_fixed_choice(cls, plan: Plan) -> Explanation:
         """Build the table of a plan whose candidate the caller named: nothing was compared."""
         row = Row(
@@ -132,6 +155,9 @@ class Explanation:
             seen.add(kind)
         return notable
 
+    def _has(self, heading: str) -> bool:
+        return any(_COLUMNS[heading][0](row) for row in self.rows)
+
     def _render(self, rows: list[Row]) -> str:
         import rich.box
         import rich.console
@@ -139,20 +165,12 @@ class Explanation:
 
         table = rich.table.Table(box=rich.box.SIMPLE_HEAD, title=self.title, title_justify="left", pad_edge=False)
         table.add_column("candidate", no_wrap=True)
-        for heading in ("preparation ms", "median us", "p10-p90 us", "speedup", "of floor"):
+        headings = [heading for heading, (_, is_optional) in _COLUMNS.items() if not is_optional or self._has(heading)]
+        for heading in headings:
             table.add_column(heading, justify="right", no_wrap=True)
         table.add_column("note", max_width=60)
         for row in rows:
-            measured = not math.isnan(row.median_us)
-            table.add_row(
-                row.candidate,
-                "" if math.isnan(row.preparation_ms) else f"{row.preparation_ms:,.2f}",
-                f"{row.median_us:,.2f}" if measured else "",
-                f"{row.p10_us:,.2f}-{row.p90_us:,.2f}" if measured else "",
-                "" if math.isnan(row.speedup) else f"{row.speedup:.2f}x",
-                "" if math.isnan(row.floor_share) else f"{100 * row.floor_share:.0f} %",
-                row.note,
-            )
+            table.add_row(row.candidate, *(_COLUMNS[heading][0](row) for heading in headings), row.note)
         left_out = len(self.rows) - len(rows)
         notes = self.footnotes + ([f"{left_out} slower settings not shown"] if left_out else [])
         text = io.StringIO()
@@ -164,6 +182,28 @@ class Explanation:
         for note in notes:
             console.print(note)
         return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
+
+
+def _number(value: float, pattern: str) -> str:
+    return "" if math.isnan(value) else pattern.format(value)
+
+
+_COLUMNS: dict[str, tuple[Callable[[Row], str], bool]] = {
+    "preparation ms": (lambda row: _number(row.preparation_ms, "{:,.2f}"), False),
+    "predicted us": (lambda row: _number(row.predicted_us, "{:,.2f}"), True),
+    "median us": (lambda row: _number(row.median_us, "{:,.2f}"), True),
+    "p10-p90 us": (
+        lambda row: "" if math.isnan(row.median_us) else f"{row.p10_us:,.2f}-{row.p90_us:,.2f}",
+        True,
+    ),
+    "speedup": (lambda row: _number(row.speedup, "{:.2f}x"), False),
+    "of floor": (lambda row: _number(100 * row.floor_share, "{:.0f} %"), True),
+    "break-even": (
+        lambda row: "never" if row.break_even == math.inf else _number(row.break_even, "{:,.0f}"),
+        True,
+    ),
+}
+"""Heading -> how a row fills the column, and whether a column without entries is left out."""
 
 
 def _operands(of: Problem | Plan) -> str:

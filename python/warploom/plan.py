@@ -91,7 +91,7 @@ class Plan:
         self.device = device
         """Where it runs."""
         self._candidate = candidate
-        self._explanation: Explanation | None = None
+        self._explanation: Explanation | Callable[[], Explanation] | None = None
 
     @property
     def candidate(self) -> str:
@@ -126,6 +126,8 @@ class Plan:
         """
         if self._explanation is None:
             self._explanation = Explanation.of_fixed_choice(self)
+        elif not isinstance(self._explanation, Explanation):
+            self._explanation = self._explanation()
         return self._explanation
 
     def __matmul__(self, B: Any) -> Any:
@@ -273,7 +275,9 @@ def plan(
     dtype: Any = None,
     layout: str = "row",
     device: str | None = None,
-    select: str | Selector = "measure",
+    select: str | Selector = "auto",
+    calls: float | None = None,
+    verify: bool = False,
     candidates: str | Sequence[str] | None = None,
     cache: str = "warm",
     progress: Progress | None = None,
@@ -298,9 +302,18 @@ def plan(
         other one is copied. Without meaning for SpMV.
     device : str, optional
         ``"cuda"``, ``"cuda:N"`` or ``"cpu"``; by default the GPU if there is one.
-    select : {"measure"} or candidate name or Selector
-        ``"measure"`` prepares every candidate, times each on the device and keeps the fastest. The name of a candidate
-        takes that one. An object with a ``select`` method decides for itself (`warploom.selection.Selector`).
+    select : {"auto", "predict", "measure"} or candidate name or Selector
+        ``"predict"`` computes features of `A` and takes what a model trained on measurements predicts to be fastest;
+        where it is unsure, the few candidates that may be are measured. ``"measure"`` prepares every candidate, times
+        each on the device and keeps the fastest, which takes as long as some hundred to thousand products. ``"auto"``
+        predicts if there is a profile for the GPU (shipped, or from ``warploom calibrate``) and measures otherwise.
+        The name of a candidate takes that one. An object with a ``select`` method decides for itself
+        (`warploom.selection.Selector`).
+    calls : float, optional
+        How often the plan will be used: preparation is weighed against the time of so many products. If not given, so
+        often that preparation does not matter. Where all candidates are measured, it is weighed as measured.
+    verify : bool
+        Measure a predicted choice against the vendor's candidates, and step back if it loses.
     candidates : str or sequence of str, optional
         Shell-style patterns; only candidates whose name matches one of them are considered. The full name of a
         candidate is considered even if `warploom.candidates` does not list it. Has no effect where `select` is a name.
@@ -338,9 +351,11 @@ def plan(
     >>> C.shape
     (1000, 32)
     """
-    problem = _problem(A, op, k, dtype, layout, cache, device)
+    problem = problem_of(A, op, k, dtype, layout, cache, device)
     patterns = checked_patterns(candidates, "candidates")
-    if isinstance(select, str) and select != "measure":
+    if calls is not None and not (isinstance(calls, (int, float)) and calls > 0):
+        raise ParameterError(f"calls must be a positive number, got {calls!r}", argument="calls")
+    if isinstance(select, str) and select not in ("auto", "predict", "measure"):
         try:
             named = parse(select)
             _check_operation(named, op)
@@ -356,13 +371,28 @@ def plan(
         )
     if not isinstance(select, str) and not callable(getattr(select, "select", None)):
         raise ParameterError(
-            f"select must be 'measure', the name of a candidate or a Selector, got {select!r}", argument="select"
+            f"select must be 'auto', 'predict', 'measure', the name of a candidate or a Selector, got {select!r}",
+            argument="select",
         )
-    selector = MeasureSelector() if isinstance(select, str) else select
+    selector = _selector(select, problem, calls, verify) if isinstance(select, str) else select
     selection = selector.select(problem, patterns, progress)
     chosen = selection.plan or _prepare(problem, parse(selection.candidate))
     chosen._explanation = selection.explanation
     return chosen
+
+
+def _selector(select: str, problem: Problem, calls: float | None, verify: bool) -> Selector:
+    from warploom.predicting import PredictSelector, selector_for
+
+    source = selector_for(problem.device) if select in ("auto", "predict") else None
+    if source is not None:
+        return PredictSelector(source, calls=calls, verify=verify)
+    if select == "predict":
+        raise ParameterError(
+            f"there is no profile for {problem.device.name}: 'measure', or make one with warploom calibrate",
+            argument="select",
+        )
+    return MeasureSelector(calls=calls)
 
 
 def spmm(A: Any, B: Any, *, candidate: str, device: str | None = None, dtype: Any = None, layout: str = "row") -> Any:
@@ -405,7 +435,7 @@ def spmm(A: Any, B: Any, *, candidate: str, device: str | None = None, dtype: An
     B = _array(B)
     k = B.shape[1] if getattr(B, "ndim", 1) == 2 else 1
     _check_operation(chosen, "spmm")
-    problem = _problem(A, "spmm", max(k, 1), dtype, wanted if wanted in layouts else layouts[0], "warm", device)
+    problem = problem_of(A, "spmm", max(k, 1), dtype, wanted if wanted in layouts else layouts[0], "warm", device)
     return _prepare(problem, chosen) @ B
 
 
@@ -441,7 +471,7 @@ def spmv(A: Any, x: Any, *, candidate: str, device: str | None = None, dtype: An
     """
     chosen = parse(candidate)
     _check_operation(chosen, "spmv")
-    problem = _problem(A, "spmv", 1, dtype, "column", "warm", device)
+    problem = problem_of(A, "spmv", 1, dtype, "column", "warm", device)
     return _prepare(problem, chosen) @ _array(x)
 
 
@@ -450,7 +480,7 @@ def _check_operation(candidate: Candidate, op: str) -> None:
         raise ParameterError(f"{candidate.name} is not a candidate for {op}", argument="candidate")
 
 
-def _problem(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, device: str | None) -> Problem:
+def problem_of(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, device: str | None) -> Problem:
     """Check what describes a product."""
     _choice("op", op, OPERATIONS)
     _choice("layout", layout, ("row", "column"))

@@ -170,7 +170,7 @@ def test_permutations_of_the_registry_give_the_callers_row_order():
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_selection_by_measurement(dtype):
     matrix = stencil(np.dtype(dtype), 40)
-    plan = wl.plan(matrix, op="spmv", device="cuda")
+    plan = wl.plan(matrix, op="spmv", device="cuda", select="measure")
     rows = plan.explain().rows
     measured = [r for r in rows if r.median_us > 0]
     assert {r.candidate.split("/")[2] for r in measured} >= {"csr"}

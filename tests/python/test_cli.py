@@ -89,6 +89,8 @@ def test_plan_prints_the_table(asked):
         "layout": "row",
         "device": None,
         "select": "measure",
+        "calls": None,
+        "verify": False,
         "candidates": None,
         "cache": "warm",
     }
@@ -105,6 +107,8 @@ def test_plan_passes_its_options_on(asked):
         "layout": "column",
         "device": "cpu",
         "select": "measure",
+        "calls": None,
+        "verify": False,
         "candidates": ["spmm/*", "*dcsr*"],
         "cache": "cold",
     }
@@ -232,3 +236,19 @@ def test_runs_as_a_module():
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1
     assert "missing.mtx" in result.stderr
+
+
+def test_plan_predicts_for_a_gpu_that_is_not_here():
+    result = run(
+        "plan", "example:gr_30_30", "--op", "spmv", "--dtype", "float32", "--gpu", "NVIDIA H200", "--calls", "10"
+    )
+    assert result.exit_code == 0, result.output
+    assert "predicted for NVIDIA H200" in result.stdout
+    assert "for 10 calls" in result.stdout
+    assert "predicted us" in result.stdout
+    assert "median us" not in result.stdout
+
+
+def test_plan_takes_the_name_of_a_construction(asked):
+    assert run("plan", "grid2d(nx=5,ny=4)").exit_code == 0
+    assert asked["A"].shape == (20, 20)

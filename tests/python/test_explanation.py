@@ -91,6 +91,8 @@ def test_json(matrix):
         "floor_share": explanation.rows[0].floor_share,
         "bytes": 5,
         "note": "chosen",
+        "predicted_us": None,
+        "break_even": None,
     }
     assert read["rows"][1]["median_us"] is None
     json.dumps(wl.plan(matrix, k=4, device="cpu").explain().to_dict(), allow_nan=False)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
+import importlib.resources
 import pathlib
 from concurrent.futures import Executor
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from warploom import corpus
+from warploom._terminal import progress_bar
 from warploom.bench import Measurements, describe, merge, run, settings
 from warploom.bench.measure import Limits
 from warploom.corpus import Entry
@@ -85,21 +85,9 @@ def run_command(
         raise ParameterError("name what to measure with --corpus or --matrices", argument="matrices")
     executor = _dask(dask) if dask else None
     left_out = _measured(known) if known else set()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        for entries, names, patterns in sweeps:
-            entries = [e for e in entries if not only or any(fnmatch.fnmatchcase(e.name, glob) for glob in only)]
-            task = bar.add_task("loading", total=None)
-
-            def show(done: int, total: int, name: str, task: object = task) -> None:
-                bar.update(task, completed=done, total=total, description=name)  # type: ignore[arg-type]
-
+    for entries, names, patterns in sweeps:
+        entries = [e for e in entries if not only or any(fnmatch.fnmatchcase(e.name, glob) for glob in only)]
+        with progress_bar("loading", remaining=True) as show:
             report = run.sweep(
                 run.drawn(entries, sample, shard),
                 names,
@@ -109,18 +97,22 @@ def run_command(
                 candidates=patterns,
                 limits=Limits(repeats=repeats, matrix_s=matrix_seconds),
                 ahead=ahead,
-                minutes=None if minutes is None else minutes,
+                minutes=minutes,
                 executor=executor,
                 known=left_out,
                 progress=show,
             )
-            bar.remove_task(task)
-            click.echo(str(report))
+        click.echo(str(report))
 
 
 def _measured(paths: tuple[str, ...]) -> set[tuple[str, str]]:
-    pairs = Measurements.load(*paths).measurements[["matrix", "setting"]].drop_duplicates()
-    return set(zip(pairs["matrix"], pairs["setting"], strict=True))
+    """Pairs of a matrix and a setting for which time did not run out."""
+    rows = Measurements.load(*paths).measurements
+    held = [
+        set(map(tuple, part[["matrix", "setting"]].drop_duplicates().to_numpy()))
+        for part in (rows, rows[rows["status"] == "time limit"])
+    ]
+    return held[0] - held[1]
 
 
 def _entries(name: str) -> list[Entry]:
@@ -149,9 +141,27 @@ def merge_command(output: str, inputs: tuple[str, ...]) -> None:
 @click.argument("inputs", nargs=-1, required=True)
 def summary_command(inputs: tuple[str, ...]) -> None:
     """Print counts, repeatability, oracle tables and speedups of the measurements in INPUTS: folders, or h200."""
-    from warploom.bench import summary
+    from warploom.bench import report
 
-    click.echo(summary.text(Measurements.load(*inputs)))
+    for table in report.tables(Measurements.load(*inputs)):
+        click.echo(f"{table}\n")
+
+
+@bench.command("plot")
+@click.argument("output", type=click.Path(dir_okay=False))
+@click.argument("inputs", nargs=-1, required=True)
+def plot_command(output: str, inputs: tuple[str, ...]) -> None:
+    """Draw the measured matrices beside the SuiteSparse collection, as OUTPUT.png and OUTPUT.svg."""
+    import pandas as pd
+
+    from warploom.bench import plots
+
+    packed = importlib.resources.files("warploom.corpus") / "suitesparse-index.csv.gz"
+    with importlib.resources.as_file(packed) as path:
+        collection = pd.read_csv(path)
+    figure = plots.distribution(Measurements.load(*inputs).matrices, collection)
+    for written in plots.save(figure, output):
+        click.echo(str(written))
 
 
 @bench.command("columns")

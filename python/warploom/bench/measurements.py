@@ -106,7 +106,7 @@ class Measurements:
         return loaded
 
     def save(self, folder: str | os.PathLike[str]) -> int:
-        """Write the merged form: sorted and compressed, with times rounded to four significant digits.
+        """Write the merged form: sorted and compressed, with times rounded to `schema.SIGNIFICANT_DIGITS`.
 
         Parameters
         ----------
@@ -125,10 +125,12 @@ class Measurements:
         """
         folder = make_folder(folder)
         rows = sort(self.measurements, _SORTED_BY)
-        rows = rows.assign(**{name: schema.round_times(rows[name]) for name in schema.TIMES})
+        rows = rows.assign(
+            **{name: schema.round_times(rows[name], digits) for name, digits in schema.SIGNIFICANT_DIGITS.items()}
+        )
         matrices = self.matrices.sort_values("matrix")
         times = [c.name for c in schema.matrix_columns() if c.unit in ("s", "ms")]
-        matrices = matrices.assign(**{name: schema.round_times(matrices[name]) for name in times})
+        matrices = matrices.assign(**{name: schema.round_times(matrices[name], 3) for name in times})
         facts = {"environments": self.environments}
         options: dict[str, Any] = {"compression_level": 15, "row_group_size": 1 << 20}
         paths = folder / _MEASUREMENTS, folder / _MATRICES
@@ -385,8 +387,10 @@ def sort(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 def _arrow(frame: pd.DataFrame, columns: Sequence[schema.Column]) -> pa.Table:
     """Return the frame as a table of the schema; columns that the schema does not know come last."""
     expected = schema.arrow_schema(columns)
-    for name in (c.name for c in columns if c.name not in frame):
-        frame = frame.assign(**{name: np.nan})
+    for column in columns:
+        if column.name not in frame:
+            missing = np.nan if column.required or column.default is None else column.default
+            frame = frame.assign(**{column.name: missing})
     known = pa.Table.from_pandas(frame[expected.names], expected, preserve_index=False)
     for name in frame.columns.difference(expected.names):
         known = known.append_column(name, pa.Array.from_pandas(frame[name]))

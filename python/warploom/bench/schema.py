@@ -25,8 +25,8 @@ __all__ = [
     "CACHES",
     "KEY",
     "MEASUREMENTS",
+    "SIGNIFICANT_DIGITS",
     "STATUSES",
-    "TIMES",
     "VERSION",
     "Column",
     "arrow_schema",
@@ -48,8 +48,8 @@ STATUSES = ("ok", "wrong result", "out of memory", "time limit", "unsupported", 
 KEY = ("matrix", "setting", "cache", "candidate", "run", "environment")
 """The columns that tell one measurement from every other."""
 
-SIGNIFICANT_DIGITS = 4
-"""Of times in merged tables. Timing itself is not repeatable to more, and what is left out compresses."""
+SIGNIFICANT_DIGITS = {"median_us": 4, "p10_us": 3, "p90_us": 3, "preparation_ms": 2}
+"""Of the columns with times in merged tables. Timing is not repeatable to more, and what is left out compresses."""
 
 _REQUIRED = object()
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -100,9 +100,6 @@ MEASUREMENTS: tuple[Column, ...] = (
     Column("clock_mhz", pa.int16(), "MHz", "clock of the multiprocessors right after; 0 if unknown", 0),
     Column("environment", _TEXT, "", "key of the environment: GPU, clocks, driver, CUDA, versions, source state", ""),
 )
-
-TIMES = ("median_us", "p10_us", "p90_us", "preparation_ms")
-"""The columns of `MEASUREMENTS` that hold times."""
 
 
 def matrix_columns() -> tuple[Column, ...]:
@@ -199,12 +196,14 @@ def environment_key(environment: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def round_times(times: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Round to `SIGNIFICANT_DIGITS` significant digits; NaN, infinities and 0 stay what they are.
+def round_times(times: Any, digits: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Round to so many significant digits; NaN, infinities and 0 stay what they are.
 
     Parameters
     ----------
     times : array-like of float
+    digits : int
+        At least 1.
 
     Returns
     -------
@@ -213,10 +212,10 @@ def round_times(times: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
     exact = np.array(times, dtype=np.float64)
     regular = np.isfinite(exact) & (exact != 0)
     chosen = exact[regular]
-    digits = SIGNIFICANT_DIGITS - 1 - np.floor(np.log10(np.abs(chosen)))
-    scale = 10.0 ** np.abs(digits)
+    places = digits - 1 - np.floor(np.log10(np.abs(chosen)))
+    scale = 10.0 ** np.abs(places)
     # Powers of ten with a negative exponent are not exact; division by the positive one is correctly rounded.
-    exact[regular] = np.where(digits >= 0, np.round(chosen * scale) / scale, np.round(chosen / scale) * scale)
+    exact[regular] = np.where(places >= 0, np.round(chosen * scale) / scale, np.round(chosen / scale) * scale)
     return exact.astype(np.float32)
 
 

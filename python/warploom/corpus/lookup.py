@@ -70,7 +70,7 @@ def find_all(
 ) -> list[Entry]:
     """Find several matrices: as `find` does, but every folder is listed once."""
     roots = [*_folders_of_environment(), *folders]
-    listings = functools.cache(lambda: [listing(root) for root in roots])
+    listings = functools.cache(lambda: [_by_either_name(listing(root)) for root in roots])
     entries = []
     for name in wanted:
         parsed = names.parse(name)
@@ -131,8 +131,8 @@ def _named(
     if warploom.io.ending(name) is not None and Path(name).is_file():
         return file(name)
     for entries in listings():
-        if found := _in_folder(name, entries):
-            return found
+        if name in entries:
+            return entries[name]
     if prefer_constructions and name in (exact := exact_constructions()):
         return _exact(name, exact[name])
     if name in suitesparse.index():
@@ -140,8 +140,9 @@ def _named(
     raise _unknown(name, (entry.name for entries in listings() for entry in entries.values()))
 
 
-def _in_folder(name: str, entries: Mapping[str, Entry]) -> Entry | None:
-    return entries.get(name) or next((entry for entry in entries.values() if entry.name == name), None)
+def _by_either_name(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Add the names of entries to the paths of their files."""
+    return {entry.name: entry for entry in reversed(list(entries.values()))} | dict(entries)
 
 
 def _folders_of_environment() -> Iterator[str]:

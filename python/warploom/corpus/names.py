@@ -216,8 +216,7 @@ def _call(text: str) -> Call:
 
 
 def _construction(name: str) -> constructions.Construction:
-    hint = closest(name, constructions.names())
-    if name not in constructions.names() and hint:
+    if name not in constructions.names() and (hint := closest(name, constructions.names())):
         raise ParameterError(f"unknown construction '{name}'{hint}", argument="name")
     return constructions.find(name)
 

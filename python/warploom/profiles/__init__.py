@@ -29,7 +29,7 @@ from warploom.errors import ProfileError
 from warploom.predictor import Model, StoredVectors
 from warploom.profiles import _safetensors
 
-__all__ = ["FoundProfile", "Profile", "find", "load", "save", "user_folder", "user_path"]
+__all__ = ["FoundProfile", "Profile", "find", "load", "names", "save", "user_folder", "user_path"]
 
 _FORMAT = "warploom-profile"
 _VERSION = "1"
@@ -182,6 +182,11 @@ def find(device_name: str, compute_capability: tuple[int, int] | None = None) ->
     major, minor = compute_capability
     path, gpu, _ = min(known, key=lambda entry: (abs(entry[2][0] - major), abs(entry[2][1] - minor)))
     return FoundProfile(load(path), path, f"no profile of {device_name}: predictions are for {gpu}")
+
+
+def names() -> list[str]:
+    """Return the product names of the GPUs that have a profile, the user's own and those shipped."""
+    return sorted({gpu for _, gpu, _ in _known_profiles()})
 
 
 def user_folder() -> Path:

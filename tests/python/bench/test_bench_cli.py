@@ -38,6 +38,13 @@ def test_a_folder_is_measured_merged_and_summarised(matrices, tmp_path):
 
     result = invoke("merge", tmp_path / "merged", tmp_path / "out")
     assert result.exit_code == 0, result.output
+    result = invoke("plot", tmp_path / "picture", tmp_path / "merged")
+    assert (tmp_path / "picture.png").stat().st_size > 10_000, result.output
+    result = invoke("summary", tmp_path / "merged")
+    assert result.exit_code == 0, result.output
+    assert "Matrices with times, by source" in result.output
+    assert "spmv/float64" in result.output
+
     table = Measurements.load(tmp_path / "merged").measurements
     assert set(table.matrix) == {"Some/a", "Some/b"}
     assert np.isfinite(table[table.status == "ok"].median_us).all()

@@ -120,6 +120,24 @@ def test_no_room_for_the_operands_is_recorded(monkeypatch):
     assert (row["status"], row["candidate"], row["note"]) == ("out of memory", "", "B does not fit")
 
 
+def test_csr_vector_is_measured_with_more_threads_than_rows_have_nonzeros():
+    """As in the paper that compares them; other kernels are not."""
+    session = _Session(
+        Prepared(sp.csr_array(np.eye(5)), {}, {"matrix": "eye"}), Setting.parse("spmv/float64"), CPU, QUICK, 0
+    )
+    session.problem = selection.Problem(as_csr(session.prepared.A), "spmv", 1, "column", "warm", CPU)
+    assert session.is_wanted(parse("spmv/none/csr/vector"))
+    assert not session.is_wanted(parse("spmv/none/padded-csr/vector[threads_per_row=16]"))
+    assert not session.is_wanted(parse("spmv/lpt/csr/scalar"))  # no such permutation was computed
+
+
+def test_what_is_compared_comes_first():
+    found = [r["candidate"] for r in rows(["spmv/float64"], ["spmv/none/cmrs/*", "spmv/none/csr/merge"])]
+    defaults = [i for i, name in enumerate(found) if "[" not in name]
+    assert defaults == list(range(len(defaults)))
+    assert len(defaults) < len(found)
+
+
 def test_nothing_is_started_after_the_time_limit():
     found = rows(["spmv/float64"], ["spmv/none/csr/*"], dataclasses.replace(QUICK, matrix_s=-1))
     assert found

@@ -46,7 +46,7 @@ def test_names_are_distinct_and_times_have_units(columns):
 def test_key_and_times_are_columns():
     names = {c.name: c for c in schema.MEASUREMENTS}
     assert set(schema.KEY) <= set(names)
-    assert all(names[name].type == pa.float32() for name in schema.TIMES)
+    assert all(names[name].type == pa.float32() for name in schema.SIGNIFICANT_DIGITS)
 
 
 def test_missing_values_get_defaults():
@@ -97,12 +97,12 @@ def test_environment_key_depends_on_contents_only():
     ],
 )
 def test_rounding_by_hand(exact, rounded):
-    np.testing.assert_array_equal(schema.round_times([exact]), np.array([rounded], dtype=np.float32))
+    np.testing.assert_array_equal(schema.round_times([exact], 4), np.array([rounded], dtype=np.float32))
 
 
 @given(st.lists(st.floats(2**-13, 2**30, width=32)))
 def test_rounding_is_that_of_decimal_notation_and_is_done_once(times):
-    rounded = schema.round_times(times)
+    rounded = schema.round_times(times, 4)
     assert rounded.dtype == np.float32
     np.testing.assert_allclose(rounded, [float(f"{t:.3e}") for t in times], rtol=2e-7, atol=0)
-    np.testing.assert_array_equal(schema.round_times(rounded), rounded)
+    np.testing.assert_array_equal(schema.round_times(rounded, 4), rounded)

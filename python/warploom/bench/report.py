@@ -1,0 +1,48 @@
+"""All summaries of a set of measurements, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from warploom.bench import oracle, repeatability, summary
+from warploom.bench.measurements import Measurements
+from warploom.bench.medians import settings
+from warploom.bench.rendering import Summary
+from warploom.errors import ParameterError
+
+__all__ = ["tables"]
+
+
+def tables(measurements: Measurements) -> Iterator[Summary]:
+    """Summarise measurements: counts, time, failures, repeatability, speedups, and the oracles of the papers.
+
+    Parameters
+    ----------
+    measurements : Measurements
+
+    Yields
+    ------
+    Summary
+        Tables that the measurements are not enough for are left out.
+    """
+    for by in ("source", "size", "family"):
+        yield summary.counts(measurements, by)
+    yield summary.gpu_time(measurements)
+    yield summary.failures(measurements)
+    yield repeatability.repeatability(measurements)
+    yield summary.speedups(measurements)
+    for cache in ("warm", "cold"):
+        yield from _if_possible(oracle.row_permutations, measurements, cache=cache)
+        yield from _if_possible(oracle.permutation_portfolios, measurements, cache=cache)
+        yield from _if_possible(oracle.threads_per_row, measurements, cache=cache)
+        yield from _if_possible(oracle.spmv_algorithms, measurements, cache=cache)
+    for setting, cache in settings(measurements):
+        yield from _if_possible(oracle.kernels, measurements, setting, cache)
+
+
+def _if_possible(make: Callable[..., Summary], *arguments: Any, **options: Any) -> Iterator[Summary]:
+    try:
+        yield make(*arguments, **options)
+    except ParameterError:
+        return

@@ -1,0 +1,195 @@
+"""Small dense networks of PyTorch: times of several candidates, or the probability that each is the best."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warploom.predictor import MAX_STORED_VECTORS, Model
+from warploom.training import export
+
+__all__ = ["NetworkOptions", "fit_classes", "fit_times"]
+
+_Array = NDArray[np.float64]
+_Loss = Callable[[Any, Any], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkOptions:
+    """Layers of a network, and how it is trained with Adam on small batches."""
+
+    hidden: tuple[int, ...] = (64, 32)
+    """Neurons of the hidden layers."""
+    l2: float = 1e-4
+    """What the sum of the squared weights counts for in the loss."""
+    rate: float = 3e-3
+    """Learning rate at the start; it falls to 0 as half a cosine."""
+    epochs: int = 300
+    batch: int = 32
+    seed: int = 0
+
+
+def fit_times(
+    X: _Array, times: _Array, weights: _Array, inputs: Sequence[str], outputs: Sequence[str], options: NetworkOptions
+) -> Model:
+    """Train a network that predicts times; the loss is the mean absolute percentage error.
+
+    Parameters
+    ----------
+    X : ndarray of float64, shape (n, inputs)
+    times : ndarray of float64, shape (n, outputs)
+        Positive.
+    weights : ndarray of float64, shape (n,)
+        What the rows count for.
+    inputs, outputs : sequence of str
+        Names.
+    options : NetworkOptions
+
+    Returns
+    -------
+    Model
+        The network's last layer gives logarithms of the times, standardised: times differ by orders of magnitude.
+    """
+    logarithms = np.log(times)
+    mean = np.full(times.shape[1], logarithms.mean())
+    scale = np.full(times.shape[1], logarithms.std() or 1.0)
+    import torch
+
+    offset, factor = torch.tensor(mean, dtype=torch.float32), torch.tensor(scale, dtype=torch.float32)
+
+    def percentage_error(scores: Any, target: Any) -> Any:
+        # Far from the truth at the start, an exponential would be infinite.
+        excess = (offset + factor * scores - target).clamp(max=10.0)
+        return torch.expm1(excess).abs().mean(dim=1)
+
+    return _fit(
+        X,
+        logarithms.astype(np.float32),
+        weights,
+        inputs,
+        outputs,
+        options,
+        percentage_error,
+        output="exp",
+        output_mean=mean,
+        output_scale=scale,
+    )
+
+
+def fit_classes(
+    X: _Array,
+    classes: NDArray[np.intp],
+    weights: _Array,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    options: NetworkOptions,
+) -> Model:
+    """Train a network that ends in a softmax; the loss is the cross-entropy.
+
+    Parameters
+    ----------
+    X : ndarray of float64, shape (n, inputs)
+    classes : ndarray of int, shape (n,)
+        Position of the right output.
+    weights : ndarray of float64, shape (n,)
+        What the rows count for.
+    inputs, outputs : sequence of str
+        Names.
+    options : NetworkOptions
+
+    Returns
+    -------
+    Model
+    """
+    from torch.nn.functional import cross_entropy
+
+    def loss(scores: Any, target: Any) -> Any:
+        return cross_entropy(scores, target, reduction="none")
+
+    return _fit(X, classes.astype(np.int64), weights, inputs, outputs, options, loss, output="softmax")
+
+
+def _fit(
+    X: _Array,
+    targets: NDArray[Any],
+    weights: _Array,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    options: NetworkOptions,
+    loss: _Loss,
+    **settings: Any,
+) -> Model:
+    import torch
+
+    unit = _log_units(X)
+    transformed = np.copysign(np.log1p(np.abs(X) / unit), X)
+    mean, scale = transformed.mean(axis=0), transformed.std(axis=0)
+    scale[scale < 1e-9] = 1.0  # an input that never differs
+    with _one_thread_and_seed(options.seed):
+        module = _layers(len(inputs), options.hidden, len(outputs))
+        arrays = (
+            ((transformed - mean) / scale).astype(np.float32),
+            targets,
+            (weights / weights.mean()).astype(np.float32),
+        )
+        _descend(module, [torch.from_numpy(a) for a in arrays], loss, options)
+    chosen = X[:: -(-len(X) // MAX_STORED_VECTORS)]
+    return export.from_torch_sequential(
+        module, list(inputs), list(outputs), mean=mean, scale=scale, log_unit=unit, check=chosen, **settings
+    )
+
+
+def _log_units(X: _Array) -> _Array:
+    """Return the least positive size of each input, from which on logarithms tell its values apart."""
+    sizes = np.where(X == 0, np.inf, np.abs(X)).min(axis=0)
+    return np.where(np.isfinite(sizes), sizes, 1.0)
+
+
+def _layers(inputs: int, hidden: Sequence[int], outputs: int) -> Any:
+    from torch import nn
+
+    layers: list[Any] = []
+    width = inputs
+    for neurons in hidden:
+        layers += [nn.Linear(width, neurons), nn.ReLU()]
+        width = neurons
+    return nn.Sequential(*layers, nn.Linear(width, outputs))
+
+
+def _descend(module: Any, arrays: Sequence[Any], loss: _Loss, options: NetworkOptions) -> None:
+    import torch
+
+    X, targets, weights = arrays
+    batches = -(-len(X) // options.batch)
+    # Adam adds weight_decay * w to the gradient: that of weight_decay / 2 * w^2.
+    kinds = [[p for n, p in module.named_parameters() if n.endswith(kind)] for kind in ("weight", "bias")]
+    groups: list[dict[str, Any]] = [{"params": kinds[0], "weight_decay": 2 * options.l2}, {"params": kinds[1]}]
+    optimiser = torch.optim.Adam(groups, lr=options.rate, fused=True)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, options.epochs)
+    for _ in range(options.epochs):
+        for rows in torch.randperm(len(X)).chunk(batches):
+            optimiser.zero_grad()
+            (weights[rows] * loss(module(X[rows]), targets[rows])).mean().backward()
+            torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+            optimiser.step()
+        schedule.step()
+
+
+@contextmanager
+def _one_thread_and_seed(seed: int) -> Iterator[None]:
+    """Seed PyTorch, and leave it as it was. Layers this small are slower on several threads."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            yield
+    finally:
+        torch.set_num_threads(threads)

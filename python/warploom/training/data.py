@@ -1,0 +1,372 @@
+"""From measurements to arrays for learning: what is known of each matrix, and the time of every candidate."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from warploom import features
+from warploom.bench.measurements import Measurements, sort
+from warploom.bench.medians import default_of_vendor, is_vendor
+from warploom.bench.repeatability import Tolerances, tolerances
+from warploom.bench.settings import Setting
+from warploom.errors import ParameterError
+
+__all__ = ["Dataset", "base_name", "family_of", "family_splits", "random_splits"]
+
+UNKNOWN_TOLERANCE = 0.03
+"""abs(log) of the ratio of two measurements of the same thing, where nothing was measured twice."""
+
+_NOT_REACHED = "time limit"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Dataset:
+    """Times of the candidates of one operation: a row for each matrix and setting, a column for each candidate.
+
+    Times are medians of the first run with one state of the cache. Where a matrix was measured in several
+    environments, the one with most of its times counts, so that times of a row come from one sweep.
+
+    Attributes
+    ----------
+    names : ndarray of str, shape (n,)
+        Matrices; each occurs once for each setting.
+    settings : ndarray of str, shape (n,)
+        Settings, such as ``spmm/float32/row/k=32``.
+    k : ndarray of int64, shape (n,)
+        Columns of B; 1 for SpMV.
+    families : ndarray of str, shape (n,)
+        See `family_of`.
+    groups : ndarray of str, shape (n,)
+        See `base_name`: rows of one group hold the same matrix, or parts of it, and must not be split.
+    features : dict from str to ndarray of float64, shape (n,)
+        Features of both sets, with the set's name before them: ``spmm_density``, ``spmv_nnz``.
+    candidates : tuple of str
+        Names of the columns.
+    times : ndarray of float64, shape (n, candidates)
+        Microseconds; NaN where there is no time.
+    supported : ndarray of bool, shape (n, candidates)
+        Whether the candidate may be chosen. False where it cannot run or gave a wrong result, and where the sweep left
+        it out since another one does the same work there. Where it is true and the time is NaN, the time limit came
+        first.
+    preparation_ms : ndarray of float64, shape (n, candidates)
+        Row permutation, conversion and upload; NaN where there is no time.
+    bytes : ndarray of float64, shape (n, candidates)
+        Memory of the prepared product; NaN where there is no time.
+    tolerance : ndarray of float64, shape (n,)
+        abs(log) of the ratio within which times cannot be told from the fastest of the row.
+    op, dtype, layout, cache : str
+        What all rows have in common; `layout` is empty for SpMV.
+    """
+
+    names: NDArray[np.str_]
+    settings: NDArray[np.str_]
+    k: NDArray[np.int64]
+    families: NDArray[np.str_]
+    groups: NDArray[np.str_]
+    features: dict[str, NDArray[np.float64]]
+    candidates: tuple[str, ...]
+    times: NDArray[np.float64]
+    supported: NDArray[np.bool_]
+    preparation_ms: NDArray[np.float64]
+    bytes: NDArray[np.float64]
+    tolerance: NDArray[np.float64]
+    op: str
+    dtype: str
+    layout: str
+    cache: str
+
+    @classmethod
+    def of(
+        cls,
+        measurements: Measurements,
+        settings: str | Sequence[str],
+        cache: str,
+        *,
+        within: Tolerances | None = None,
+        fewest: int = 2,
+    ) -> Dataset:
+        """Take the times of one or more settings.
+
+        Parameters
+        ----------
+        measurements : Measurements
+        settings : str or sequence of str
+            Of one operation, value type and layout; they may differ in k.
+        cache : {"warm", "cold"}
+        within : Tolerances, optional
+            `warploom.bench.repeatability.tolerances` of the measurements if not given, and `UNKNOWN_TOLERANCE` where
+            nothing was measured twice.
+        fewest : int
+            Rows with fewer times are left out.
+
+        Raises
+        ------
+        ParameterError
+            The settings are none or differ in more than k, there are no times, or rows of features are missing.
+        """
+        wanted = [settings] if isinstance(settings, str) else list(settings)
+        kinds = {(s.op, s.dtype, "" if s.op == "spmv" else s.layout) for s in map(Setting.parse, wanted)}
+        if len(kinds) != 1:
+            raise ParameterError("settings of one operation, value type and layout are needed", argument="settings")
+        op, dtype, layout = next(iter(kinds))
+        rows = _rows(measurements, wanted, cache)
+        timed = rows[rows["median_us"].notna()]
+        if timed.empty:
+            raise ParameterError(f"no times of {', '.join(wanted)} with a {cache} cache", argument="settings")
+        candidates = np.sort(timed["candidate"].unique())
+        times = _pivot(timed, "median_us", candidates)
+        times = times[times.notna().sum(axis=1) >= fewest]
+        missed = rows[rows["status"] == _NOT_REACHED].assign(missed=1.0)
+        supported = times.notna() | _pivot(missed, "missed", candidates).reindex(times.index).notna()
+        names = times.index.get_level_values("matrix").to_numpy().astype(str)
+        known = _describe(measurements.matrices, names)
+        least = times.min(axis=1).to_numpy()
+        return cls(
+            names=names,
+            settings=times.index.get_level_values("setting").to_numpy().astype(str),
+            k=timed.groupby(["matrix", "setting"])["k"].first().reindex(times.index).to_numpy(np.int64),
+            families=np.array([family_of(row) for row in known.to_dict("records")], dtype=np.str_),
+            groups=np.array([base_name(name) for name in names], dtype=np.str_),
+            features={
+                f"{of}_{name}": known[f"{of}_{name}"].to_numpy(np.float64)
+                for of in features.sets()
+                for name in features.names(of)
+            },
+            candidates=tuple(map(str, candidates)),
+            times=times.to_numpy(np.float64),
+            supported=supported.to_numpy(),
+            preparation_ms=_pivot(timed, "preparation_ms", candidates).reindex(times.index).to_numpy(np.float64),
+            bytes=_pivot(timed, "bytes", candidates).reindex(times.index).to_numpy(np.float64),
+            tolerance=_within(measurements, within)(cache, least),
+            op=op,
+            dtype=dtype,
+            layout=layout,
+            cache=cache,
+        )
+
+    def __len__(self) -> int:
+        """Return the number of rows: pairs of a matrix and a setting."""
+        return len(self.names)
+
+    @property
+    def nnz(self) -> NDArray[np.float64]:
+        """Stored entries of each row's matrix."""
+        return self.features["spmv_nnz"]
+
+    @property
+    def best(self) -> NDArray[np.float64]:
+        """Least time of each row, in microseconds; NaN where there is none."""
+        return _least(self.times)
+
+    @property
+    def vendor(self) -> NDArray[np.bool_]:
+        """Which columns are kernels of the vendor's library."""
+        return np.array([is_vendor(name) for name in self.candidates])
+
+    @property
+    def vendor_best(self) -> NDArray[np.float64]:
+        """Least time among the vendor's candidates, NaN where none has one."""
+        return _least(self.times[:, self.vendor])
+
+    @property
+    def vendor_default(self) -> NDArray[np.float64]:
+        """Time of the vendor's default algorithm on CSR, NaN where there is none."""
+        return self.times_of(default_of_vendor(self.op))
+
+    def times_of(self, candidate: str) -> NDArray[np.float64]:
+        """Return the times of one candidate, NaN where there is none."""
+        if candidate not in self.candidates:
+            return np.full(len(self), np.nan)
+        return self.times[:, self.candidates.index(candidate)]
+
+    def rows(self, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Dataset:
+        """Return some of the rows, all candidates."""
+        return self._with_arrays([self], lambda arrays: arrays[0][chosen])
+
+    def columns(self, candidates: Sequence[str]) -> Dataset:
+        """Return the columns of some candidates, all rows.
+
+        Raises
+        ------
+        ParameterError
+            One of the candidates is not among the columns.
+        """
+        unknown = [name for name in candidates if name not in self.candidates]
+        if unknown:
+            raise ParameterError(f"no column '{unknown[0]}'", argument="candidates")
+        order = [self.candidates.index(name) for name in candidates]
+        taken: dict[str, Any] = {
+            name: getattr(self, name)[:, order] for name in ("times", "supported", "preparation_ms", "bytes")
+        }
+        return dataclasses.replace(self, candidates=tuple(candidates), **taken)
+
+    def joined(self, *others: Dataset) -> Dataset:
+        """Return the rows of this and other parts of one data set.
+
+        Raises
+        ------
+        ParameterError
+            The candidates differ.
+        """
+        if any(other.candidates != self.candidates for other in others):
+            raise ParameterError("the parts have different candidates", argument="others")
+        return self._with_arrays([self, *others], np.concatenate)
+
+    def _with_arrays(self, parts: Sequence[Dataset], combine: Callable[[list[NDArray[Any]]], NDArray[Any]]) -> Dataset:
+        """Return this with what there is for each row combined from parts."""
+        fields = [field.name for field in dataclasses.fields(self) if isinstance(getattr(self, field.name), np.ndarray)]
+        changed: dict[str, Any] = {name: combine([getattr(part, name) for part in parts]) for name in fields}
+        features = {name: combine([part.features[name] for part in parts]) for name in self.features}
+        return dataclasses.replace(self, **changed, features=features)
+
+    def __repr__(self) -> str:
+        kind = "/".join(filter(None, (self.op, self.dtype, self.layout)))
+        return (
+            f"Dataset({kind}, {self.cache}: {len(self):,} rows of {len(set(self.names)):,} matrices, "
+            f"{len(self.candidates)} candidates, {np.isfinite(self.times).mean():.0%} measured)"
+        )
+
+
+def base_name(matrix: str) -> str:
+    """Return the name without transposition and slices: ``HB/west0479`` of ``HB/west0479.T[0:100]``."""
+    return re.sub(r"(\.T|\[\d*:\d*\])+$", "", matrix)
+
+
+def family_of(matrix: dict[str, object]) -> str:
+    """Say what a matrix resembles others in, for splits that leave whole families out.
+
+    Parameters
+    ----------
+    matrix : dict
+        A row of the table of matrices: ``matrix``, ``family``, ``kind`` and ``source`` count.
+
+    Returns
+    -------
+    str
+        The family of a construction. Of a collected matrix, the problem that it comes from, without what says that it
+        is one of several; all graphs are one family. Where the collection names no problem, the group.
+    """
+    name, family, kind = (str(matrix.get(key, "")) for key in ("matrix", "family", "kind"))
+    if matrix.get("source") == "construction" and "(" in name:
+        return family
+    words = re.sub(r"\b(duplicate|subsequent|sequence|problem)\b", " ", kind.casefold()).split()
+    if any("graph" in word for word in words):
+        return "graph"
+    return " ".join(words) or family
+
+
+def random_splits(
+    dataset: Dataset, test: float = 0.2, seeds: Sequence[int] = (0, 1, 2, 3)
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Split at random, once for each seed; a matrix with all its settings and parts is on one side.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    test : float
+        Share of the matrices to hold out.
+    seeds : sequence of int
+
+    Yields
+    ------
+    (train, test) : tuple of ndarray of int
+        Rows.
+    """
+    from sklearn.model_selection import GroupShuffleSplit  # type: ignore[import-untyped, unused-ignore]
+
+    for seed in seeds:
+        splitter = GroupShuffleSplit(1, test_size=test, random_state=seed)
+        yield next(iter(splitter.split(dataset.names, groups=dataset.groups)))
+
+
+def family_splits(
+    dataset: Dataset, folds: int = 5, seed: int = 0
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Split so that no family is on both sides, and every row is held out once.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    folds : int
+        At most so many; as many as there are families, if these are fewer.
+    seed : int
+        Of the order in which families are dealt out.
+
+    Yields
+    ------
+    (train, test) : tuple of ndarray of int
+        Rows.
+
+    Raises
+    ------
+    ParameterError
+        There are fewer than two families.
+    """
+    from sklearn.model_selection import GroupKFold  # type: ignore[import-untyped, unused-ignore]
+
+    labels = _joined(dataset.families, dataset.groups)
+    count = len(set(labels))
+    if count < 2:
+        raise ParameterError("all matrices are of one family", argument="dataset")
+    splitter = GroupKFold(min(folds, count), shuffle=True, random_state=seed)
+    yield from splitter.split(dataset.names, groups=labels)
+
+
+def _joined(families: NDArray[np.str_], groups: NDArray[np.str_]) -> NDArray[np.str_]:
+    """Return one family for each group: parts of a matrix may be listed with another kind than the whole."""
+    first = {group: family for family, group in zip(families[::-1], groups[::-1], strict=True)}
+    return np.array([first[group] for group in groups])
+
+
+def _rows(measurements: Measurements, settings: Sequence[str], cache: str) -> pd.DataFrame:
+    """Return rows of the first run with times or not reached, of one environment for each matrix and setting."""
+    rows = measurements.measurements
+    missed = (rows["status"] == _NOT_REACHED) & (rows["candidate"] != "")
+    timed = (rows["status"] == "ok") & (rows["cache"] == cache) & rows["median_us"].notna()
+    rows = rows[(rows["run"] == 0) & rows["setting"].isin(settings) & (timed | missed)]
+    if rows["environment"].nunique() > 1:
+        pair = ["matrix", "setting"]
+        counts = rows.groupby([*pair, "environment"], observed=True)["median_us"].count().reset_index(name="count")
+        counts["environment"] = counts["environment"].astype(str)
+        most = counts.sort_values(["count", "environment"], ascending=[False, True]).drop_duplicates(pair)
+        rows = rows.assign(environment=rows["environment"].astype(str))
+        rows = rows.merge(most[[*pair, "environment"]], on=[*pair, "environment"])
+    text = {name: rows[name].astype(str) for name in ("matrix", "setting", "candidate")}
+    return sort(rows.assign(**text), ("matrix", "setting", "candidate"))
+
+
+def _pivot(rows: pd.DataFrame, values: str, candidates: NDArray[np.object_]) -> pd.DataFrame:
+    table = rows.pivot_table(index=["matrix", "setting"], columns="candidate", values=values, aggfunc="first")
+    return table.reindex(columns=candidates).astype(np.float64)
+
+
+def _describe(matrices: pd.DataFrame, names: NDArray[np.str_]) -> pd.DataFrame:
+    known = matrices.set_index("matrix", drop=False).reindex(names)
+    columns = [f"{of}_{name}" for of in features.sets() for name in features.names(of)]
+    lacking = known[columns].isna().any(axis=1).to_numpy()
+    if lacking.any():
+        raise ParameterError(f"no features of '{names[lacking.argmax()]}'", argument="measurements")
+    return known
+
+
+def _within(measurements: Measurements, within: Tolerances | None) -> Tolerances:
+    if within is not None:
+        return within
+    try:
+        return tolerances(measurements)
+    except ParameterError:  # nothing was measured twice
+        return Tolerances({}, {}, UNKNOWN_TOLERANCE)
+
+
+def _least(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    if not times.shape[1]:
+        return np.full(len(times), np.nan)
+    least = np.where(np.isnan(times), np.inf, times).min(axis=1)
+    return np.where(np.isinf(least), np.nan, least)

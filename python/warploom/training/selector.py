@@ -1,0 +1,222 @@
+"""One selector over all candidates of an operation.
+
+A model predicts, for each of a few candidates that matter, the logarithm of its time over the least time of the
+matrix, and the least time itself; the candidate with the least prediction is chosen. Logarithms of ratios make small
+and large matrices count alike. They are compressed (`warploom.prediction.compress`), since only what is close to the
+fastest decides. Candidates are reduced on the training part alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warploom.prediction import INPUTS, LOSS, REFERENCE, compress, model_inputs, roofline_us
+from warploom.predictor import MAX_STORED_VECTORS, Model, StoredVectors
+from warploom.training import export
+from warploom.training.data import Dataset
+from warploom.training.evaluate import losses
+
+__all__ = ["DEFAULTS", "FORMS", "Options", "choices", "cover", "cross_losses", "fit", "fit_boosting", "fit_forest"]
+
+WORST = 1.5
+"""Logarithms of time / least time count as no more than this."""
+
+_Array = NDArray[np.float64]
+Form = Callable[[_Array, _Array, Sequence[str], Sequence[str], "Options"], Model]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How a selector is trained."""
+
+    form: str = "boosting"
+    """One of `FORMS`."""
+    most: int = 24
+    """Candidates chosen for their times alone."""
+    iterations: int = 40
+    """Of boosting: trees for each output."""
+    rate: float = 0.15
+    """What a boosted tree counts for."""
+    leaves: int = 15
+    """Of each boosted tree."""
+    share: float = 0.6
+    """Of the inputs, drawn for each boosted tree."""
+    inputs: tuple[str, ...] | None = None
+    """Of `warploom.prediction.INPUTS`; by default those that can differ, which for SpMV leaves out k."""
+    seed: int = 0
+
+
+DEFAULTS = {"spmv": Options(most=16, iterations=60, rate=0.1, leaves=10, share=0.4), "spmm": Options()}
+"""By operation: found on held-out matrices. Models of SpMM also have to tell values of k apart."""
+
+
+def cover(dataset: Dataset, most: int = 16, calls: float | None = None, *, least_gain: float = 2e-4) -> list[str]:
+    """Choose candidates, one after the other, so that the best of them is close to the fastest of all.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The training part.
+    most : int
+        At most so many.
+    calls : float, optional
+        Count preparation plus so many products, instead of the product alone.
+    least_gain : float
+        End where the next one makes the mean logarithm of time / least time smaller by less.
+
+    Returns
+    -------
+    list of str
+        At least one, in the order chosen. Near-ties of the fastest cost nothing, and what was not measured most.
+    """
+    costs = dataset.times if calls is None else 1e3 * dataset.preparation_ms + calls * dataset.times
+    costs = np.where(np.isfinite(costs), costs, np.inf)
+    ratio = np.minimum(np.log(costs / costs.min(axis=1, keepdims=True)), WORST)
+    ratio = np.where(ratio <= dataset.tolerance[:, np.newaxis], 0.0, ratio)
+    covered = np.full(len(dataset), WORST)
+    chosen: list[int] = []
+    while len(chosen) < most:
+        means = np.minimum(covered[:, np.newaxis], ratio).mean(axis=0)
+        best = int(means.argmin())
+        if chosen and covered.mean() - means[best] < least_gain:
+            break
+        covered = np.minimum(covered, ratio[:, best])
+        chosen.append(best)
+    return [dataset.candidates[column] for column in chosen]
+
+
+def candidates_of(dataset: Dataset, options: Options) -> list[str]:
+    """Return the candidates that matter: for many products, for few ones, and the vendor's."""
+    vendor = dataset.columns(
+        [name for name, of_vendor in zip(dataset.candidates, dataset.vendor, strict=True) if of_vendor]
+    )
+    found = cover(dataset, options.most) + cover(dataset, 2, calls=1) + cover(dataset, 2, calls=300)
+    if vendor.candidates:
+        found += cover(vendor.rows(np.isfinite(vendor.best)), 2)
+    return list(dict.fromkeys(found))
+
+
+def targets(dataset: Dataset, candidates: Sequence[str], loss: _Array | None = None) -> _Array:
+    """Return what models of some candidates are trained on; NaN where there is no time."""
+    itemsize = np.dtype(dataset.dtype).itemsize
+    reference = np.log(dataset.best / roofline_us(dataset.features, dataset.k, itemsize))
+    ratio = np.log(dataset.columns(candidates).times / dataset.best[:, np.newaxis])
+    columns = [reference[:, np.newaxis], compress(np.minimum(ratio, WORST))]
+    return np.concatenate(columns if loss is None else [columns[0], loss[:, np.newaxis], columns[1]], axis=1)
+
+
+def inputs_of(dataset: Dataset, options: Options) -> tuple[str, ...]:
+    """Return the names of the inputs of a model."""
+    return options.inputs or (INPUTS if dataset.op == "spmm" else INPUTS[: INPUTS.index("log_k")])
+
+
+def fit(
+    dataset: Dataset, options: Options, candidates: Sequence[str] | None = None, loss: _Array | None = None
+) -> Model:
+    """Train a model.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The training part.
+    options : Options
+    candidates : sequence of str, optional
+        By default `candidates_of` the training part.
+    loss : ndarray of float64, shape (n,), optional
+        What to expect of the loss, from `cross_losses`; then it is an output.
+
+    Returns
+    -------
+    Model
+        Outputs are `REFERENCE`, `LOSS` if given, and the candidates.
+    """
+    candidates = candidates_of(dataset, options) if candidates is None else candidates
+    inputs = inputs_of(dataset, options)
+    outputs = [REFERENCE, *([] if loss is None else [LOSS]), *candidates]
+    X = model_inputs(dataset.features, dataset.k, inputs)
+    return FORMS[options.form](X, targets(dataset, candidates, loss), inputs, outputs, options)
+
+
+def choices(model: Model, dataset: Dataset) -> NDArray[np.intp]:
+    """Return the column of the candidate that a model chooses for each row, among those that can run."""
+    candidates = [name for name in model.outputs if name not in (REFERENCE, LOSS)]
+    X = model_inputs(dataset.features, dataset.k, model.inputs)
+    predicted = model.predict(X)[:, [model.outputs.index(name) for name in candidates]]
+    columns = np.array([dataset.candidates.index(name) for name in candidates])
+    return np.asarray(columns[np.where(dataset.supported[:, columns], predicted, np.inf).argmin(axis=1)])
+
+
+def cross_losses(dataset: Dataset, options: Options, candidates: Sequence[str], folds: int = 4) -> _Array:
+    """Return log(chosen / least time) of choices by models that have not seen the row's matrix.
+
+    Where the chosen candidate was not measured, it is the median of the others.
+    """
+    from sklearn.model_selection import GroupKFold  # type: ignore[import-untyped, unused-ignore]
+
+    found = np.full(len(dataset), np.nan)
+    for train, test in GroupKFold(folds, shuffle=True, random_state=options.seed).split(found, groups=dataset.groups):
+        model = fit(dataset.rows(train), options, candidates)
+        found[test] = np.log1p(losses(dataset.rows(test), choices(model, dataset.rows(test)), merged=False))
+    return np.asarray(np.minimum(np.where(np.isnan(found), np.nanmedian(found), found), WORST))
+
+
+def fit_boosting(X: _Array, Y: _Array, inputs: Sequence[str], outputs: Sequence[str], options: Options) -> Model:
+    """Boost regression trees, one for each output in each iteration; NaN targets do not count."""
+    import lightgbm
+
+    known = np.isfinite(Y)
+    base = np.nanmean(Y, axis=0)
+    centred = np.where(known, Y - base, 0.0)
+
+    def gradients(scores: _Array, _: object) -> tuple[_Array, _Array]:
+        return np.where(known, scores.reshape(Y.shape) - centred, 0.0), known.astype(np.float64)
+
+    parameters = {
+        "objective": gradients,
+        "num_class": Y.shape[1],
+        "num_leaves": options.leaves,
+        "learning_rate": options.rate,
+        "min_data_in_leaf": 5,
+        "min_sum_hessian_in_leaf": 5,
+        "feature_fraction": options.share,
+        "bagging_fraction": 0.8,
+        "bagging_freq": 1,
+        "seed": options.seed,
+        "deterministic": True,
+        "force_row_wise": True,
+        "num_threads": 1,
+        "verbosity": -1,
+    }
+    booster = lightgbm.train(parameters, lightgbm.Dataset(X, np.zeros(len(X))), options.iterations)
+    exported = export.from_lightgbm(booster, list(outputs), inputs=list(inputs), output="identity")
+    return _with_base(exported, base, X)
+
+
+def _with_base(model: Model, base: _Array, X: _Array) -> Model:
+    arrays = dict(model.arrays) | {"base": base}
+    shifted = Model(model.kind, model.inputs, model.outputs, model.settings, arrays)
+    return _with_check(shifted, X)
+
+
+def _with_check(model: Model, X: _Array) -> Model:
+    """Store some predictions, by which a damaged file is found out."""
+    chosen = X[:: max(1, len(X) // MAX_STORED_VECTORS)][:MAX_STORED_VECTORS]
+    check = StoredVectors(chosen, model.predict(chosen))
+    return Model(model.kind, model.inputs, model.outputs, model.settings, model.arrays, check)
+
+
+def fit_forest(X: _Array, Y: _Array, inputs: Sequence[str], outputs: Sequence[str], options: Options) -> Model:
+    """Grow 50 extra trees whose leaves hold all outputs; a NaN target counts as the worst."""
+    from sklearn.ensemble import ExtraTreesRegressor  # type: ignore[import-untyped, unused-ignore]
+
+    filled = np.where(np.isfinite(Y), Y, compress(WORST))
+    forest = ExtraTreesRegressor(50, min_samples_leaf=5, random_state=options.seed, n_jobs=1).fit(X, filled)
+    return _with_check(export.from_sklearn_forest(forest, list(inputs), list(outputs)), X)
+
+
+FORMS: dict[str, Form] = {"boosting": fit_boosting, "forest": fit_forest}
+"""Ways to train a model of inputs X and targets Y."""

@@ -1,0 +1,108 @@
+"""Plans chosen by prediction, on the GPU at hand: by its own profile or the nearest one's."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import warploom as wl
+from products import assert_product, operand, vector
+from warploom import corpus, predicting
+from warploom._device import Device
+from warploom.plan import problem_of
+from warploom.predicting import PredictSelector
+
+MATRICES = {
+    "grid": "grid2d(nx=120,ny=120)",
+    "power law": "power_law(n=9001,degree=9,seed=2)",
+    "long rows": "dense_rows(n=4001,count=9)",
+    "hypersparse": "hypersparse(m=20001,n=20001,nonempty=200,per_row=20)",
+    "rectangular": "linear_program(rows=3001,columns=6001,dense_columns=2)",
+}
+
+
+def load(name, dtype):
+    matrix = corpus.load(MATRICES[name])
+    return csr_array(
+        (np.random.default_rng(0).uniform(-1, 1, matrix.nnz).astype(dtype), matrix.indices, matrix.indptr),
+        shape=matrix.shape,
+    )
+
+
+@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("cache", ["warm", "cold"])
+def test_spmv(name, dtype, cache):
+    matrix = load(name, dtype)
+    plan = wl.plan(matrix, op="spmv", device="cuda", cache=cache)
+    assert "predicted for" in plan.explain().title
+    assert plan.explain().chosen == plan.candidate
+    x = vector(matrix.shape[1], dtype)
+    assert_product(matrix, x[:, None], (plan @ x)[:, None])
+
+
+@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("layout", ["row", "column"])
+@pytest.mark.parametrize("k", [8, 100])
+def test_spmm(name, dtype, layout, k):
+    matrix = load(name, dtype)
+    plan = wl.plan(matrix, k=k, layout=layout, device="cuda")
+    assert "predicted for" in plan.explain().title
+    B = operand((matrix.shape[1], k), dtype, layout)
+    assert_product(matrix, B, plan @ B)
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_features_come_from_the_gpu_and_are_the_same(name):
+    matrix = load(name, "float32")
+    source = predicting.selector_for(Device("cuda", 0))
+    problems = [problem_of(matrix, "spmm", 8, None, "row", "warm", d) for d in ("cuda", "cpu")]
+    on_gpu, on_cpu = (predicting._features(problem, source.selector) for problem in problems)
+    assert on_gpu.keys() == on_cpu.keys()
+    for feature, value in on_cpu.items():
+        assert on_gpu[feature] == pytest.approx(value, rel=1e-12), feature
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_verify_is_never_slower_than_the_vendor(name):
+    matrix = load(name, "float32")
+    plan = wl.plan(matrix, op="spmv", device="cuda", verify=True)
+    measured = {r.candidate: r.median_us for r in plan.explain().rows if not math.isnan(r.median_us)}
+    assert plan.candidate in measured
+    assert any("cusparse" in name for name in measured)
+    assert measured[plan.candidate] == min(measured.values())
+
+
+def test_one_call_prepares_nothing_expensive():
+    matrix = load("grid", "float64")
+    once, often = (wl.plan(matrix, op="spmv", device="cuda", calls=calls) for calls in (1, 1e7))
+    rows = {
+        r.candidate: r
+        for r in PredictSelector(predicting.selector_for(Device("cuda", 0)))
+        .select(problem_of(matrix, "spmv", 1, None, "column", "warm", "cuda"), None, None)
+        .explanation()
+        .rows
+    }
+    assert rows[once.candidate].preparation_ms <= rows[often.candidate].preparation_ms
+
+
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_matrices_of_other_libraries(library):
+    matrix = load("grid", "float32")
+    x = np.ones(matrix.shape[1], np.float32)
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        A = torch.sparse_csr_tensor(
+            torch.as_tensor(matrix.indptr),
+            torch.as_tensor(matrix.indices),
+            torch.as_tensor(matrix.data),
+            size=matrix.shape,
+        ).cuda()
+        y = (wl.plan(A, op="spmv") @ torch.as_tensor(x).cuda()).cpu().numpy()
+    else:
+        cupy = pytest.importorskip("cupy")
+        sparse = pytest.importorskip("cupyx.scipy.sparse")
+        y = (wl.plan(sparse.csr_matrix(matrix), op="spmv") @ cupy.asarray(x)).get()
+    assert_product(matrix, x[:, None], y[:, None])

@@ -1,0 +1,191 @@
+import numpy as np
+import pytest
+
+from training.training_tables import CANDIDATES, build, facts, measurement, sweep, times
+from warploom.bench.repeatability import Tolerances
+from warploom.errors import ParameterError
+from warploom.training.data import UNKNOWN_TOLERANCE, Dataset, base_name, family_of, family_splits, random_splits
+
+CUSPARSE, SCALAR, TWO, EIGHT = CANDIDATES
+
+
+def test_times_are_those_of_the_first_run_with_this_cache():
+    measurements = sweep(8, noise=0.05)
+    dataset = Dataset.of(measurements, "spmv/float32", "cold")
+    assert dataset.candidates == CANDIDATES
+    assert len(dataset) == 8
+    rows = measurements.measurements
+    for i, name in enumerate(dataset.names):
+        for j, candidate in enumerate(dataset.candidates):
+            chosen = (rows["matrix"] == name) & (rows["candidate"] == candidate)
+            chosen &= (rows["cache"] == "cold") & (rows["run"] == 0)
+            assert dataset.times[i, j] == rows["median_us"][chosen].item()
+
+
+def test_features_are_those_of_the_matrix():
+    measurements = sweep(5)
+    dataset = Dataset.of(measurements, "spmv/float32", "warm")
+    for i, name in enumerate(dataset.names):
+        row = measurements.matrices.set_index("matrix").loc[name]
+        assert all(values[i] == row[feature] for feature, values in dataset.features.items())
+        expected = times(row)
+        np.testing.assert_allclose(dataset.times[i], expected, rtol=1e-6)
+    assert len(dataset.features) == 35
+
+
+def test_what_failed_or_was_left_out_is_not_the_same_as_unknown():
+    rows = [
+        measurement("a", CUSPARSE, 1.0),
+        measurement("a", SCALAR, 2.0),
+        measurement("a", TWO, None, cache="", status="unsupported"),
+        measurement("a", EIGHT, None, cache="", status="time limit"),
+        measurement("b", CUSPARSE, 1.0),
+        measurement("b", SCALAR, 1.0),
+        measurement("b", TWO, 1.0),
+        measurement("b", EIGHT, 1.0),
+        measurement("c", CUSPARSE, 1.0),
+        measurement("c", TWO, 1.0),
+        measurement("c", EIGHT, 1.0),
+    ]
+    dataset = Dataset.of(build([facts("a"), facts("b"), facts("c")], rows), "spmv/float32", "warm")
+    assert np.isnan(dataset.times[0]).tolist() == [False, False, True, True]
+    assert dataset.supported.tolist() == [[True, True, False, True], [True] * 4, [True, False, True, True]]
+
+
+def test_the_environment_with_most_times_counts():
+    rows = [
+        measurement("a", CUSPARSE, 1.0, environment="e"),
+        measurement("a", SCALAR, 2.0, environment="e"),
+        measurement("a", CUSPARSE, 10.0, environment="f"),
+        measurement("a", SCALAR, 20.0, environment="f"),
+        measurement("a", TWO, 30.0, environment="f"),
+    ]
+    dataset = Dataset.of(build([facts("a")], rows), "spmv/float32", "warm")
+    assert dataset.times.tolist() == [[10.0, 20.0, 30.0]]
+
+
+def test_vendor_and_best():
+    rows = [
+        measurement("a", CUSPARSE, 3.0),
+        measurement("a", "spmv/none/coo/cusparse", 2.0),
+        measurement("a", SCALAR, 1.0),
+        measurement("b", SCALAR, 5.0),
+        measurement("b", TWO, 4.0),
+    ]
+    dataset = Dataset.of(build([facts("a"), facts("b")], rows), "spmv/float32", "warm")
+    assert dataset.best.tolist() == [1.0, 4.0]
+    assert [dataset.candidates[i] for i in np.flatnonzero(dataset.vendor)] == ["spmv/none/coo/cusparse", CUSPARSE]
+    np.testing.assert_array_equal(dataset.vendor_best, [2.0, np.nan])
+    np.testing.assert_array_equal(dataset.vendor_default, [3.0, np.nan])
+    np.testing.assert_array_equal(dataset.times_of("spmv/none/csr/none_such"), [np.nan, np.nan])
+
+
+def test_tolerance_is_measured_where_it_can_be():
+    once = Dataset.of(sweep(8, repeated=False), "spmv/float32", "warm")
+    assert (once.tolerance == UNKNOWN_TOLERANCE).all()
+    exact = Dataset.of(sweep(8), "spmv/float32", "warm")
+    assert (exact.tolerance == 0).all()
+    given = Dataset.of(sweep(8), "spmv/float32", "warm", within=Tolerances({}, {"warm": 0.2}, 0.1))
+    assert (given.tolerance == 0.2).all()
+
+
+def test_settings_may_differ_in_k_only():
+    settings = ("spmm/float32/row/k=8", "spmm/float32/row/k=32")
+    rows = [
+        measurement("a", f"spmm/none/csr/{kernel}", time, setting=setting)
+        for setting, time in zip(settings, (1.0, 4.0), strict=True)
+        for kernel in ("row_split", "cusparse")
+    ]
+    measurements = build([facts("a")], rows)
+    dataset = Dataset.of(measurements, settings, "warm")
+    assert sorted(zip(dataset.k.tolist(), dataset.best.tolist(), strict=True)) == [(8, 1.0), (32, 4.0)]
+    assert (dataset.op, dataset.layout, dataset.dtype, dataset.cache) == ("spmm", "row", "float32", "warm")
+    for wrong in ([], ["spmm/float32/row/k=8", "spmm/float32/column/k=8"]):
+        with pytest.raises(ParameterError) as raised:
+            Dataset.of(measurements, wrong, "warm")
+        assert raised.value.argument == "settings"
+    with pytest.raises(ParameterError, match="no times"):
+        Dataset.of(measurements, settings[0], "cold")
+
+
+def test_a_matrix_without_features_is_refused():
+    row = facts("a") | {"spmm_density": None}
+    with pytest.raises(ParameterError, match="no features of 'a'"):
+        Dataset.of(build([row], [measurement("a", c, 1.0) for c in CANDIDATES]), "spmv/float32", "warm")
+
+
+def test_rows_and_columns():
+    dataset = Dataset.of(sweep(6), "spmv/float32", "warm")
+    part = dataset.rows(np.array([4, 1])).columns([EIGHT, CUSPARSE])
+    assert part.names.tolist() == [dataset.names[4], dataset.names[1]]
+    np.testing.assert_array_equal(part.times, dataset.times[[4, 1]][:, [3, 0]])
+    np.testing.assert_array_equal(part.features["spmv_nnz"], dataset.features["spmv_nnz"][[4, 1]])
+    with pytest.raises(ParameterError, match="no column 'x'"):
+        dataset.columns(["x"])
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("HB/west0479", "HB/west0479"),
+        ("HB/west0479.T", "HB/west0479"),
+        ("HB/west0479.T[0:100]", "HB/west0479"),
+        ("rmat(scale=15,seed=3)[:10].T", "rmat(scale=15,seed=3)"),
+        ("a.Tb", "a.Tb"),
+    ],
+)
+def test_base_name(name, base):
+    assert base_name(name) == base
+
+
+@pytest.mark.parametrize(
+    ("matrix", "family"),
+    [
+        ({"matrix": "rmat(scale=3)", "family": "r-mat", "kind": "graph", "source": "construction"}, "r-mat"),
+        ({"matrix": "g/a", "family": "g", "kind": "Structural Problem", "source": "construction"}, "structural"),
+        ({"matrix": "g/a", "family": "g", "kind": "duplicate structural problem", "source": "folder"}, "structural"),
+        ({"matrix": "g/a", "family": "g", "kind": "undirected multigraph sequence", "source": "folder"}, "graph"),
+        ({"matrix": "g/a", "family": "g", "kind": "", "source": "folder"}, "g"),
+    ],
+)
+def test_family_of(matrix, family):
+    assert family_of(matrix) == family
+
+
+def test_random_splits_keep_a_matrix_together_and_repeat():
+    rows, matrices = [], []
+    for i in range(20):
+        for suffix in ("", ".T", "[0:5]"):
+            matrices.append(facts(f"m{i}{suffix}"))
+            rows += [measurement(f"m{i}{suffix}", c, 1.0) for c in CANDIDATES]
+    dataset = Dataset.of(build(matrices, rows), "spmv/float32", "warm")
+    splits = list(random_splits(dataset, 0.25, seeds=(0, 1)))
+    assert len(splits) == 2
+    for train, test in splits:
+        assert sorted([*train, *test]) == list(range(60))
+        assert not set(dataset.groups[train]) & set(dataset.groups[test])
+        assert len(test) == 15
+    again = list(random_splits(dataset, 0.25, seeds=(0, 1)))
+    assert all(np.array_equal(a[1], b[1]) for a, b in zip(splits, again, strict=True))
+    assert not np.array_equal(splits[0][1], splits[1][1])
+
+
+def test_family_splits_keep_families_together():
+    dataset = Dataset.of(sweep(30), "spmv/float32", "warm")
+    held_out = []
+    for train, test in family_splits(dataset, folds=4):
+        assert not set(dataset.families[train]) & set(dataset.families[test])
+        held_out += [*test]
+    assert sorted(held_out) == list(range(30))
+    with pytest.raises(ParameterError, match="one family"):
+        next(iter(family_splits(dataset.rows(dataset.families == dataset.families[0]))))
+
+
+def test_parts_are_joined():
+    dataset = Dataset.of(sweep(6), "spmv/float32", "warm")
+    joined = dataset.rows(np.array([4, 5])).joined(dataset.rows(np.array([0])))
+    assert joined.names.tolist() == dataset.names[[4, 5, 0]].tolist()
+    np.testing.assert_array_equal(joined.times, dataset.times[[4, 5, 0]])
+    np.testing.assert_array_equal(joined.features["spmv_nnz"], dataset.features["spmv_nnz"][[4, 5, 0]])
+    with pytest.raises(ParameterError, match="different candidates"):
+        dataset.joined(dataset.columns(CANDIDATES[:2]))

@@ -1,0 +1,131 @@
+import numpy as np
+import pytest
+
+from training.training_tables import CANDIDATES, build, facts, measurement, sweep
+from warploom.bench.repeatability import Tolerances
+from warploom.prediction import LOSS, REFERENCE, model_inputs, roofline_us
+from warploom.training.data import Dataset, random_splits
+from warploom.training.evaluate import losses, score
+from warploom.training.selector import FORMS, Options, candidates_of, choices, cover, cross_losses, fit, targets
+
+CUSPARSE, SCALAR, TWO, EIGHT = CANDIDATES
+WITHIN = Tolerances({}, {}, 0.03)
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    return Dataset.of(sweep(120, repeated=False, noise=0.005), "spmv/float32", "warm", within=WITHIN)
+
+
+def table(*times, preparation=None):
+    rows = [
+        measurement(f"m{i}", CANDIDATES[j], time, preparation_ms=preparation[j] if preparation else 0.5)
+        for i, row in enumerate(times)
+        for j, time in enumerate(row)
+        if time
+    ]
+    matrices = [facts(f"m{i}") for i in range(len(times))]
+    return Dataset.of(build(matrices, rows), "spmv/float32", "warm", within=WITHIN)
+
+
+def test_cover_takes_what_helps_most_first():
+    dataset = table([1, 2, 4, 4], [1, 2, 4, 4], [1, 2, 4, 4], [4, 4, 1, 4], [4, 4, 1, 4], [4, 4, 4, 1])
+    assert cover(dataset) == [CUSPARSE, TWO, EIGHT]
+    assert cover(dataset, 2) == [CUSPARSE, TWO]
+
+
+def test_cover_does_without_near_ties_and_counts_unknown_as_worst():
+    assert cover(table([1, 1.02, 3, 3], [1, 0.99, 3, 3])) == [CUSPARSE]
+    assert cover(table([2, 1.9, 1, 3], [2, 1.9, None, 3], [2, 1.9, None, 3]), 1) == [SCALAR]
+
+
+def test_cover_for_few_products_counts_preparation():
+    dataset = table([10, 9, 2, 1], [10, 9, 2, 1], preparation=(0.001, 0.5, 0.02, 5.0))
+    assert cover(dataset) == [EIGHT]
+    assert cover(dataset, calls=1) == [CUSPARSE]
+    assert cover(dataset, calls=100) == [TWO]
+
+
+def test_vendor_is_always_among_the_candidates(dataset):
+    assert CUSPARSE not in cover(dataset)
+    assert candidates_of(dataset, Options())[-1] == CUSPARSE
+
+
+def test_targets(dataset):
+    found = targets(dataset, [SCALAR, EIGHT])
+    for i in (0, 7):
+        bound = roofline_us({name: values[i] for name, values in dataset.features.items()}, 1, 4)
+        assert found[i, 0] == pytest.approx(np.log(min(dataset.times[i]) / bound))
+        for j, column in ((1, 1), (2, 3)):
+            ratio = np.log(dataset.times[i, column] / min(dataset.times[i]))
+            assert found[i, j] == pytest.approx(0.1 * np.log(1 + ratio / 0.1))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_finds_the_rule(dataset, form):
+    train, test = next(random_splits(dataset, 0.25, (0,)))
+    options = Options(form)
+    chosen = choices(fit(dataset.rows(train), options), dataset.rows(test))
+    scores = score(dataset.rows(test), chosen, samples=10)
+    always = min(losses(dataset.rows(test), np.full(len(test), j)).mean() for j in range(4))
+    assert scores["mean_loss"].value < 0.25 * always
+    assert scores["slower_than_vendor"].value < 0.1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_training_repeats(dataset, form):
+    first, second = (fit(dataset, Options(form), CANDIDATES) for _ in range(2))
+    assert first.arrays.keys() == second.arrays.keys()
+    assert all(np.array_equal(first.arrays[name], second.arrays[name]) for name in first.arrays)
+
+
+def test_boosting_is_what_the_library_predicts(dataset):
+    lightgbm = pytest.importorskip("lightgbm")
+    seen = {}
+
+    def remember(*arguments, train=lightgbm.train, **named):
+        seen["booster"] = train(*arguments, **named)
+        return seen["booster"]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lightgbm, "train", remember)
+        model = fit(dataset, Options("boosting"), CANDIDATES)
+    X = model_inputs(dataset.features, dataset.k, model.inputs)
+    base = targets(dataset, CANDIDATES).mean(axis=0)
+    np.testing.assert_allclose(model.predict(X), seen["booster"].predict(X) + base, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_missing_times_do_no_harm(form):
+    whole = sweep(120, repeated=False)
+    rows = whole.measurements
+    # EIGHT is not supported on every other matrix, and TWO was not reached on some.
+    refused = (rows["candidate"] == EIGHT) & rows["matrix"].str.contains("[02468]$")
+    unknown = (rows["candidate"] == TWO) & rows["matrix"].str.contains("5$")
+    missing = refused | unknown
+    rows["status"] = np.where(refused, "unsupported", np.where(unknown, "time limit", "ok"))
+    rows.loc[missing, "median_us"] = np.nan
+    dataset = Dataset.of(whole, "spmv/float32", "warm", within=WITHIN)
+    chosen = choices(fit(dataset, Options(form)), dataset)
+    scores = score(dataset, chosen, samples=10)  # refuses choices that are not supported
+    assert scores["mean_loss"].value < 0.1
+
+
+def test_the_loss_is_an_output_and_is_learned_on_unseen_rows(dataset):
+    expected = cross_losses(dataset, Options(), list(CANDIDATES))
+    assert expected.shape == (120,)
+    assert (expected >= 0).all()
+    in_sample = np.log1p(losses(dataset, choices(fit(dataset, Options()), dataset), merged=False))
+    assert expected.mean() > in_sample.mean()
+    model = fit(dataset, Options(), CANDIDATES, expected)
+    assert model.outputs == (REFERENCE, LOSS, *CANDIDATES)
+    assert choices(model, dataset).shape == (120,)
+
+
+def test_absolute_times_are_predicted(dataset):
+    train, test = next(random_splits(dataset, 0.25, (0,)))
+    model = fit(dataset.rows(train), Options())
+    held_out = dataset.rows(test)
+    reference = model.predict(model_inputs(held_out.features, held_out.k, model.inputs))[:, 0]
+    predicted = np.exp(reference) * roofline_us(held_out.features, held_out.k, 4)
+    assert np.median(np.abs(np.log(predicted / held_out.best))) < 0.1

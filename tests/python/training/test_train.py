@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+
+from training.training_tables import CANDIDATES, sweep
+from warploom import profiles
+from warploom.errors import ParameterError, ProfileError
+from warploom.prediction import Selector, model_name
+from warploom.profiles import Profile
+from warploom.training.data import Dataset
+from warploom.training.selector import Options, choices
+from warploom.training.train import data_hash, margin, train
+
+
+@pytest.fixture(scope="module")
+def measurements():
+    return sweep(80, settings=("spmv/float32", "spmv/float64"), noise=0.01)
+
+
+@pytest.fixture(scope="module")
+def profile(measurements):
+    return train(measurements, folds=3, seeds=(0,), samples=20)
+
+
+def test_every_kind_of_product_has_a_selector(profile):
+    names = {model_name("spmv", dtype, "", cache) for dtype in ("float32", "float64") for cache in ("warm", "cold")}
+    assert set(profile.metrics["selectors"]) == names
+    assert set(profile.models) == names | {"preparation-spmv-float32", "preparation-spmv-float64"}
+    assert (profile.gpu, profile.compute_capability, profile.cuda) == ("Test GPU", (9, 0), "13.0")
+
+
+def test_metrics_are_of_held_out_matrices(profile):
+    for facts in profile.metrics["selectors"].values():
+        assert facts["matrices"] == 80
+        for split, rows in (("random", 20), ("families", 80)):
+            figures = facts[split]
+            assert figures["rows"] == rows
+            value, low, high = figures["oracle_share"]
+            assert 0.8 < low <= value <= high <= 1
+        assert facts["preparation_error"] < 0.05
+
+
+def test_a_profile_makes_the_same_choices(profile, measurements, tmp_path):
+    profiles.save(tmp_path / "p.safetensors", profile)
+    loaded = Selector.from_profile(profiles.load(tmp_path / "p.safetensors"))
+    dataset = Dataset.of(measurements, "spmv/float32", "cold")
+    expected = choices(profile.models["spmv-float32-cold"], dataset)
+    for i in range(len(dataset)):
+        features = {name: float(values[i]) for name, values in dataset.features.items()}
+        choice = loaded.choose(features, "spmv", dtype="float32", cache="cold")
+        assert choice.candidate == dataset.candidates[expected[i]]
+
+
+def test_training_repeats_and_the_hash_tells_data_apart(profile, measurements):
+    again = train(measurements, splits=False)
+    for name, model in profile.models.items():
+        assert all(np.array_equal(model.arrays[a], again.models[name].arrays[a]) for a in model.arrays)
+    shuffled = sweep(80, settings=("spmv/float32", "spmv/float64"), noise=0.01)
+    shuffled.measurements = shuffled.measurements.sample(frac=1, random_state=0)
+    assert data_hash([shuffled]) == again.data_hash == profile.data_hash
+    shuffled.measurements["median_us"] *= 2
+    assert data_hash([shuffled]) != profile.data_hash
+
+
+def test_the_margin_covers_what_it_says(measurements):
+    dataset = Dataset.of(measurements, "spmv/float32", "warm")
+    narrow, wide = (margin(dataset, Options(), CANDIDATES, covered) for covered in (0.5, 0.99))
+    assert 0 <= narrow <= wide
+
+
+def test_what_cannot_be_trained_is_refused(measurements):
+    with pytest.raises(ParameterError, match="no times"):
+        train(measurements.select(run=1), splits=False)
+    other = sweep(10)
+    other.environments["e"] = {"gpu": "Another GPU"}
+    with pytest.raises(ParameterError, match="one GPU"):
+        train([measurements, other])
+
+
+def test_profiles_without_what_is_needed_are_refused(profile):
+    def broken(models=None, **metrics):
+        return Profile(
+            profile.gpu,
+            (9, 0),
+            "13.0",
+            profile.models if models is None else models,
+            metrics=metrics or profile.metrics,
+        )
+
+    facts = profile.metrics["selectors"]
+    name = "spmv-float32-warm"
+    model = profile.models[name]
+    for wrong in (
+        broken(selectors={}),
+        broken(models={name: model}),
+        broken(models={**profile.models, name: profile.models["preparation-spmv-float32"]}),
+        broken(selectors={name: {"margin": "much", "unsure_loss": 1.0}}),
+        broken(selectors={name: {"margin": 1.0}}),
+    ):
+        with pytest.raises(ProfileError):
+            Selector.from_profile(wrong)
+    assert Selector.from_profile(broken(selectors={name: facts[name]})).names() == [name]
