@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from warploom._terminal import progress_bar
 from warploom.reproduce import items
 from warploom.reproduce import reproduce as make
 
@@ -19,7 +18,7 @@ __all__ = ["reproduce"]
     "--measurements",
     multiple=True,
     metavar="FOLDER|NAME",
-    help="Your own sweep, or shipped ones by name; all that are shipped by default. May be repeated.",
+    help="Your own sweep, or shipped ones by name; those of the H200 by default. May be repeated.",
 )
 @click.option("--list", "listed", is_flag=True, help="List the ids instead.")
 def reproduce(ids: tuple[str, ...], output: str | None, measurements: tuple[str, ...], listed: bool) -> None:
@@ -33,13 +32,7 @@ def reproduce(ids: tuple[str, ...], output: str | None, measurements: tuple[str,
         return
     if output is None:
         raise click.UsageError("Missing option '--output'.")
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading measurements", total=None)
-
-        def show(done: int, total: int, id: str) -> None:
-            bar.update(task, completed=done, total=total, description=id)
-
+    with progress_bar("reading measurements") as show:
         outcomes = make(ids, output, measurements=list(measurements) or None, progress=show)
     for outcome in outcomes:
         standing = outcome.result.verdict.sentence if outcome.result else f"not made: {outcome.reason}"

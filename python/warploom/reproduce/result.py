@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -10,6 +11,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 __all__ = ["Claim", "Result", "Standing", "Verdict", "judge"]
+
+_PERCENT = re.compile(r"(?<=\d)%")
 
 Standing = Literal["holds", "holds in part", "does not hold"]
 
@@ -54,7 +57,7 @@ def judge(where: str, *claims: Claim) -> Verdict:
     Verdict
         The conclusion holds if all claims do, and does not if none does.
     """
-    true, false = ([str(c) for c in claims if c.holds == kind] for kind in (True, False))
+    true, false = ([_PERCENT.sub(" %", str(c)) for c in claims if c.holds == kind] for kind in (True, False))
     if not false:
         return Verdict("holds", f"The conclusion holds {where}: {'; '.join(true)}.")
     if not true:

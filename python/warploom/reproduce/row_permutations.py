@@ -29,6 +29,7 @@ _ORDERS = {
     **{name: f"spmm/{name}/csr/c_stationary" for name in permutations.names() if name != "none"},
 }
 _VENDOR = Sweep(PAPER_SPMM, "cold", {"csr": _PLAIN, "cuSPARSE": "spmm/none/csr/cusparse*"})
+_TUNED = Sweep(PAPER_SPMM, "cold", {**_VENDOR.techniques, "best parameters": "spmm/none/csr/c_stationary*"})
 _LPT = Sweep(PAPER_SPMM, "cold", {"csr": _PLAIN, "lpt": _ORDERS["lpt"]})
 _WARP_AWARE = Sweep(PAPER_SPMM, "cold", {"csr": _PLAIN, "warp-aware": _ORDERS["warp-aware"]})
 _ALL = Sweep(PAPER_SPMM, "cold", _ORDERS)
@@ -58,13 +59,16 @@ _TABLE_1 = {
     "Speedup of C-stationary SpMM over cuSPARSE, original row order",
     "Fig. 3",
     "The C-stationary kernel outperforms cuSPARSE by 1.67 to 1.89 times on average.",
-    sweeps=[_VENDOR],
+    sweeps=[_TUNED],
     printed=[Printed("mean speedup", "1.67 to 1.89", "Sec. IV, both GPUs")],
 )
 def over_vendor(context: Context) -> Result:
     """Compare the paper's kernel with the fastest of the vendor's algorithms on CSR."""
-    times = context.times(_VENDOR)
+    times = context.times(_TUNED)
     speedup = times["cuSPARSE"] / times["csr"]
+    tuned = times["cuSPARSE"] / times["best parameters"]
+    large = speedup[(context.sizes(times.index)["nnz"] >= 10**5).to_numpy()]
+    of_large = f"{large.mean():.2f}x for 10^5 nonzeros and more, " if len(large) else ""
     frame = _per_matrix(context, times, speedup=speedup).sort_values("speedup")
     figure = drawing.figure(2.2)
     axis = figure.subplots()
@@ -80,12 +84,13 @@ def over_vendor(context: Context) -> Result:
             "C-stationary SpMM in the original order outperforms cuSPARSE on average",
             bool(speedup.mean() > 1),
             f"mean {speedup.mean():.2f}x, geometric mean {geometric_mean(speedup):.2f}x, faster on "
-            f"{(speedup > 1).mean():.0%} of the matrices",
+            f"{(speedup > 1).mean():.0%} of the matrices; {of_large}and {tuned.mean():.2f}x with the parameters of the "
+            "kernel that are best for each matrix instead of the paper's",
         ),
     )
     text = "Speedup of the paper's kernel over the fastest of cuSPARSE's algorithms for CSR, one point for each matrix."
     ours = {"mean speedup": f"{speedup.mean():.2f}"}
-    return Result([frame], figure, context.caption(text, _VENDOR, len(times)), verdict, ours)
+    return Result([frame], figure, context.caption(text, _TUNED, len(times)), verdict, ours)
 
 
 @register(

@@ -22,6 +22,7 @@ __all__ = ["Outcome", "reproduce"]
 
 Source = str | os.PathLike[str]
 Progress = Callable[[int, int, str], None]
+_DEFAULT = "h200"
 
 
 @dataclasses.dataclass
@@ -57,7 +58,7 @@ def reproduce(
         paper, ``report-<letter>.html``. Made if it is not there; files of the same names are replaced.
     measurements : Measurements, path-like or sequence of path-like, optional
         Those of your own sweep: a folder that ``warploom bench run`` or ``merge`` has written, or several. The ones
-        shipped with warploom if not given.
+        of the H200 that are shipped with warploom if not given.
     context : Context, optional
         Instead of `measurements`, to say also what matrices to load.
     dpi : int
@@ -110,7 +111,7 @@ def _measurements(given: Measurements | Source | Sequence[Source] | None) -> Mea
     if isinstance(given, Measurements):
         return given
     if given is None:
-        names: Sequence[Source] = shipped()
+        names: Sequence[Source] = [name for name in shipped() if name == _DEFAULT]
     else:
         names = [given] if isinstance(given, str | os.PathLike) else list(given)
     return Measurements.load(*names) if names else None

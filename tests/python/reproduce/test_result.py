@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from warploom.reproduce.result import Claim, judge
 
-TRUE, FALSE = Claim("water is wet", True, "98 %"), Claim("stones float", False, "0 of 3")
+TRUE, FALSE = Claim("water is wet", True, "98%"), Claim("stones float", False, "0 of 3")
 
 
 def test_a_conclusion_holds_if_all_claims_do():

@@ -32,6 +32,8 @@ def test_over_vendor(results, us):
     np.testing.assert_allclose(found.loc[ORIGINALS], speedups, rtol=1e-6)
     assert results["M-F3"].ours["mean speedup"] == f"{sum(speedups) / len(speedups):.2f}"
     assert (results["M-F3"].verdict.standing == "holds") == (sum(speedups) > len(speedups))
+    tuned = [min(us[m][v] for v in VENDOR) / min(us[m][c] for c in us[m] if c.startswith(PLAIN)) for m in ORIGINALS]
+    assert f"{sum(tuned) / len(tuned):.2f}x with the parameters" in str(results["M-F3"].verdict)
     assert results["M-F3"].caption.endswith(f"{len(ORIGINALS)} matrices.")
 
 
