@@ -297,7 +297,7 @@ def _against(context: Context, names: Sequence[str], *, with_model: bool) -> _Co
     drawing.log_ratio_axis(axis)
     _mu_axis(axis)
     axis.set_ylabel("speedup of CMRS")
-    axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=3)
     frame = pd.DataFrame(speedups).assign(mu=sizes["mu"], nnz=sizes["nnz"]).reset_index(names="matrix")
     text = f"Speedup of the CMRS kernel (height {height}) over others, one point for each matrix and kernel."
     caption = context.caption(text, _DOUBLE, len(sizes))
@@ -445,7 +445,7 @@ def heights(context: Context) -> Result:
 
 # ----- C-F6.8 -----
 
-_OVERHEADS = (("at most 10 %", 0.0, 1.1), ("10 to 50 %", 1.1, 1.5), ("more than 50 %", 1.5, np.inf))
+_OVERHEADS = (("up to +10 %", 0.0, 1.1), ("+10 to +50 %", 1.1, 1.5), ("above", 1.5, np.inf))
 
 
 @register(
@@ -482,7 +482,7 @@ def modified(context: Context) -> Result:
             "color": shade,
             "s": 12,
             "alpha": 0.8,
-            "label": f"{label} more memory",
+            "label": label,
         }
         drawing.points(left, sizes["mu"][chosen], over_best_one[chosen], "modified CMRS", **options)
     drawing.points(right, sizes["mu"], over_vector, "modified CMRS", s=12, alpha=0.8, label="measured")
@@ -494,7 +494,8 @@ def modified(context: Context) -> Result:
         drawing.log_ratio_axis(axis)
         _mu_axis(axis)
         axis.set_ylabel(label)
-        axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+        title = "memory over that of CMRS" if axis is left else None
+        axis.legend(loc="lower left", bbox_to_anchor=(-0.02, 1), ncols=3, title=title, alignment="left")
     significant = int((over_best_one >= 1.1).sum())
     long = overhead[sizes["mu"] > 10]
     claims = (
