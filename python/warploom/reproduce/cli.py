@@ -1,0 +1,39 @@
+"""``warploom reproduce``: the tables and figures of the papers."""
+
+from __future__ import annotations
+
+import click
+
+from warploom._terminal import progress_bar
+from warploom.reproduce import items
+from warploom.reproduce import reproduce as make
+
+__all__ = ["reproduce"]
+
+
+@click.command("reproduce")
+@click.argument("ids", nargs=-1)
+@click.option("--output", type=click.Path(file_okay=False), help="Folder for pictures, numbers and reports.")
+@click.option(
+    "--measurements",
+    multiple=True,
+    metavar="FOLDER|NAME",
+    help="Your own sweep, or shipped ones by name; those of the H200 by default. May be repeated.",
+)
+@click.option("--list", "listed", is_flag=True, help="List the ids instead.")
+def reproduce(ids: tuple[str, ...], output: str | None, measurements: tuple[str, ...], listed: bool) -> None:
+    """Make tables and figures of the papers anew.
+
+    IDS are those that --list shows, such as M-F8, the letter of a paper (M, G, D or C), or all.
+    """
+    if listed:
+        for item in items():
+            click.echo(f"{item.id:<8}{item.place:<18}{item.title}")
+        return
+    if output is None:
+        raise click.UsageError("Missing option '--output'.")
+    with progress_bar("reading measurements") as show:
+        outcomes = make(ids, output, measurements=list(measurements) or None, progress=show)
+    for outcome in outcomes:
+        standing = outcome.result.verdict.sentence if outcome.result else f"not made: {outcome.reason}"
+        click.echo(f"{outcome.item.id}: {standing}")

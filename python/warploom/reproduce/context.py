@@ -1,0 +1,208 @@
+"""What items are made from: measurements, and the matrices of the corpus."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from warploom.bench import Measurements
+from warploom.bench.medians import Medians
+from warploom.bench.repeatability import Tolerances, tolerances
+from warploom.corpus import Entry
+from warploom.errors import ParameterError
+from warploom.reproduce.registry import Sweep
+
+__all__ = ["Context", "MissingMeasurementsError"]
+
+_TRANSPOSE = re.compile(r"\.T$")
+_BLOCK = re.compile(r"\[\d*:\d*\]")
+
+_PEAKS = {"NVIDIA H200": 4.8e12, "NVIDIA H100 80GB HBM3": 3.35e12, "NVIDIA A100-SXM4-80GB": 2.039e12}
+"""Theoretical memory bandwidth in bytes per second, as the vendor's data sheets have it."""
+
+
+class MissingMeasurementsError(ParameterError):
+    """The measurements at hand lack what a table or figure needs; the message names the command that makes it."""
+
+
+@dataclasses.dataclass
+class Context:
+    """What the functions behind the items take.
+
+    Parameters
+    ----------
+    measurements : Measurements, optional
+        Of one GPU. Examples and models need none.
+    entries : sequence of Entry, optional
+        Matrices to load where an item looks at patterns, instead of the paper's or what stands for them.
+    """
+
+    measurements: Measurements | None = None
+    entries: Sequence[Entry] | None = None
+
+    @functools.cached_property
+    def originals(self) -> Measurements | None:
+        """The measurements of matrices as they are: no transposes, no blocks of rows."""
+        return self._of_matrices(transposes=False)
+
+    @functools.cached_property
+    def _with_transposes(self) -> Measurements | None:
+        return self._of_matrices(transposes=True)
+
+    def _of_matrices(self, *, transposes: bool) -> Measurements | None:
+        if self.measurements is None:
+            return None
+        names = self.measurements.matrices["matrix"].astype(str)
+        keep = ~names.str.contains(_BLOCK)
+        if not transposes:
+            keep &= ~names.str.contains(_TRANSPOSE)
+        if keep.all():
+            return self.measurements
+        chosen = set(names[keep])
+        rows = self.measurements.measurements
+        return Measurements(
+            rows[rows["matrix"].isin(chosen)],
+            self.measurements.matrices[keep.to_numpy()],
+            self.measurements.environments,
+        )
+
+    @functools.cached_property
+    def facts(self) -> pd.DataFrame:
+        """The table of matrices, by name."""
+        if self.measurements is None:
+            raise MissingMeasurementsError("there are no measurements", argument="measurements")
+        return self.measurements.matrices.set_index("matrix")
+
+    @functools.cached_property
+    def _medians(self) -> dict[tuple[str, str, bool], Medians]:
+        return {}
+
+    def medians(self, sweep: Sweep) -> Medians:
+        """Return the times of all candidates in the setting of a sweep.
+
+        Raises
+        ------
+        MissingMeasurementsError
+            There are none.
+        ParameterError
+            They are of different GPUs.
+        """
+        measurements = self._with_transposes if sweep.transposes else self.originals
+        if measurements is None or not self._has(measurements, sweep):
+            raise self.missing(f"times of {sweep.setting} with a {sweep.cache} L2 cache", sweep.command())
+        key = (sweep.setting, sweep.cache, sweep.transposes)
+        if key not in self._medians:
+            self._medians[key] = Medians.of(measurements, sweep.setting, sweep.cache)
+        return self._medians[key]
+
+    @staticmethod
+    def _has(measurements: Measurements, sweep: Sweep) -> bool:
+        rows = measurements.measurements
+        chosen = (rows["setting"] == sweep.setting) & (rows["cache"] == sweep.cache) & (rows["run"] == 0)
+        return bool((chosen & (rows["status"] == "ok")).any())
+
+    def times(self, sweep: Sweep, needed: Iterable[str] | None = None) -> pd.DataFrame:
+        """Return the times of the techniques of a sweep.
+
+        Parameters
+        ----------
+        sweep : Sweep
+        needed : iterable of str, optional
+            The techniques that a matrix needs times of to be there; all of them if not given.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Microseconds. Index: matrices; columns: techniques.
+
+        Raises
+        ------
+        MissingMeasurementsError
+            A technique that is not optional was measured on no matrix, or no matrix has all that are needed.
+        """
+        medians = self.medians(sweep)
+        found = {name: sweep.candidates(name, medians.times) for name in sweep.techniques}
+        absent = [name for name, candidates in found.items() if not candidates and name not in sweep.optional]
+        if absent:
+            listed = ", ".join(sweep.techniques[name] for name in absent)
+            raise self.missing(
+                f"times of {listed} in {sweep.setting} with a {sweep.cache} L2 cache", sweep.command(absent)
+            )
+        frame = pd.DataFrame({name: medians.best(candidates) for name, candidates in found.items()})
+        chosen = list(sweep.techniques if needed is None else needed)
+        frame = frame.dropna(subset=chosen) if chosen else frame
+        if frame.empty:
+            raise self.missing(
+                f"matrices with times of all of {', '.join(sweep.techniques)} in {sweep.setting}", sweep.command()
+            )
+        return frame
+
+    def column(self, sweep: Sweep, name: str) -> pd.DataFrame:
+        """Return another column of the measurements, such as ``preparation_ms``, in the form of `times`.
+
+        Every technique stands for one candidate. Matrices with a value for none are left out.
+
+        Raises
+        ------
+        MissingMeasurementsError
+            A technique was measured on no matrix.
+        """
+        self.times(sweep, ())
+        assert self.originals is not None  # or `times` would have raised
+        rows = self.originals.timed()
+        rows = rows[(rows["setting"] == sweep.setting) & (rows["cache"] == sweep.cache)]
+        techniques = {candidate: technique for technique, candidate in sweep.techniques.items()}
+        rows = rows[rows["candidate"].isin(techniques)].drop_duplicates(["matrix", "candidate"])
+        rows = rows.astype({"matrix": str, "candidate": str})
+        frame = rows.pivot(index="matrix", columns="candidate", values=name).rename(columns=techniques)
+        return frame[list(sweep.techniques)].astype(float).dropna(how="all")
+
+    @staticmethod
+    def missing(what: str, command: str) -> MissingMeasurementsError:
+        """Return the error that says what is missing and how to get it."""
+        return MissingMeasurementsError(
+            f"the measurements have no {what}; make them with: {command} - and pass --measurements sweep",
+            argument="measurements",
+        )
+
+    def sizes(self, index: pd.Index) -> pd.DataFrame:
+        """Return rows, columns, nonzeros and the features of matrices."""
+        return self.facts.loc[index]
+
+    @functools.cached_property
+    def tolerances(self) -> Tolerances | None:
+        """How far two measurements of the same thing differ; None if nothing was measured twice."""
+        if self.originals is None or not (self.originals.measurements["run"] == 1).any():
+            return None
+        return tolerances(self.originals)
+
+    def where(self) -> str:
+        """Return what was measured on, to be read after a verb: ``on the NVIDIA H200``."""
+        gpus = self._environment_values("gpu")
+        return f"on the {' and '.join(gpus)}" if gpus else "on an unnamed device"
+
+    def caption(self, text: str, sweep: Sweep, matrices: int) -> str:
+        """Return a caption that says what was measured, on what, and on how many matrices."""
+        cuda = " and ".join(self._environment_values("cuda")) or "unknown"
+        gpu = " and ".join(self._environment_values("gpu")) or "unnamed device"
+        count = "1 matrix" if matrices == 1 else f"{matrices:,} matrices"
+        return f"{text} {gpu}, CUDA {cuda}; {sweep.setting}, {sweep.cache} L2 cache; {count}."
+
+    def peak_bandwidth(self) -> float:
+        """Return the theoretical memory bandwidth in bytes per second; NaN if it is not known."""
+        return _PEAKS.get(" and ".join(self._environment_values("gpu")), float("nan"))
+
+    def copy_bandwidth(self) -> float:
+        """Return the measured bandwidth of a copy in bytes per second, the mean over the environments."""
+        environments = self.measurements.environments if self.measurements else {}
+        found = [float(e["copy_bandwidth"]) for e in environments.values() if e.get("copy_bandwidth")]
+        return float(np.mean(found)) if found else float("nan")
+
+    def _environment_values(self, name: str) -> list[str]:
+        environments = self.measurements.environments if self.measurements else {}
+        return sorted({str(e[name]) for e in environments.values() if e.get(name)})

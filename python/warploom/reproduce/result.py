@@ -1,0 +1,85 @@
+"""What one table or figure comes out as: numbers, a picture, and a verdict that follows from the numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+__all__ = ["Claim", "Result", "Standing", "Verdict", "judge"]
+
+_PERCENT = re.compile(r"(?<=\d)%")
+
+Standing = Literal["holds", "holds in part", "does not hold"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """One part of what a paper concludes, and whether the numbers at hand bear it out."""
+
+    says: str
+    """The claim in words, to be read after "that"."""
+    holds: bool
+    found: str
+    """The numbers that decide it."""
+
+    def __str__(self) -> str:
+        return f"{self.says} ({self.found})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """Whether a paper's conclusion holds, and why."""
+
+    standing: Standing
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def judge(where: str, *claims: Claim) -> Verdict:
+    """Put claims together to one sentence.
+
+    Parameters
+    ----------
+    where : str
+        On what the numbers were found, such as ``"on the NVIDIA H200"``.
+    *claims : Claim
+        At least one.
+
+    Returns
+    -------
+    Verdict
+        The conclusion holds if all claims do, and does not if none does.
+    """
+    true, false = ([_PERCENT.sub(" %", str(c)) for c in claims if c.holds == kind] for kind in (True, False))
+    if not false:
+        return Verdict("holds", f"The conclusion holds {where}: {'; '.join(true)}.")
+    if not true:
+        return Verdict(
+            "does not hold", f"The conclusion does not hold {where}: it is not found that {'; nor that '.join(false)}."
+        )
+    return Verdict(
+        "holds in part",
+        f"The conclusion holds in part {where}: {'; '.join(true)}; but it is not found that "
+        f"{'; nor that '.join(false)}.",
+    )
+
+
+@dataclasses.dataclass
+class Result:
+    """One table or figure, made anew."""
+
+    tables: Sequence[pd.DataFrame]
+    """The numbers behind the picture; the first is the one to look at first."""
+    figure: Figure
+    caption: str
+    """What is drawn, on what it was measured, and over how many matrices."""
+    verdict: Verdict
+    ours: Mapping[str, float | str] = dataclasses.field(default_factory=dict)
+    """What stands beside the figures that the paper prints, by their names; NaN where it cannot be had."""

@@ -1,0 +1,133 @@
+"""Makes items and writes them: pictures, numbers, and a page for each paper."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+
+import matplotlib as mpl
+
+from warploom.bench import Measurements, shipped
+from warploom.bench.plots import save
+from warploom.errors import ParameterError
+from warploom.reproduce import report
+from warploom.reproduce.context import Context, MissingMeasurementsError
+from warploom.reproduce.drawing import STYLE
+from warploom.reproduce.registry import PAPERS, Item, find
+from warploom.reproduce.result import Result
+
+__all__ = ["Outcome", "reproduce"]
+
+Source = str | os.PathLike[str]
+Progress = Callable[[int, int, str], None]
+_DEFAULT = "h200"
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What became of one item."""
+
+    item: Item
+    result: Result | None
+    """None if it could not be made."""
+    files: list[pathlib.Path]
+    """Picture as PNG and SVG, then the tables as CSV."""
+    reason: str = ""
+    """Why it could not be made."""
+
+
+def reproduce(
+    ids: str | Sequence[str],
+    output: str | os.PathLike[str],
+    *,
+    measurements: Measurements | Source | Sequence[Source] | None = None,
+    context: Context | None = None,
+    dpi: int = 200,
+    progress: Progress | None = None,
+) -> list[Outcome]:
+    """Make tables and figures of the papers anew.
+
+    Parameters
+    ----------
+    ids : str or sequence of str
+        Ids such as ``M-F8``, letters of papers, or ``all``.
+    output : path-like
+        Folder for ``<id>.png``, ``<id>.svg``, ``<id>.csv`` (further tables: ``<id>-2.csv``, ...) and a page for each
+        paper, ``report-<letter>.html``. Made if it is not there; files of the same names are replaced.
+    measurements : Measurements, path-like or sequence of path-like, optional
+        Those of your own sweep: a folder that ``warploom bench run`` or ``merge`` has written, or several. The ones
+        of the H200 that are shipped with warploom if not given.
+    context : Context, optional
+        Instead of `measurements`, to say also what matrices to load.
+    dpi : int
+        Of the PNGs.
+    progress : callable, optional
+        Called with the number of items done, of all, and the id of the next.
+
+    Returns
+    -------
+    list of Outcome
+        In the order of the papers.
+
+    Raises
+    ------
+    ParameterError
+        There is no such id, or both `measurements` and `context` are given.
+    MissingMeasurementsError
+        An item that was named by its id cannot be made from these measurements. With a letter or ``all`` such items
+        are listed in the reports, with the command that makes what is missing.
+    """
+    names = [ids] if isinstance(ids, str) else list(ids)
+    if not names:
+        raise ParameterError("name at least one table or figure, a paper's letter, or all", argument="ids")
+    if measurements is not None and context is not None:
+        raise ParameterError("give measurements or context, not both", argument="context")
+    chosen = find(names)
+    by_name = {name.lower() for name in names}
+    context = context or Context(_measurements(measurements))
+    folder = pathlib.Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    outcomes = []
+    for done, item in enumerate(chosen):
+        if progress:
+            progress(done, len(chosen), item.id)
+        try:
+            outcomes.append(_make(item, context, folder, dpi))
+        except MissingMeasurementsError as error:
+            if item.id.lower() in by_name:
+                raise
+            outcomes.append(Outcome(item, None, [], str(error)))
+    for letter in PAPERS:
+        of_paper = [outcome for outcome in outcomes if outcome.item.id[0] == letter]
+        if of_paper:
+            page = report.page(of_paper, context)
+            (folder / f"report-{letter}.html").write_text(page, encoding="utf-8")
+    return outcomes
+
+
+def _measurements(given: Measurements | Source | Sequence[Source] | None) -> Measurements | None:
+    if isinstance(given, Measurements):
+        return given
+    if given is None:
+        names: Sequence[Source] = [name for name in shipped() if name == _DEFAULT]
+    else:
+        names = [given] if isinstance(given, str | os.PathLike) else list(given)
+    return Measurements.load(*names) if names else None
+
+
+def _make(item: Item, context: Context, folder: pathlib.Path, dpi: int) -> Outcome:
+    if item.make is None:
+        raise MissingMeasurementsError(f"{item.id} cannot be made: {item.awaits}", argument="ids")
+    with mpl.rc_context(STYLE):
+        try:
+            result = item.make(context)
+        except MissingMeasurementsError as error:
+            raise MissingMeasurementsError(f"{item.id} cannot be made: {error}", argument=error.argument) from error
+        files = save(result.figure, folder / f"{item.id}.png", dpi=dpi)
+    for number, table in enumerate(result.tables, start=1):
+        path = folder / (f"{item.id}.csv" if number == 1 else f"{item.id}-{number}.csv")
+        table.to_csv(path, index=False, lineterminator="\n")
+        files.append(path)
+    return Outcome(item, result, files)

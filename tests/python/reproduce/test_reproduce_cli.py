@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from click.testing import CliRunner
+
+from reproduce import synthetic
+from warploom.reproduce import items
+from warploom.reproduce.cli import reproduce
+
+
+def test_list():
+    listed = CliRunner().invoke(reproduce, ["--list"])
+    assert listed.exit_code == 0
+    assert [line.split()[0] for line in listed.output.splitlines()] == [item.id for item in items()]
+
+
+def test_items_are_made_and_their_verdicts_printed(tmp_path):
+    synthetic.measurements().save(tmp_path / "sweep")
+    arguments = ["M-F9", "C-ex", "--output", str(tmp_path / "out"), "--measurements", str(tmp_path / "sweep")]
+    ran = CliRunner().invoke(reproduce, arguments)
+    assert ran.exit_code == 0
+    lines = ran.stdout.splitlines()
+    assert lines[0].startswith("M-F9: The conclusion ")
+    assert lines[1].startswith("C-ex: The conclusion holds in this implementation: all arrays are those of the paper")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        *(f"{id}.{kind}" for id in ("M-F9", "C-ex") for kind in ("png", "svg", "csv")),
+        "report-M.html",
+        "report-C.html",
+    }
+
+
+def test_output_is_needed():
+    ran = CliRunner().invoke(reproduce, ["M-F9"])
+    assert ran.exit_code == 2
+    assert "Missing option '--output'" in ran.output

@@ -1,0 +1,181 @@
+"""What is written for every item, and what is said where one cannot be made."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+from bench.tables import measured, tables
+from reproduce import synthetic
+from warploom.errors import ParameterError
+from warploom.reproduce import Context, MissingMeasurementsError, find, items, reproduce
+
+AWAITED = {item.id for item in items() if item.make is None}
+NOT_MEASURED = {"D-F11"}  # none of the representative matrices is in the synthetic measurements
+
+
+def test_everything_that_can_be_made_is(made):
+    _, outcomes = made
+    not_made = {id for id, outcome in outcomes.items() if outcome.result is None}
+    assert not_made == AWAITED | NOT_MEASURED
+
+
+def test_files_of_every_item(made):
+    folder, outcomes = made
+    for id, outcome in outcomes.items():
+        if outcome.result is None:
+            assert not list(folder.glob(f"{id}.*"))
+            continue
+        tables_written = [f"{id}.csv", *(f"{id}-{n}.csv" for n in range(2, len(outcome.result.tables) + 1))]
+        assert [path.name for path in outcome.files] == [f"{id}.png", f"{id}.svg", *tables_written]
+        assert (folder / f"{id}.png").read_bytes().startswith(b"\x89PNG")
+        assert "</svg>" in (folder / f"{id}.svg").read_text()
+        for path, table in zip(outcome.files[2:], outcome.result.tables, strict=True):
+            read = pd.read_csv(path)
+            assert read.shape == table.shape
+            assert len(read) > 0
+
+
+def test_captions_name_hardware_and_number_of_matrices(results):
+    for id, result in results.items():
+        text = result.caption
+        assert re.search(r"\d+ matri(x|ces)|[Oo]ne matrix|no matrices", text), (id, text)
+        if next(item for item in items() if item.id == id).sweeps:
+            assert "NVIDIA H200, CUDA 13.0" in text
+
+
+def test_verdicts_are_sentences(results):
+    for result in results.values():
+        assert result.verdict.sentence.startswith(f"The conclusion {result.verdict.standing}")
+        assert result.verdict.sentence.endswith(".")
+        assert "nan" not in result.verdict.sentence
+
+
+def test_printed_figures_have_ours_beside_them(made):
+    for outcome in made[1].values():
+        if outcome.result:
+            named = {printed.quantity for printed in outcome.item.printed}
+            assert named <= {*outcome.result.ours, "blockwise TpR_SqMean", "blockwise predicted"}
+
+
+def test_pictures_fit_a_column_or_a_page_and_their_text_is_readable(results):
+    for id, result in results.items():
+        width = result.figure.get_size_inches()[0] * 2.54
+        assert 8.5 < width < 22, id
+        texts = [text for text in result.figure.findobj(lambda artist: hasattr(artist, "get_fontsize"))]
+        assert min(text.get_fontsize() for text in texts) >= 7, id
+
+
+def test_reports(made):
+    folder, outcomes = made
+    for letter in "MGDC":
+        page = (folder / f"report-{letter}.html").read_text()
+        of_paper = [outcome for id, outcome in outcomes.items() if id.startswith(f"{letter}-")]
+        assert page.count("<h2 ") == len(of_paper)
+        assert page.count("data:image/png;base64,") == sum(outcome.result is not None for outcome in of_paper)
+        assert 'src="http' not in page
+        assert "NVIDIA H200, CUDA 13.0" in page
+    page = (folder / "report-M.html").read_text()
+    assert "Table I, GV100" in page
+    assert "M-F11 cannot be made: it needs models trained" in page
+
+
+def test_an_item_by_its_id_raises_what_is_missing(tmp_path):
+    loaded = tables([synthetic.matrix("a")], [measured("a")], synthetic.ENVIRONMENT)
+    with pytest.raises(MissingMeasurementsError, match="M-F5 cannot be made: the measurements have no times") as error:
+        reproduce("M-F5", tmp_path, measurements=loaded)
+    command = (
+        "warploom bench run --output sweep --corpus spmm --setting spmm/float32/column/k=rows "
+        "--candidates 'spmm/none/csr/c_stationary' --candidates 'spmm/lpt/csr/c_stationary'"
+    )
+    assert command in str(error.value)
+    assert not list(tmp_path.glob("M-F5.*"))
+
+
+def test_only_the_missing_candidates_are_in_the_command():
+    loaded = tables(
+        [synthetic.matrix("a")],
+        [measured("a", "spmm/none/csr/c_stationary", setting="spmm/float32/column/k=rows", cache="cold")],
+        synthetic.ENVIRONMENT,
+    )
+    (item,) = find(["M-F5"])
+    with pytest.raises(MissingMeasurementsError) as error:
+        item.make(Context(loaded))
+    assert "--candidates 'spmm/lpt/csr/c_stationary'" in str(error.value)
+    assert "--candidates 'spmm/none/csr/c_stationary'" not in str(error.value)
+
+
+def test_times_that_no_matrix_has_together_are_missing():
+    plain, lpt = "spmm/none/csr/c_stationary", "spmm/lpt/csr/c_stationary"
+    where = {"setting": "spmm/float32/column/k=rows", "cache": "cold"}
+    loaded = tables(
+        [synthetic.matrix("a"), synthetic.matrix("b")],
+        [measured("a", plain, **where), measured("b", lpt, **where)],
+        synthetic.ENVIRONMENT,
+    )
+    with pytest.raises(MissingMeasurementsError, match="no matrices with times of all of csr, lpt"):
+        find(["M-F5"])[0].make(Context(loaded))
+
+
+def test_threads_that_no_row_has_work_for_may_be_missing_everywhere():
+    found = [
+        measured(name, f"spmv/none/csr/vector{parameters}", us, setting=f"spmv/{dtype}")
+        for name in "ab"
+        for dtype in ("float64", "float32")
+        for parameters, us in (("[threads_per_row=2]", 1.0), ("", 2.0))
+    ]
+    loaded = tables([synthetic.matrix("a"), synthetic.matrix("b")], found, synthetic.ENVIRONMENT)
+    counts = find(["G-F3"])[0].make(Context(loaded)).tables[0]
+    assert counts["matrices"].tolist() == [2, 0, 0, 0, 0]
+    assert find(["G-prec"])[0].make(Context(loaded)).ours["same optimum"] == "100%"
+
+
+def test_without_measurements_examples_are_made_and_the_rest_is_listed(tmp_path, monkeypatch):
+    monkeypatch.setattr("warploom.reproduce.run.shipped", lambda: [])
+    outcomes = {o.item.id: o for o in reproduce("C", tmp_path, dpi=25)}
+    assert {id for id, outcome in outcomes.items() if outcome.result} == {"C-ex", "C-eq"}
+    assert "warploom bench run" in outcomes["C-F6.3"].reason
+    assert "warploom bench run" in (tmp_path / "report-C.html").read_text()
+
+
+def test_an_item_that_awaits_models_says_so(tmp_path):
+    with pytest.raises(MissingMeasurementsError, match="G-T4 cannot be made: it needs models trained"):
+        reproduce("G-T4", tmp_path, context=synthetic.context())
+
+
+def test_measurements_are_read_from_folders(tmp_path):
+    synthetic.measurements().save(tmp_path / "sweep")
+    (outcome,) = reproduce("m-f9", tmp_path / "out", measurements=tmp_path / "sweep", dpi=25)
+    assert outcome.item.id == "M-F9"
+
+
+def test_measurements_and_context_exclude_each_other(tmp_path):
+    with pytest.raises(ParameterError, match="not both"):
+        reproduce("M-F1", tmp_path, measurements=synthetic.measurements(), context=synthetic.context())
+
+
+def test_nothing_named(tmp_path):
+    with pytest.raises(ParameterError, match="name at least one"):
+        reproduce([], tmp_path, context=synthetic.context())
+
+
+def test_progress_is_told(tmp_path):
+    seen = []
+    reproduce(["M-F1", "C-ex"], tmp_path, context=Context(), dpi=25, progress=lambda *what: seen.append(what))
+    assert seen == [(0, 2, "M-F1"), (1, 2, "C-ex")]
+
+
+def test_equal_measurements_give_equal_files(tmp_path):
+    for name in ("a", "b"):
+        reproduce("M-F9", tmp_path / name, context=synthetic.context(), dpi=25)
+    for file in ("M-F9.png", "M-F9.svg", "M-F9.csv", "report-M.html"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_warploom_alone_does_not_import_what_reproduction_needs():
+    code = "import sys, warploom; sys.exit(any(n in sys.modules for n in ('matplotlib', 'jinja2', 'pandas')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
