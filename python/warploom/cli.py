@@ -34,6 +34,7 @@ _OPTIONAL = {
     "bench": ("bench", "Measure candidates on many matrices, and summarise what was measured."),
     "calibrate": ("training", "Make a profile of your own GPU."),
     "corpus": ("corpus", "List, search and download matrices."),
+    "reproduce": ("reproduce", "Make the tables and figures of four papers anew."),
     "train": ("training", "Train a profile on measurements."),
 }
 """Commands in packages of their own: the package, and what the list of commands says."""
