@@ -382,7 +382,8 @@ class _Loop:
             self.ready.append(dataclasses.replace(job, folder=folder, facts=facts))
         except BrokenExecutor:
             # Perhaps for lack of memory. The measuring process tries, and if it dies too, the culprit is known.
-            self.loaders.restart() if self.loaders else None
+            if self.loaders is not None:
+                self.loaders.restart()
             self.ready.append(job)
         except (WarploomError, OSError, ValueError, MemoryError) as error:
             self._skip(job, " ".join(str(error).split()) or type(error).__name__)

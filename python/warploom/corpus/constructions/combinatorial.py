@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from warploom.corpus.constructions._arguments import integer_in, size_at_most
 from warploom.corpus.constructions._assemble import from_coordinates, from_rows, with_random_values
-from warploom.corpus.constructions._parameters import at_most, integer_in
 from warploom.corpus.constructions._registry import construction
 from warploom.corpus.constructions._subsets import complements, positions, subsets
 
@@ -64,7 +64,7 @@ def bibd(n: int, k: int) -> scipy.sparse.csr_array:
     """
     integer_in("n", n, 2, 100)
     integer_in("k", k, 2, n)
-    at_most("blocks", math.comb(n, k), 10**6, "k")
+    size_at_most("blocks", math.comb(n, k), 10**6, "k")
     blocks = subsets(n, k)
     first, second = np.triu_indices(k, 1)
     low, high = blocks[:, first], blocks[:, second]

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from warploom.corpus.constructions._arguments import integer_in, size_at_most
 from warploom.corpus.constructions._assemble import from_rows
-from warploom.corpus.constructions._parameters import at_most, integer_in
 from warploom.corpus.constructions._registry import construction
 from warploom.corpus.constructions._subsets import subsets
 from warploom.errors import ParameterError
@@ -46,7 +46,7 @@ def chessboard_complex(m: int, n: int, dimension: int) -> scipy.sparse.csr_array
     integer_in("dimension", dimension, 1, min(m, n) - 1)
     rooks = dimension + 1
     faces = (math.comb(m, r) * math.comb(n, r) * math.factorial(r) for r in range(1, rooks + 1))
-    at_most("faces", max(faces), _MOST_FACES, "dimension")
+    size_at_most("faces", max(faces), _MOST_FACES, "dimension")
     row, column = np.divmod(np.arange(m * n), n)
     peaceful = (row[:, None] != row) & (column[:, None] != column)
     return _boundary(*_cliques(peaceful, rooks), m * n)
@@ -76,7 +76,7 @@ def matching_complex(n: int, dimension: int, size: int = 2) -> scipy.sparse.csr_
     integer_in("size", size, 1, n // 2)
     integer_in("dimension", dimension, 1, n // size - 1)
     count = dimension + 1
-    at_most("faces", max(_count_matchings(n, size, c) for c in range(1, count + 1)), _MOST_FACES, "dimension")
+    size_at_most("faces", max(_count_matchings(n, size, c) for c in range(1, count + 1)), _MOST_FACES, "dimension")
     blocks = subsets(n, size)
     masks = (1 << blocks).sum(axis=1)
     return _boundary(*_cliques((masks[:, None] & masks) == 0, count), len(blocks))

@@ -11,7 +11,7 @@ import scipy.spatial
 
 from warploom.corpus.constructions import _random
 from warploom.corpus.constructions._adjacency import undirected
-from warploom.corpus.constructions._parameters import at_most, integer_in
+from warploom.corpus.constructions._arguments import integer_in, size_at_most
 from warploom.corpus.constructions._registry import construction
 
 __all__ = [
@@ -155,7 +155,7 @@ def hexagonal_mesh(width: int, height: int, shuffle: int = 0) -> scipy.sparse.cs
     integer_in("width", width, 1, 10**6)
     integer_in("height", height, 1, 10**6)
     n = width * height
-    at_most("vertices", n, 10**8, "height")
+    size_at_most("vertices", n, 10**8, "height")
     y, x = np.divmod(np.arange(n), width)
     right = np.flatnonzero(x < width - 1)
     down = np.flatnonzero((y < height - 1) & ((x + y) % 2 == 0))
@@ -217,7 +217,7 @@ def roads(
     integer_in("kept", kept, 1, 100)
     integer_in("chain", chain, 0, 1000)
     junctions = width * height
-    at_most("vertices", junctions * (1 + 2 * chain), 10**8, "chain")
+    size_at_most("vertices", junctions * (1 + 2 * chain), 10**8, "chain")
     here = np.repeat(np.arange(junctions), 2)
     downward = np.tile([False, True], junctions)
     there = here + np.where(downward, width, 1)

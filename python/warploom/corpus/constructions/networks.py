@@ -10,8 +10,8 @@ import scipy.sparse
 
 from warploom.corpus.constructions import _random
 from warploom.corpus.constructions._adjacency import undirected
+from warploom.corpus.constructions._arguments import integer_in, size_at_most
 from warploom.corpus.constructions._assemble import from_rows
-from warploom.corpus.constructions._parameters import at_most, integer_in
 from warploom.corpus.constructions._registry import construction
 from warploom.corpus.constructions._subsets import complements, positions, subsets
 from warploom.corpus.constructions.combinatorial import disjoint_pairs
@@ -190,7 +190,7 @@ def torus(width: int, height: int, shuffle: int = 0) -> scipy.sparse.csr_array:
     integer_in("width", width, 3, 10**6)
     integer_in("height", height, 3, 10**6)
     n = width * height
-    at_most("vertices", n, 10**8, "height")
+    size_at_most("vertices", n, 10**8, "height")
     vertex = np.arange(n)
     right = vertex // width * width + (vertex % width + 1) % width
     below = (vertex + width) % n
@@ -219,7 +219,7 @@ def hamming(length: int, letters: int, shuffle: int = 0) -> scipy.sparse.csr_arr
     integer_in("length", length, 1, 24)
     integer_in("letters", letters, 2, 10**4)
     n = letters**length
-    at_most("entries", n * length * (letters - 1), _MOST_ENTRIES, "length")
+    size_at_most("entries", n * length * (letters - 1), _MOST_ENTRIES, "length")
     word = np.arange(n)
     places = [letters**place for place in range(length)]
     changed = [
@@ -253,7 +253,7 @@ def kneser(n: int, k: int, shuffle: int = 0) -> scipy.sparse.csr_array:
     """
     integer_in("n", n, 2, 60)
     integer_in("k", k, 1, n // 2)
-    at_most("entries", math.comb(n, k) * math.comb(n - k, k), _MOST_OF_SUBSETS, "k")
+    size_at_most("entries", math.comb(n, k) * math.comb(n - k, k), _MOST_OF_SUBSETS, "k")
     vertices = subsets(n, k)
     return undirected(len(vertices), *disjoint_pairs(vertices, n).T, shuffle=shuffle, both_ways=True)
 
@@ -279,7 +279,7 @@ def johnson(n: int, k: int, shuffle: int = 0) -> scipy.sparse.csr_array:
     """
     integer_in("n", n, 2, 60)
     integer_in("k", k, 1, n - 1)
-    at_most("entries", math.comb(n, k) * k * (n - k), _MOST_OF_SUBSETS, "k")
+    size_at_most("entries", math.comb(n, k) * k * (n - k), _MOST_OF_SUBSETS, "k")
     vertices = subsets(n, k)
     added = complements(vertices, n)
     neighbours = [
@@ -318,7 +318,7 @@ def circulant(n: int, jumps: int, reach: int, seed: int = 0, shuffle: int = 0) -
     integer_in("n", n, 3, 10**8)
     integer_in("reach", reach, 1, n // 2)
     integer_in("jumps", jumps, 1, reach)
-    at_most("entries", 2 * n * jumps, _MOST_ENTRIES, "jumps")
+    size_at_most("entries", 2 * n * jumps, _MOST_ENTRIES, "jumps")
     distances = 1 + _random.permutation(seed, reach)[:jumps]
     vertex = np.arange(n)
     there = (vertex[:, None] + distances) % n
@@ -346,7 +346,7 @@ def complete_multipartite(parts: int, size: int, shuffle: int = 0) -> scipy.spar
     integer_in("parts", parts, 2, 10**4)
     integer_in("size", size, 1, 10**4)
     n, degree = parts * size, (parts - 1) * size
-    at_most("entries", n * degree, 10**9, "parts")
+    size_at_most("entries", n * degree, 10**9, "parts")
     start = np.repeat(np.arange(parts) * size, size)
     columns = np.arange(degree) + np.where(np.arange(degree) >= start[:, None], size, 0)
     if shuffle:
@@ -375,7 +375,7 @@ def disjoint_cliques(cliques: int, size: int, shuffle: int = 0) -> scipy.sparse.
     integer_in("cliques", cliques, 1, 10**7)
     integer_in("size", size, 2, 10**4)
     n = cliques * size
-    at_most("entries", n * (size - 1), 10**9, "size")
+    size_at_most("entries", n * (size - 1), 10**9, "size")
     others = np.arange(size - 1) + (np.arange(size - 1) >= np.arange(size)[:, None])
     columns = (np.arange(cliques)[:, None, None] * size + others).reshape(n, size - 1)
     return undirected(n, np.repeat(np.arange(n), size - 1), columns.ravel(), shuffle=shuffle, both_ways=True)

@@ -8,8 +8,8 @@ import scipy.sparse
 
 from warploom.corpus.constructions import _random
 from warploom.corpus.constructions._adjacency import directed, undirected
+from warploom.corpus.constructions._arguments import integer_in, size_at_most
 from warploom.corpus.constructions._assemble import from_coordinates
-from warploom.corpus.constructions._parameters import at_most, integer_in
 from warploom.corpus.constructions._registry import construction
 from warploom.corpus.constructions._sampling import copied, power_law_counts, stubs
 from warploom.errors import ParameterError
@@ -62,7 +62,7 @@ def kron_g500(scale: int, edge_factor: int = 16, seed: int = 1, shuffle: int = 0
     """
     integer_in("scale", scale, 2, 26)
     integer_in("edge_factor", edge_factor, 1, 2**12)
-    at_most("edges", edge_factor << scale, _MOST_DRAWS, "edge_factor")
+    size_at_most("edges", edge_factor << scale, _MOST_DRAWS, "edge_factor")
     return undirected(2**scale, *_recursive_draws(scale, edge_factor << scale, (57, 19, 19), seed), shuffle=shuffle)
 
 
@@ -93,7 +93,7 @@ def rmat(
     """
     integer_in("scale", scale, 2, 26)
     integer_in("edge_factor", edge_factor, 1, 2**12)
-    at_most("arcs", edge_factor << scale, _MOST_DRAWS, "edge_factor")
+    size_at_most("arcs", edge_factor << scale, _MOST_DRAWS, "edge_factor")
     integer_in("a", a, 0, 100)
     integer_in("b", b, 0, 100 - a)
     integer_in("c", c, 0, 100 - a - b)
@@ -166,7 +166,7 @@ def random_bipartite(rows: int, cols: int, degree: int, seed: int = 1) -> scipy.
     integer_in("rows", rows, 1, _MOST_ROWS)
     integer_in("cols", cols, 1, _MOST_ROWS)
     integer_in("degree", degree, 1, cols)
-    at_most("entries", rows * degree, _MOST_DRAWS, "degree")
+    size_at_most("entries", rows * degree, _MOST_DRAWS, "degree")
     columns = _random.integers(seed, 0, cols, rows * degree)
     return from_coordinates((rows, cols), np.repeat(np.arange(rows), degree), columns, seed=seed)
 
@@ -191,7 +191,7 @@ def random_regular(n: int, degree: int, seed: int = 1) -> scipy.sparse.csr_array
     """
     integer_in("n", n, 8, 10**7)
     integer_in("degree", degree, 1, n // 4)
-    at_most("entries", n * degree, _MOST_DRAWS, "degree")
+    size_at_most("entries", n * degree, _MOST_DRAWS, "degree")
     if n * degree % 2:
         raise ParameterError(f"n * degree has to be even, not {n * degree}", argument="degree")
     one, other = stubs(np.full(n, degree), seed).reshape(2, -1)
@@ -231,7 +231,7 @@ def preferential_attachment(n: int, edges: int = 5, seed: int = 1, shuffle: int 
     """
     integer_in("n", n, 2, _MOST_ROWS)
     integer_in("edges", edges, 1, 2**12)
-    at_most("edges", n * edges, _MOST_DRAWS // 2, "edges")
+    size_at_most("edges", n * edges, _MOST_DRAWS // 2, "edges")
     # The ends of edge e stand at 2 * e, the new vertex, and 2 * e + 1, a copy of an earlier place.
     places = np.arange(2 * n * edges)
     drawn = (places * _random.uniform(seed, 0.0, 1.0, len(places))).astype(np.int64)
@@ -303,7 +303,7 @@ def ratings(
     integer_in("degree", degree, 1, cols)
     integer_in("exponent", exponent, 15, 60)
     integer_in("shuffle", shuffle, 0, 1)
-    at_most("entries", rows * degree, _MOST_DRAWS, "degree")
+    size_at_most("entries", rows * degree, _MOST_DRAWS, "degree")
     lengths = power_law_counts(rows, degree, exponent / 10, cols // 4 + 1, seed)
     heights = power_law_counts(cols, rows * degree / cols, exponent / 10, rows // 4 + 1, seed, stream=2)
     if not shuffle:
@@ -338,7 +338,7 @@ def small_world(n: int, degree: int = 10, rewired: int = 10, seed: int = 1, shuf
     integer_in("n", n, 4, _MOST_ROWS)
     integer_in("degree", degree, 2, n - 1)
     integer_in("rewired", rewired, 0, 100)
-    at_most("entries", n * degree, _MOST_DRAWS, "degree")
+    size_at_most("entries", n * degree, _MOST_DRAWS, "degree")
     if degree % 2:
         raise ParameterError(f"degree has to be even, not {degree}", argument="degree")
     vertex = np.repeat(np.arange(n), degree // 2)
@@ -377,7 +377,7 @@ def stochastic_block(
     integer_in("blocks", blocks, 1, 10**7)
     integer_in("size", size, 2, 10**7)
     n = blocks * size
-    at_most("vertices", n, _MOST_ROWS, "size")
+    size_at_most("vertices", n, _MOST_ROWS, "size")
     _check_degree(n, degree)
     integer_in("outside", outside, 0, 100)
     edges = n * degree // 2
@@ -598,7 +598,7 @@ def hub_graph(n: int, degree: int, dense: int, fill: int = 50, seed: int = 1) ->
     _check_degree(n, degree)
     integer_in("dense", dense, 1, n)
     integer_in("fill", fill, 1, 100)
-    at_most("entries", n * degree + dense * n, _MOST_DRAWS, "dense")
+    size_at_most("entries", n * degree + dense * n, _MOST_DRAWS, "dense")
     tail, head = (_random.integers(seed, 0, n, n * degree, stream) for stream in range(2))
     filled = np.flatnonzero(_random.integers(seed, 0, 100, dense * n, stream=2) < fill)
     row = _random.permutation(seed, n, stream=3)[:dense][filled // n]
@@ -612,7 +612,7 @@ _TO_THE_FRONT_OF_THE_HOST = 20
 def _check_degree(n: int, degree: int) -> None:
     integer_in("n", n, 2, _MOST_ROWS)
     integer_in("degree", degree, 1, n - 1)
-    at_most("entries", n * degree, _MOST_DRAWS, "degree")
+    size_at_most("entries", n * degree, _MOST_DRAWS, "degree")
 
 
 def _recursive_draws(
