@@ -20,7 +20,10 @@ Progress = Callable[[int, int, str], None]
 Measure = Callable[[Device, Progress], pd.DataFrame]
 
 # One module for each experiment; importing it registers it.
-_MODULES: tuple[str, ...] = ()
+_MODULES = (
+    "strip_height",
+    "time_split",
+)
 _EXPERIMENTS: dict[str, Experiment] = {}
 
 
