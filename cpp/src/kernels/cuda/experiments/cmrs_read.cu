@@ -84,11 +84,11 @@ std::size_t shared_bytes(std::size_t value_bytes, const cmrs_read& read) {
   return value_bytes * read.height * threads_per_block;
 }
 
-// More shared memory than every GPU has must be asked for.
+// What a kernel may reserve belongs to the kernel, not to a plan: enough for every height.
 template <class Kernel>
-void allow_shared_bytes(Kernel kernel, std::size_t bytes) {
-  WARPLOOM_CUDA_CHECK(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+void allow_shared_bytes(Kernel kernel, std::size_t value_bytes) {
+  const auto bytes = static_cast<int>(shared_bytes(value_bytes, {.height = cmrs_read::max_height}));
+  WARPLOOM_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   WARPLOOM_CUDA_CHECK(
       cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));
 }
@@ -103,7 +103,7 @@ class cmrs_read_plan final : public spmv_plan {
  public:
   cmrs_read_plan(std::shared_ptr<const device_csr> matrix, const cmrs_read& read, const device_allocator& allocate)
       : matrix_(std::move(matrix)), read_(read) {
-    allow_shared_bytes(kernel_of<Value>(read), shared_bytes(sizeof(Value), read));
+    allow_shared_bytes(kernel_of<Value>(read), sizeof(Value));
     if (read.strips) find_strips(allocate);
   }
 
@@ -154,10 +154,10 @@ std::unique_ptr<product_plan> prepare_cmrs_read(std::shared_ptr<const device_csr
 double cmrs_read_occupancy(value_type dtype, const cmrs_read& read) {
   return dispatch_wide_value_type(dtype, [&](auto value) {
     const auto kernel = kernel_of<decltype(value)>(read);
-    const std::size_t bytes = shared_bytes(sizeof(value), read);
-    allow_shared_bytes(kernel, bytes);
+    allow_shared_bytes(kernel, sizeof(value));
     int blocks = 0;
-    WARPLOOM_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads_per_block, bytes));
+    WARPLOOM_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads_per_block,
+                                                                      shared_bytes(sizeof(value), read)));
     const double threads = double{threads_per_block} * blocks;
     return threads / cuda::device_attribute(cudaDevAttrMaxThreadsPerMultiProcessor);
   });
