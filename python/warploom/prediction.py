@@ -64,6 +64,17 @@ def _ratio(numerator: str, denominator: str) -> _Formula:
     return lambda given, k, module: module.log2((given[numerator] + _SMALL) / (given[denominator] + _SMALL))
 
 
+def _alignment(size: Callable[[Mapping[str, Any], Any], Any]) -> _Formula:
+    """Log of the largest power of two in a size, up to 1024: how rows and columns of B and C lie in memory."""
+
+    def exponent(given: Mapping[str, Any], k: Any, module: Any) -> Any:
+        value = size(given, k)
+        whole = int(value) if module is math else np.asarray(value).astype(np.int64)
+        return module.log2(module.gcd(whole, 1024))
+
+    return exponent
+
+
 _OF_ROW_LENGTHS: dict[str, _Formula] = {
     "log_rows": _log("spmv_num_rows"),
     "log_cols": _log("spmv_num_cols"),
@@ -101,6 +112,9 @@ _OF_COLUMNS: dict[str, _Formula] = {
     "log_work": _log_by_k("spmv_nnz"),
     "log_result": _log_by_k("spmv_num_rows"),
     "log_operand": _log_by_k("spmv_num_cols"),
+    "k_alignment": _alignment(lambda given, k: k),
+    "rows_alignment": _alignment(lambda given, k: given["spmv_num_rows"]),
+    "cols_alignment": _alignment(lambda given, k: given["spmv_num_cols"]),
 }
 _FORMULAS = _OF_ROW_LENGTHS | _OF_PATTERN | _OF_COLUMNS
 

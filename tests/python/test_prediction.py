@@ -81,6 +81,14 @@ def test_inputs_are_what_their_names_say():
     assert found["log_work"] == pytest.approx(np.log2(1 + 31 * 3))
 
 
+def test_alignment_is_the_power_of_two_in_a_size():
+    features = FEATURES | {"spmv_num_rows": 96.0, "spmv_num_cols": 5121.0}
+    names = ("k_alignment", "rows_alignment", "cols_alignment")
+    assert model_inputs(features, 8192, names).tolist() == [10, 5, 0]
+    many = {name: np.array([value, value]) for name, value in features.items()}
+    assert model_inputs(many, np.array([1, 12]), names).tolist() == [[0, 5, 0], [2, 5, 0]]
+
+
 def test_features_of_spmm_are_needed_for_their_inputs_only():
     few = describe(MATRICES[next(iter(MATRICES))], ["spmv"])
     assert model_inputs(few, 1, SPMV_INPUTS).shape == (len(SPMV_INPUTS),)
