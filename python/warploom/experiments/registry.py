@@ -21,6 +21,7 @@ Measure = Callable[[Device, Progress], pd.DataFrame]
 
 # One module for each experiment; importing it registers it.
 _MODULES = (
+    "features",
     "strip_height",
     "time_split",
 )
