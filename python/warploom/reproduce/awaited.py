@@ -11,36 +11,6 @@ __all__: list[str] = []
 _TRAINED = "it needs models trained on the measurements, and no trained models are at hand"
 
 _MODELS: Mapping[str, tuple[str, str, tuple[Printed, ...]]] = {
-    "M-F11": ("Shares of the four classes in the training set", "Fig. 11", ()),
-    "M-F12": (
-        "Distribution of the errors of predicted times",
-        "Fig. 12",
-        (Printed("share of errors below 10 %", 0.70, "Sec. V-D", ".0%"),),
-    ),
-    "M-F13": (
-        "Confusion matrix with mean losses",
-        "Fig. 13",
-        (Printed("matrices in the right class", 0.82, "Sec. V-D, GV100", ".0%"),),
-    ),
-    "M-F14": (
-        "Loss against the oracle",
-        "Fig. 14",
-        (
-            Printed("mean loss", 0.038, "Sec. V-D", ".1%"),
-            Printed("share within 4 %", 0.86, "Sec. V-D", ".0%"),
-            Printed("share within 10 %", 0.90, "Sec. V-D", ".0%"),
-        ),
-    ),
-    "M-cls": ("Direct classifier on the same features", "Sec. V-B", (Printed("loss", "4 to 5 %", "Sec. V-B"),)),
-    "M-sens": (
-        "Features of the matrix alone against all 24",
-        "Sec. V-E",
-        (
-            Printed("mean speedup, matrix features", 1.10, "Sec. V-E", ".2f"),
-            Printed("mean speedup, all features", 1.37, "Sec. V-E", ".2f"),
-        ),
-    ),
-    "M-F15": ("Loss against network topology", "Fig. 15", ()),
     "G-T4": (
         "Accuracy, losses and gains of the predicted threads per row",
         "Table 4",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib.util
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -17,7 +19,9 @@ from warploom.corpus import Entry
 from warploom.errors import ParameterError
 from warploom.reproduce.registry import Sweep
 
-__all__ = ["Context", "MissingMeasurementsError"]
+__all__ = ["Context", "MissingMeasurementsError", "MissingPackagesError"]
+
+_Made = TypeVar("_Made")
 
 _TRANSPOSE = re.compile(r"\.T$")
 _BLOCK = re.compile(r"\[\d*:\d*\]")
@@ -28,6 +32,13 @@ _PEAKS = {"NVIDIA H200": 4.8e12, "NVIDIA H100 80GB HBM3": 3.35e12, "NVIDIA A100-
 
 class MissingMeasurementsError(ParameterError):
     """The measurements at hand lack what a table or figure needs; the message names the command that makes it."""
+
+
+class MissingPackagesError(MissingMeasurementsError):
+    """An item trains models, and what they are trained with is not installed; the message names the extra that has it.
+
+    Like missing measurements it concerns single items, which are listed as not made beside those that are.
+    """
 
 
 @dataclasses.dataclass
@@ -141,6 +152,34 @@ class Context:
                 f"matrices with times of all of {', '.join(sweep.techniques)} in {sweep.setting}", sweep.command()
             )
         return frame
+
+    @functools.cached_property
+    def _made(self) -> dict[str, Any]:
+        return {}
+
+    def once(self, name: str, make: Callable[[], _Made]) -> _Made:
+        """Return what a function returns; it is called once, and what it returned is kept for other items."""
+        if name not in self._made:
+            self._made[name] = make()
+        kept: _Made = self._made[name]
+        return kept
+
+    @staticmethod
+    def needs_training(*packages: str) -> None:
+        """Check that the packages that models are trained with are there.
+
+        Raises
+        ------
+        MissingPackagesError
+            One is not installed.
+        """
+        absent = [name for name in packages if importlib.util.find_spec(name) is None]
+        if absent:
+            raise MissingPackagesError(
+                f"it trains models on the measurements, which needs {' and '.join(absent)}; install what training "
+                "needs with: pip install 'warploom[training]'",
+                argument="ids",
+            )
 
     def column(self, sweep: Sweep, name: str) -> pd.DataFrame:
         """Return another column of the measurements, such as ``preparation_ms``, in the form of `times`.

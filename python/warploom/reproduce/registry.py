@@ -133,6 +133,7 @@ _ITEMS: dict[str, Item] = {}
 _MODULES = (
     "row_permutation_examples",
     "row_permutations",
+    "row_order_models",
     "thread_examples",
     "threads_per_row",
     "threads_per_row_blockwise",

@@ -443,6 +443,7 @@ def shuffle(
     *,
     families: Iterable[str] = tuple(FAMILIES),
     trials: int = 16,
+    folds: int = 4,
     objective: str = "loss",
     samples: int = 1000,
 ) -> Shuffle:
@@ -455,7 +456,7 @@ def shuffle(
     seed : int
         Of the split, the search and the models.
     families : iterable of str
-    trials, objective
+    trials, folds, objective
         See `search`.
     samples : int
         Bootstrap samples for the intervals.
@@ -465,21 +466,29 @@ def shuffle(
     Shuffle
     """
     rows, others = next(iter(random_splits(dataset, 0.25, (seed,))))
+    known, test = dataset.rows(rows), dataset.rows(others)
     best, model, table = _search_families(
-        dataset.rows(rows), dataset.rows(others), families, trials=trials, objective=objective, seed=seed
+        known, test, families, trials=trials, folds=folds, objective=objective, seed=seed
     )
-    return _judge(seed, best, model, table, dataset.rows(others), samples)
+    return _judge(seed, best, model, table, test, samples)
 
 
 def _search_families(
-    known: Dataset, test: Dataset | None, families: Iterable[str], *, trials: int, objective: str, seed: int
+    known: Dataset,
+    test: Dataset | None,
+    families: Iterable[str],
+    *,
+    trials: int,
+    objective: str,
+    seed: int,
+    folds: int = 4,
 ) -> tuple[Found, Model, pd.DataFrame]:
     """Return the best of what is found in each family, its model, and a table of all of them."""
     found, models, table = [], [], []
     X = input_matrix(known, "spmv", INPUTS)
     for family in families:
         started = time.perf_counter()
-        found.append(search(known, family, trials=trials, objective=objective, seed=seed))
+        found.append(search(known, family, trials=trials, folds=folds, objective=objective, seed=seed))
         models.append(FAMILIES[family].fit(X, known, found[-1].parameters, seed))
         row: dict[str, Any] = {"family": family, "validated": found[-1].value}
         if test is not None:
@@ -895,6 +904,7 @@ def study_blocks(
     of_whole: Found | None = None,
     families: Iterable[str] = tuple(FAMILIES),
     trials: int = 16,
+    folds: int = 4,
     objective: str = "loss",
     seed: int = 0,
     samples: int = 1000,
@@ -909,7 +919,7 @@ def study_blocks(
     of_whole : Found, optional
         Family and parameters for a model of whole matrices to compare with. It is trained without the irregular
         matrices of the test.
-    families, trials, objective, seed, samples
+    families, trials, folds, objective, seed, samples
         See `shuffle`.
 
     Returns
@@ -922,7 +932,9 @@ def study_blocks(
         See `blocks_data`.
     """
     known, test, unknown = blocks_data(measurements, dtype, cache)
-    best, model, table = _search_families(known, test, families, trials=trials, objective=objective, seed=seed)
+    best, model, table = _search_families(
+        known, test, families, trials=trials, folds=folds, objective=objective, seed=seed
+    )
     global_model = None
     if of_whole is not None:
         others, _ = threads_per_row_data(measurements, dtype, cache)
