@@ -137,6 +137,7 @@ _MODULES = (
     "thread_examples",
     "threads_per_row",
     "threads_per_row_blockwise",
+    "threads_per_row_models",
     "tensor_cores",
     "representative_matrices",
     "multirow_examples",
