@@ -111,6 +111,7 @@ def _management(ordinal: int) -> dict[str, Any]:
 
 
 def cpu_name() -> str:
+    """Return the name of the processor; empty where it is not known."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

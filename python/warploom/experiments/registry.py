@@ -20,7 +20,7 @@ Progress = Callable[[int, int, str], None]
 Measure = Callable[[Device, Progress], pd.DataFrame]
 
 # One module for each experiment; importing it registers it.
-_MODULES: tuple[str, ...] = ()
+_MODULES: tuple[str, ...] = ("features",)
 _EXPERIMENTS: dict[str, Experiment] = {}
 
 

@@ -1,4 +1,4 @@
-"""Items that need trained models, or experiments that are not part of the sweep."""
+"""Items that need experiments that are not part of the sweep."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ from warploom.reproduce.registry import Printed, register_awaited
 
 __all__: list[str] = []
 
-_TRAINED = "it needs models trained on the measurements, and no trained models are at hand"
-
-_MODELS: Mapping[str, tuple[str, str, tuple[Printed, ...]]] = {
-    "G-ovh": ("Cost of features and inference", "Sec. 6.2, eq. 6 and 7", ()),
-}
 _EXPERIMENTS: Mapping[str, tuple[str, str, str, tuple[Printed, ...]]] = {
     "D-F2": (
         "Split of the time of CSR SpMV",
@@ -33,7 +28,5 @@ _EXPERIMENTS: Mapping[str, tuple[str, str, str, tuple[Printed, ...]]] = {
     ),
 }
 
-for _id, (_title, _place, _printed) in _MODELS.items():
-    register_awaited(_id, _title, _place, _TRAINED, _printed)
 for _id, (_title, _place, _awaits, _printed) in _EXPERIMENTS.items():
     register_awaited(_id, _title, _place, _awaits, _printed)

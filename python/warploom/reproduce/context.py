@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib.util
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from warploom.bench.medians import Medians
 from warploom.bench.repeatability import Tolerances, tolerances
 from warploom.corpus import Entry
 from warploom.errors import ParameterError
+from warploom.experiments import Findings, load
 from warploom.reproduce.registry import Sweep
 
 __all__ = ["Context", "MissingMeasurementsError", "MissingPackagesError"]
@@ -51,10 +53,13 @@ class Context:
         Of one GPU. Examples and models need none.
     entries : sequence of Entry, optional
         Matrices to load where an item looks at patterns, instead of the paper's or what stands for them.
+    sources : sequence of path-like
+        Folders, and names of what is shipped, where the findings of experiments may be.
     """
 
     measurements: Measurements | None = None
     entries: Sequence[Entry] | None = None
+    sources: Sequence[str | os.PathLike[str]] = ()
 
     @functools.cached_property
     def originals(self) -> Measurements | None:
@@ -180,6 +185,27 @@ class Context:
                 "needs with: pip install 'warploom[training]'",
                 argument="ids",
             )
+
+    def findings(self, name: str) -> Findings:
+        """Return what an experiment found.
+
+        Raises
+        ------
+        MissingMeasurementsError
+            It is not in any of the sources, or was run on another GPU than the sweep.
+        """
+        command = f"warploom experiment run {name} --output sweep"
+        found = load(name, self.sources)
+        if found is None:
+            raise self.missing(f"findings of the experiment '{name}'", command)
+        gpus = self._environment_values("gpu")
+        if gpus and [str(found.environment["gpu"])] != gpus:
+            raise self.missing(
+                f"findings of the experiment '{name}' on the {' and '.join(gpus)}, only on the "
+                f"{found.environment['gpu']}",
+                command,
+            )
+        return found
 
     def column(self, sweep: Sweep, name: str) -> pd.DataFrame:
         """Return another column of the measurements, such as ``preparation_ms``, in the form of `times`.

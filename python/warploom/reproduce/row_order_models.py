@@ -317,8 +317,8 @@ def _less(name: str, first: HeldOut, second: HeldOut) -> Claim:
     loss, other = (one.figures.loc["mean_loss", "raw"] for one in (first, second))
     more, low, high = _difference(second, first)
     found = (
-        f"{loss:.2%} against {other:.2%}, a difference of {100 * more:.2f} with a 95 % interval from {100 * low:.2f} to "
-        f"{100 * high:.2f} percentage points"
+        f"{loss:.2%} against {other:.2%}, a difference of {100 * more:.2f} percentage points with a 95 % interval "
+        f"from {100 * low:.2f} to {100 * high:.2f}"
     )
     return Claim(name, low > 0, found)
 

@@ -86,7 +86,9 @@ def reproduce(
         raise ParameterError("give measurements or context, not both", argument="context")
     chosen = find(names)
     by_name = {name.lower() for name in names}
-    context = context or Context(_measurements(measurements))
+    if context is None:
+        sources = _sources(measurements)
+        context = Context(_loaded(measurements, sources), sources=sources)
     folder = pathlib.Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     outcomes = []
@@ -107,14 +109,19 @@ def reproduce(
     return outcomes
 
 
-def _measurements(given: Measurements | Source | Sequence[Source] | None) -> Measurements | None:
+def _sources(given: Measurements | Source | Sequence[Source] | None) -> list[Source]:
+    """Return the folders and names that measurements, and findings of experiments, are read from."""
+    if isinstance(given, Measurements):
+        return []
+    if given is None:
+        return [name for name in shipped() if name == _DEFAULT]
+    return [given] if isinstance(given, str | os.PathLike) else list(given)
+
+
+def _loaded(given: object, sources: Sequence[Source]) -> Measurements | None:
     if isinstance(given, Measurements):
         return given
-    if given is None:
-        names: Sequence[Source] = [name for name in shipped() if name == _DEFAULT]
-    else:
-        names = [given] if isinstance(given, str | os.PathLike) else list(given)
-    return Measurements.load(*names) if names else None
+    return Measurements.load(*sources) if sources else None
 
 
 def _make(item: Item, context: Context, folder: pathlib.Path, dpi: int) -> Outcome:

@@ -55,6 +55,7 @@ __all__ = [
     "decision_tree",
     "depth_study",
     "formula_columns",
+    "inference_microseconds",
     "precision_agreement",
     "search",
     "shuffle",
@@ -753,7 +754,7 @@ def cost_of_trees(
                     "depth": depth,
                     "trees": len(model.arrays["tree.offset"]) - 1,
                     **_accuracy(test, choose(model, test)),
-                    "microseconds": _microseconds(model, input_matrix(test, "spmv", INPUTS)),
+                    "microseconds": inference_microseconds(model, input_matrix(test, "spmv", INPUTS)),
                 }
             )
     return pd.DataFrame(rows)
@@ -765,8 +766,21 @@ def _class_tree(fitted: Any, dataset: Dataset) -> Model:
     return _with_all_outputs(export.from_sklearn_tree(fitted, INPUTS, outputs), dataset.candidates, X)
 
 
-def _microseconds(model: Model, X: _Array, repeats: int = 5) -> float:
-    """Return the time of one prediction: the least of several means, each over about 1,000 matrices."""
+def inference_microseconds(model: Model, X: _Array, repeats: int = 5) -> float:
+    """Return the time of one prediction on this CPU, one thread.
+
+    Parameters
+    ----------
+    model : Model
+    X : ndarray of float64, shape (n, inputs)
+        Features of some matrices.
+    repeats : int
+
+    Returns
+    -------
+    float
+        Microseconds: the least of several means, each over about 1,000 matrices.
+    """
     many = np.ascontiguousarray(np.tile(X, (-(-1000 // len(X)), 1)))
     model.predict(many)
     best = np.inf
