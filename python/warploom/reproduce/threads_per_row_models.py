@@ -174,8 +174,8 @@ def accuracy(context: Context) -> Result:
             "predicted threads per row are right for more than 80 % of the matrices",
             bool(means["accuracy"] > 0.8),
             f"{means['accuracy']:.1%}, {_percentages(100 * frame['accuracy'])} in the shuffles; "
-            f"{means['merged_accuracy']:.1%} where a choice that repeated measurements cannot tell from the best counts "
-            "as right",
+            f"{means['merged_accuracy']:.1%} where a choice that repeated measurements cannot tell from the best "
+            "counts as right",
         ),
         Claim(
             "they lose at most 1.2 %",
