@@ -20,7 +20,11 @@ Progress = Callable[[int, int, str], None]
 Measure = Callable[[Device, Progress], pd.DataFrame]
 
 # One module for each experiment; importing it registers it.
-_MODULES: tuple[str, ...] = ("features",)
+_MODULES = (
+    "features",
+    "strip_height",
+    "time_split",
+)
 _EXPERIMENTS: dict[str, Experiment] = {}
 
 

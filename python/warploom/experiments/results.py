@@ -115,16 +115,16 @@ def shipped(name: str) -> list[str]:
     return sorted(path.parent.parent.name for path in _SHIPPED.glob(f"*/{_FOLDER}/{find(name).name}.csv"))
 
 
-def load(name: str, sources: Sequence[Source] = ()) -> Findings | None:
+def load(name: str, sources: Sequence[Source | Findings]) -> Findings | None:
     """Read what an experiment found.
 
     Parameters
     ----------
     name : str
         Of the experiment.
-    sources : sequence of path-like
-        Folders that `run` wrote into, and names of devices whose findings are shipped (to read a folder of that name,
-        write ``./name``). The last one that has this experiment counts.
+    sources : sequence of path-like or Findings
+        Folders that `run` wrote into, names of devices whose findings are shipped (to read a folder of that name, write
+        ``./name``), and findings in memory. The last one that has this experiment counts.
 
     Returns
     -------
@@ -138,9 +138,14 @@ def load(name: str, sources: Sequence[Source] = ()) -> Findings | None:
     FileFormatError
         The file that counts is damaged.
     """
+    known = find(name).name
     for source in reversed(sources):
+        if isinstance(source, Findings):
+            if source.name == known:
+                return source
+            continue
         folder = _SHIPPED / source if isinstance(source, str) and source in shipped(name) else pathlib.Path(source)
-        path = _path(folder, find(name).name)
+        path = _path(folder, known)
         if path.exists():
             return Findings.read(path)
     return None

@@ -53,13 +53,14 @@ class Context:
         Of one GPU. Examples and models need none.
     entries : sequence of Entry, optional
         Matrices to load where an item looks at patterns, instead of the paper's or what stands for them.
-    sources : sequence of path-like
-        Folders, and names of what is shipped, where the findings of experiments may be.
+    experiments : sequence of path-like or Findings
+        What experiments found, or folders with that, as `warploom.experiments.load` takes them. Of several that have
+        the same experiment, the last one counts.
     """
 
     measurements: Measurements | None = None
     entries: Sequence[Entry] | None = None
-    sources: Sequence[str | os.PathLike[str]] = ()
+    experiments: Sequence[str | os.PathLike[str] | Findings] = ()
 
     @functools.cached_property
     def originals(self) -> Measurements | None:
@@ -186,27 +187,6 @@ class Context:
                 argument="ids",
             )
 
-    def findings(self, name: str) -> Findings:
-        """Return what an experiment found.
-
-        Raises
-        ------
-        MissingMeasurementsError
-            It is not in any of the sources, or was run on another GPU than the sweep.
-        """
-        command = f"warploom experiment run {name} --output sweep"
-        found = load(name, self.sources)
-        if found is None:
-            raise self.missing(f"findings of the experiment '{name}'", command)
-        gpus = self._environment_values("gpu")
-        if gpus and [str(found.environment["gpu"])] != gpus:
-            raise self.missing(
-                f"findings of the experiment '{name}' on the {' and '.join(gpus)}, only on the "
-                f"{found.environment['gpu']}",
-                command,
-            )
-        return found
-
     def column(self, sweep: Sweep, name: str) -> pd.DataFrame:
         """Return another column of the measurements, such as ``preparation_ms``, in the form of `times`.
 
@@ -226,6 +206,19 @@ class Context:
         rows = rows.astype({"matrix": str, "candidate": str})
         frame = rows.pivot(index="matrix", columns="candidate", values=name).rename(columns=techniques)
         return frame[list(sweep.techniques)].astype(float).dropna(how="all")
+
+    def findings(self, name: str) -> Findings:
+        """Return what an experiment found.
+
+        Raises
+        ------
+        MissingMeasurementsError
+            It was not run.
+        """
+        found = load(name, self.experiments)
+        if found is not None:
+            return found
+        raise self.missing(f"experiment {name}", f"warploom experiment run {name} --output sweep")
 
     @staticmethod
     def missing(what: str, command: str) -> MissingMeasurementsError:

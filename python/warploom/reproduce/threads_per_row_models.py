@@ -773,6 +773,11 @@ def inference_time(context: Context) -> Result:
 def overheads(context: Context) -> Result:
     """Compare what a choice costs with what it gains over five products."""
     findings = context.findings("features")
+    if findings.where != context.where():
+        raise context.missing(
+            f"costs of features {context.where()}, only {findings.where}",
+            "warploom experiment run features --output sweep",
+        )
     inference = _inference(context)
     table = findings.table
     table = table.assign(eleven=table["eleven_us"] / table["spmv_us"], both=table["twenty_four_us"] / table["spmv_us"])
