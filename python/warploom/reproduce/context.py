@@ -17,6 +17,8 @@ from warploom.bench import Measurements
 from warploom.bench.medians import Medians
 from warploom.bench.repeatability import Tolerances, tolerances
 from warploom.corpus import Entry
+from warploom.corpus.lookup import exact_constructions
+from warploom.corpus.names import canonical
 from warploom.errors import ParameterError
 from warploom.experiments import Findings, load
 from warploom.reproduce.registry import Sweep
@@ -219,6 +221,27 @@ class Context:
         if found is not None:
             return found
         raise self.missing(f"experiment {name}", f"warploom experiment run {name} --output sweep")
+
+    @staticmethod
+    def measured_as(name: str, measured: Iterable[str]) -> str | None:
+        """Return the name under which a matrix of the SuiteSparse collection was measured.
+
+        Parameters
+        ----------
+        name : str
+            Full name in the collection.
+        measured : iterable of str
+            Names of measured matrices.
+
+        Returns
+        -------
+        str or None
+            The name itself, or that of the construction that makes the same pattern; None if neither was measured.
+        """
+        known = set(measured)
+        exact = exact_constructions().get(name)
+        spellings = [name] if exact is None else [name, canonical(exact)]
+        return next((spelling for spelling in spellings if spelling in known), None)
 
     @staticmethod
     def missing(what: str, command: str) -> MissingMeasurementsError:

@@ -84,6 +84,7 @@ def _study(context: Context) -> RowOrderStudy:
         seeds=_SPLITS,
         regression=regression,
         classifier=classifier,
+        topologies=row_order.TOPOLOGIES,
         samples=_SAMPLES,
     )
 
