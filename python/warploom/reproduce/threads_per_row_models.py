@@ -326,11 +326,11 @@ def mispredictions(context: Context) -> Result:
     """Draw how much wrong choices lose."""
     table = shuffles(context)[0].mispredictions
     text = "Choices that are not the optimum, by their loss, of the model and of the formulas; first shuffle."
-    wrong = table["matrices"].sum()
-    small, large = table["matrices"].iloc[0], table["matrices"].iloc[2:].sum()
+    wrong = int(table["matrices"].sum())
+    small, large = int(table["matrices"].iloc[0]), int(table["matrices"].iloc[2:].sum())
     claims = (
-        Claim("most wrong predictions lose at most 2 %", bool(2 * small > wrong), f"{small} of {wrong}"),
-        Claim("few of them lose more than 6 %", bool(large <= 0.15 * wrong), f"{large}"),
+        Claim("most wrong predictions lose at most 2 %", 2 * small > wrong or not wrong, f"{small} of {wrong}"),
+        Claim("few of them lose more than 6 %", large <= 0.15 * wrong, f"{large}"),
     )
     figure = misprediction_picture(table)
     return Result([table], figure, _caption(context, text), judge(context.where(), *claims))
@@ -463,13 +463,18 @@ def accuracy_of_blocks(context: Context) -> Result:
 def mispredictions_of_blocks(context: Context) -> Result:
     """Draw how much wrong choices for blocks lose."""
     table = blocks(context).result.mispredictions
-    wrong = max(1, table["matrices"].sum())
-    small, large = table["matrices"].iloc[0] / wrong, table["matrices"].iloc[3:].sum() / wrong
+    wrong, small, large = (int(table["matrices"].iloc[part].sum()) for part in (slice(None), slice(1), slice(3, None)))
     formula = table["mean"].iloc[3:].sum() / max(1, table["mean"].sum())
     claims = (
-        Claim("more than 60 % of the wrong predictions lose at most 2 %", bool(small > 0.6), f"{small:.0%}"),
-        Claim("only about 10 % lose more than 10 %", bool(large <= 0.12), f"{large:.0%}"),
-        Claim("the formula's wrong choices lose that much more often", bool(formula > large), f"{formula:.0%}"),
+        Claim(
+            "more than 60 % of the wrong predictions lose at most 2 %",
+            small > 0.6 * wrong or not wrong,
+            f"{small} of {wrong}",
+        ),
+        Claim("only about 10 % lose more than 10 %", large <= 0.12 * wrong, f"{large}"),
+        Claim(
+            "the formula's wrong choices lose that much more often", formula * wrong > large, f"{formula:.0%} of them"
+        ),
     )
     text = "Choices for blocks of short rows that are not the optimum, by their loss."
     figure = misprediction_picture(table)

@@ -8,9 +8,6 @@ import math
 import matplotlib as mpl
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("sklearn")
-
 from bench.tables import measured, tables
 from reproduce import learnable, synthetic
 from warploom.reproduce import Context, MissingMeasurementsError, find, reproduce
@@ -18,6 +15,9 @@ from warploom.reproduce import row_order_models as models
 from warploom.reproduce.context import MissingPackagesError
 from warploom.reproduce.drawing import STYLE
 from warploom.training import row_order
+
+pytest.importorskip("torch")
+pytest.importorskip("sklearn")
 
 IDS = ("M-F11", "M-F12", "M-F13", "M-F14", "M-cls", "M-sens", "M-F15")
 NAMES = ("CSR", "DCSR", "LPT", "warp-aware")
@@ -175,7 +175,9 @@ def test_models_are_trained_once(sweep, monkeypatch):
 def test_without_packages_the_extra_is_named(sweep, monkeypatch, tmp_path):
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "torch" else real(name, *more))
-    with pytest.raises(MissingPackagesError, match=r"M-F14 cannot be made: .*torch.*pip install 'warploom\[training\]'"):
+    with pytest.raises(
+        MissingPackagesError, match=r"M-F14 cannot be made: .*torch.*pip install 'warploom\[training\]'"
+    ):
         reproduce("M-F14", tmp_path, context=Context(sweep))
     assert not list(tmp_path.glob("M-F14*"))
 

@@ -9,14 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-for package in ("sklearn", "lightgbm", "optuna"):
-    pytest.importorskip(package)
-
 from reproduce import learnable, synthetic
 from warploom.experiments import Findings
 from warploom.reproduce import Context, MissingMeasurementsError, find
 from warploom.reproduce import threads_per_row_models as models
 from warploom.reproduce.drawing import STYLE
+
+pytest.importorskip("sklearn")
+pytest.importorskip("lightgbm")
+pytest.importorskip("optuna")
 
 WHOLE = ("G-T4", "G-F6", "G-T5", "G-F7", "G-F12", "G-F13", "G-F14", "G-F15", "G-ovh")
 BLOCKS = ("G-F5", "G-T9", "G-F10")
@@ -169,8 +170,7 @@ def test_number_and_depth_of_trees(made):
     assert sorted(zip(frame["iterations"], frame["depth"], strict=True)) == [(3, 2), (3, 5), (20, 2), (20, 5)]
     assert frame.equals(made["G-F15"].tables[0])
     assert (frame["microseconds"] > 0).all()
-    by_size = frame.set_index(["iterations", "depth"])["microseconds"]
-    assert by_size[20, 5] > by_size[3, 2]
+    assert (frame["trees"] == 5 * frame["iterations"]).all()
     assert "measured when this was made" in made["G-F15"].caption
 
 
@@ -190,7 +190,9 @@ def test_overheads_are_those_of_equations_6_and_7(made, times):
 
 def test_costs_of_another_gpu_do_not_count(sweep):
     context = Context(sweep, experiments=[features(sweep, "Other GPU")])
-    with pytest.raises(MissingMeasurementsError, match=r"on the Test GPU, only on the Other GPU.*experiment run features"):
+    with pytest.raises(
+        MissingMeasurementsError, match=r"on the Test GPU, only on the Other GPU.*experiment run features"
+    ):
         find(["G-ovh"])[0].make(context)
     with pytest.raises(MissingMeasurementsError, match="experiment run features"):
         find(["G-ovh"])[0].make(Context(sweep))
@@ -215,6 +217,7 @@ def test_blocks_are_trained_on_slices_of_regular_matrices(made):
     loss = [tested[row.matrix][int(row.chosen)] / min(tested[row.matrix].values()) - 1 for row in rows.itertuples()]
     assert math.isclose(made["G-T9"].ours["accuracy"], sum(x <= 0.02 for x in loss) / len(loss))
     assert math.isclose(made["G-T9"].ours["PLUB"], 100 * sum(loss) / len(loss), rel_tol=1e-4, abs_tol=1e-4)
+    assert all("nan" not in claim for claim in (made["G-F10"].verdict.sentence, made["G-F5"].verdict.sentence))
     table = made["G-F10"].tables[0]
     assert table["matrices"].sum() == sum(x > 1e-6 for x in loss)
     assert f"{len(tested)} blocks of short rows to test" in made["G-T9"].caption
