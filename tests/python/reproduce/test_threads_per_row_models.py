@@ -243,3 +243,22 @@ def test_captions_and_texts(made):
         assert min(sizes) >= 7, id
         named = {printed.quantity for printed in find([id])[0].printed}
         assert named <= set(result.ours)
+
+
+def test_predicted_speedups_are_over_16_threads(sweep, made, times, monkeypatch):
+    monkeypatch.setattr(models, "shuffles", lambda context: held_out)
+    rows = made["G-T4"].tables[2]
+    held_out = [type("Shuffle", (), {"chosen": type("Chosen", (), {"rows": rows})})]
+    found = models.predicted_speedups(Context(sweep)).tolist()
+    assert found == pytest.approx([times[m][16] / times[m][t] for m, t in choices(made)])
+
+
+def test_there_are_none_where_models_cannot_be_trained(sweep):
+    assert models.predicted_speedups(synthetic.context()).empty
+    assert models.predicted_blockwise_speedups(Context(sweep)).empty
+
+
+def test_blockwise_speedups_are_of_matrices_with_both_times(monkeypatch):
+    whole = pd.DataFrame({"global 16": [6.0, 4.0, 5.0], "blockwise model": [2.0, 4.0, math.nan]})
+    monkeypatch.setattr(models, "blocks", lambda context: type("Study", (), {"whole": whole}))
+    assert models.predicted_blockwise_speedups(Context()).tolist() == [3.0, 1.0]
