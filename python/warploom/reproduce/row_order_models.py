@@ -3,7 +3,7 @@
 The measurements are those of the items without models: float32, both dense matrices column-major and B square, the L2
 cache emptied before each product. Models are trained when the first item asks for them, on 80 % of the matrices, in
 three splits (the paper has one); what is shown is how they choose on the matrices that were held out. Training takes
-fewer and larger steps than that of the models that are shipped, with no greater losses.
+fewer and larger steps than `warploom.training.row_order.train` does, for about 0.1 percentage points of loss.
 """
 
 from __future__ import annotations
@@ -172,8 +172,8 @@ def errors(context: Context) -> Result:
     axis.legend(loc="lower right")
     below = {limit: float((study.predicted["error"] < limit / 100).mean()) for limit in (2, 10)}
     claims = (
-        Claim("70 % of the predicted times are off by less than 10 %", below[10] >= 0.7, f"{below[10]:.0%}"),
-        Claim("fewer than 30 % are off by less than 2 %", below[2] < 0.3, f"{below[2]:.0%}"),
+        Claim("70 % of the predicted times are off by less than 10 %", below[10] >= 0.7, f"{below[10]:.1%}"),
+        Claim("fewer than 30 % are off by less than 2 %", below[2] < 0.3, f"{below[2]:.1%}"),
     )
     text = "Cumulative distribution of abs(predicted / measured - 1) of the times that the network predicts."
     ours: dict[str, float | str] = {
@@ -283,11 +283,14 @@ def loss(context: Context) -> Result:
         Claim(
             "they keep 96 % of the oracle's gain",
             bool(raw["gain_share"] >= 0.955),
-            f"{raw['gain_share']:.0%} of a gain of {raw['oracle_speedup'] - 1:.1%}, much of which is noise; "
-            f"{merged['gain_share']:.0%} of the {merged['oracle_speedup'] - 1:.1%} beyond near-ties",
+            f"{raw['gain_share']:.0%} of a gain of {raw['oracle_speedup'] - 1:.1%}; {merged['gain_share']:.0%} of the "
+            f"{merged['oracle_speedup'] - 1:.1%} that are beyond near-ties",
         ),
     )
-    text = "Losses of the choices for held-out matrices (chosen time / least time - 1)."
+    text = (
+        "Losses of the choices for held-out matrices (chosen time / least time - 1), by networks that are trained for "
+        f"{_EPOCHS} epochs; warploom.training.row_order.train takes more."
+    )
     ours = {
         "mean loss": float(raw["mean_loss"]),
         "share within 4 %": float(raw["within_4"]),

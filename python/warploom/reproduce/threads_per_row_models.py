@@ -236,7 +236,8 @@ def accuracy(context: Context) -> Result:
     formats = {"accuracy": ".1%", "near-ties\nmerged": ".1%", "PLUB\n(%)": ".2f", **{_head(n): ".1f" for n in gains}}
     text = (
         "Choices for held-out matrices in four shuffles: the family that cross-validation picked, share of the optima "
-        "found, mean loss (PLUB) and mean gains over other choices (PGO), in percent."
+        "found, mean loss (PLUB) and mean gains over other choices (PGO), in percent. The parameters of the families "
+        "are fixed; warploom.training.threads_per_row.study searches them."
     )
     families = pd.concat([one.families.assign(shuffle=one.seed + 1) for one in found], ignore_index=True)
     tables = [frame, families, pd.concat([one.chosen.rows for one in found], ignore_index=True)]
@@ -369,7 +370,7 @@ def mispredictions(context: Context) -> Result:
     small, large = int(table["matrices"].iloc[0]), int(table["matrices"].iloc[2:].sum())
     claims = (
         Claim("most wrong predictions lose at most 2 %", 2 * small > wrong or not wrong, f"{small} of {wrong}"),
-        Claim("few of them lose more than 6 %", large <= 0.15 * wrong, f"{large}"),
+        Claim("few of them lose more than 6 %", large <= 0.15 * wrong, f"{large} of {wrong}"),
     )
     figure = misprediction_picture(table)
     return Result([table], figure, _caption(context, text), judge(context.where(), *claims))
@@ -510,7 +511,7 @@ def mispredictions_of_blocks(context: Context) -> Result:
             small > 0.6 * wrong or not wrong,
             f"{small} of {wrong}",
         ),
-        Claim("only about 10 % lose more than 10 %", large <= 0.12 * wrong, f"{large}"),
+        Claim("only about 10 % lose more than 10 %", large <= 0.12 * wrong, f"{large} of {wrong}"),
         Claim(
             "the formula's wrong choices lose that much more often", formula * wrong > large, f"{formula:.0%} of them"
         ),
@@ -792,7 +793,7 @@ def inference_time(context: Context) -> Result:
     )
     text = (
         "Time of warploom's predictor for one matrix, one thread, mean over the held-out matrices, least of five "
-        f"repeats; measured when this was made, on {cpu_name()}. Trees trained on:"
+        f"repeats; measured when this was made, on {cpu_name()}. The trees are those of G-F14."
     )
     return Result([frame], figure, _caption(context, text), judge(f"on {cpu_name()}", *claims))
 
