@@ -837,7 +837,7 @@ def overheads(context: Context) -> Result:
         drawing.log_axis(axis, "x")
         axis.set(xlabel="nonzeros of A", ylabel=label)
         drawing.grid(axis)
-    cost_axis.legend(loc="upper right")
+    cost_axis.legend(loc="lower left")
     large = table[table["nnz"] >= _LARGE]
     middle = float(large["eleven"].median()) if len(large) else math.nan
     mean, most = float(paid["ratio"].mean()), float(paid["ratio"].max())
@@ -845,9 +845,9 @@ def overheads(context: Context) -> Result:
     of_large = f"; {first.mean():.2f} for 10^6 nonzeros and more" if len(first) else ""
     claims = (
         Claim(
-            "the eleven features cost about one product where there are 10^6 nonzeros and more",
+            "the eleven features cost about one product or less where there are 10^6 nonzeros and more",
             bool(middle <= 1.5),
-            f"median {middle:.1f}, at most {large['eleven'].max():.1f}; below that up to {table['eleven'].max():.0f}"
+            f"median {middle:.2g}, at most {large['eleven'].max():.2g}; below that up to {table['eleven'].max():.2g}"
             if len(large)
             else "no matrix is that large",
         ),
@@ -859,7 +859,7 @@ def overheads(context: Context) -> Result:
         ),
     )
     ours: dict[str, float | str] = {
-        "cost of the features in products": "-" if math.isnan(middle) else f"{middle:.1f} (from 10^6 nonzeros)",
+        "cost of the features in products": "-" if math.isnan(middle) else f"{middle:.2g} (from 10^6 nonzeros)",
         "inference": f"{inference:.1f} us",
         "T_naive / T_ML: mean": mean,
         "T_naive / T_ML: greatest": most,
