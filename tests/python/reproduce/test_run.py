@@ -138,10 +138,10 @@ def test_threads_that_no_row_has_work_for_may_be_missing_everywhere():
     assert find(["G-prec"])[0].make(Context(loaded)).ours["same optimum"] == "100%"
 
 
-def test_without_measurements_examples_are_made_and_the_rest_is_listed(tmp_path, monkeypatch):
+def test_without_measurements_examples_and_experiments_are_made_and_the_rest_is_listed(tmp_path, monkeypatch):
     monkeypatch.setattr("warploom.reproduce.run.shipped", lambda: [])
     outcomes = {o.item.id: o for o in reproduce("C", tmp_path, dpi=25)}
-    assert {id for id, outcome in outcomes.items() if outcome.result} == {"C-ex", "C-eq"}
+    assert {id for id, outcome in outcomes.items() if outcome.result} == {"C-ex", "C-eq", "C-F6.1"}
     assert "warploom bench run" in outcomes["C-F6.3"].reason
     assert "warploom bench run" in (tmp_path / "report-C.html").read_text()
 
