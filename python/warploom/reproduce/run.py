@@ -124,13 +124,11 @@ def _only_experiments(source: Source) -> bool:
 
 
 def _make(item: Item, context: Context, folder: pathlib.Path, dpi: int) -> Outcome:
-    if item.make is None:
-        raise MissingMeasurementsError(f"{item.id} cannot be made: {item.awaits}", argument="ids")
     with mpl.rc_context(STYLE):
         try:
             result = item.make(context)
         except MissingMeasurementsError as error:
-            raise MissingMeasurementsError(f"{item.id} cannot be made: {error}", argument=error.argument) from error
+            raise type(error)(f"{item.id} cannot be made: {error}", argument=error.argument) from error
         files = save(result.figure, folder / f"{item.id}.png", dpi=dpi)
     for number, table in enumerate(result.tables, start=1):
         path = folder / (f"{item.id}.csv" if number == 1 else f"{item.id}-{number}.csv")
