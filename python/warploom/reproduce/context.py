@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import importlib.util
 import os
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -26,9 +25,6 @@ from warploom.reproduce.registry import Sweep
 __all__ = ["Context", "MissingMeasurementsError", "MissingPackagesError"]
 
 _Made = TypeVar("_Made")
-
-_TRANSPOSE = re.compile(r"\.T$")
-_BLOCK = re.compile(r"\[\d*:\d*\]")
 
 _PEAKS = {"NVIDIA H200": 4.8e12, "NVIDIA H100 80GB HBM3": 3.35e12, "NVIDIA A100-SXM4-80GB": 2.039e12}
 """Theoretical memory bandwidth in bytes per second, as the vendor's data sheets have it."""
@@ -67,28 +63,11 @@ class Context:
     @functools.cached_property
     def originals(self) -> Measurements | None:
         """The measurements of matrices as they are: no transposes, no blocks of rows."""
-        return self._of_matrices(transposes=False)
+        return None if self.measurements is None else self.measurements.only()
 
     @functools.cached_property
     def _with_transposes(self) -> Measurements | None:
-        return self._of_matrices(transposes=True)
-
-    def _of_matrices(self, *, transposes: bool) -> Measurements | None:
-        if self.measurements is None:
-            return None
-        names = self.measurements.matrices["matrix"].astype(str)
-        keep = ~names.str.contains(_BLOCK)
-        if not transposes:
-            keep &= ~names.str.contains(_TRANSPOSE)
-        if keep.all():
-            return self.measurements
-        chosen = set(names[keep])
-        rows = self.measurements.measurements
-        return Measurements(
-            rows[rows["matrix"].isin(chosen)],
-            self.measurements.matrices[keep.to_numpy()],
-            self.measurements.environments,
-        )
+        return None if self.measurements is None else self.measurements.only(transposes=True)
 
     @functools.cached_property
     def facts(self) -> pd.DataFrame:
