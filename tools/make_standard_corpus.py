@@ -253,6 +253,7 @@ def grids() -> Iterator[str]:
     yield from (f"triangle_walk(side={n})" for n in (20, 40, 80, 150, 220, 700))
     yield from (f"spin_chain(sites={n})" for n in (8, 9, 10, 11, 12, 13, 14, 17))
     yield from (f"wilson_lattice(nx={n},ny={n},nz={n},nt={t})" for n, t in ((4, 4), (4, 6), (4, 8), (8, 8), (8, 16)))
+    yield from ("epidemic_chain(population=1024)", "reaction_diffusion(nx=15,ny=15)")  # mc2depi and rdb450l
     yield from (f"crystal_mass(nx={n},ny={n},nz={n})" for n in (4, 7, 11, 16, 20, 40))
     yield from (f"sphere_mesh(level={n})" for n in (2, 3, 4, 5, 7))
     yield from (f"l_shape(side={n})" for n in (12, 25, 50, 90, 400))

@@ -465,14 +465,14 @@ def permutation_searches(name: str) -> bool:
     """
 
 def permutation_summary(name: str) -> str: ...
-def prepare_cmrs_read(matrix: CsrView, resident: DeviceCsr, *, height: int, strips: bool) -> ProductPlan:
+def prepare_cmrs_read(matrix: CsrView, resident: DeviceCsr, *, height: int, strips: bool) -> typing.Any:
     """
     A kernel that reads columns and values as CMRS does, and reserves the shared memory of its partial sums.
     """
 
 def prepare_csr_parts(
     matrix: CsrView, resident: DeviceCsr, *, threads_per_row: int, gather: bool, arithmetic: bool
-) -> ProductPlan:
+) -> typing.Any:
     """
     CSR-vector with or without its random access to x and its arithmetic.
     """
