@@ -34,6 +34,8 @@ html_title = f"warploom {release}"
 EXTRA = DOCS / "generated" / "extra"
 EXTRA.mkdir(parents=True, exist_ok=True)  # Sphinx looks for it before anything is generated
 html_extra_path = [str(EXTRA)]
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_theme_options = {"navigation_with_keys": True}
 
 myst_enable_extensions = ["colon_fence", "dollarmath", "fieldlist"]

@@ -73,7 +73,6 @@ def _tables(folder: Path) -> None:
     found = [
         summary.counts(measured, "source"),
         summary.counts(measured, "size"),
-        summary.failures(measured),
         repeatability.repeatability(measured),
         summary.speedups(measured),
     ]
@@ -135,10 +134,9 @@ def _write(path: Path, tables: Iterable[Summary]) -> None:
 def _page_of(table: Summary) -> str:
     """Return a table as HTML in MyST: Markdown would take parts of some cells for its own."""
     parts = [f"**{table.title}**\n"] if table.title else []
-    parts += ["```{raw} html", '<div class="table-wrapper"><table class="docutils">']
-    parts += [_row("th", map(str, table.frame))]
+    parts += ["```{raw} html", '<div class="generated"><table>', _row("th", map(str, table.frame))]
     parts += [_row("td", cells) for cells in table.cells()]
-    parts += ["</table></div>", *(f"<p><small>{html.escape(note)}</small></p>" for note in table.notes), "```\n"]
+    parts += ["</table>", *(f"<p>{html.escape(note)}</p>" for note in table.notes), "</div>", "```\n"]
     return "\n".join(parts)
 
 

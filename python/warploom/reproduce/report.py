@@ -49,7 +49,7 @@ def page(outcomes: Sequence[Outcome], context: Context) -> str:
 
 
 def fragment(outcome: Outcome, picture: str | None = None) -> str:
-    """Return one item as HTML to put into a page or a notebook.
+    """Return one item as HTML to put into a page or a notebook, without its title.
 
     Parameters
     ----------

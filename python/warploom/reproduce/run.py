@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import html
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -39,7 +40,7 @@ class Outcome:
     """Why it could not be made."""
 
     def _repr_html_(self) -> str:
-        return report.fragment(self)
+        return f"<p><strong>{html.escape(self.item.title)}</strong></p>\n{report.fragment(self)}"
 
 
 def make(id: str, context: Context | None = None) -> Outcome:
