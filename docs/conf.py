@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -57,8 +58,8 @@ nb_merge_streams = True
 
 
 def escape_patterns(app, context, lines):
-    """Keep the asterisks of patterns in help texts from being taken for markup."""
-    lines[:] = [line.replace("*", r"\*") for line in lines]
+    """Keep patterns in help texts, such as dwt_*, from being taken for markup."""
+    lines[:] = [re.sub(r"\*|_(?!\w)", r"\\\g<0>", line) for line in lines]
 
 
 def setup(app):

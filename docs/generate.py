@@ -16,7 +16,6 @@ import pictures
 
 from warploom import features, formats, permutations, profiles
 from warploom.bench import Measurements, repeatability, summary
-from warploom.bench.plots import save
 from warploom.bench.rendering import Summary
 from warploom.candidates import kernels
 from warploom.reproduce import PAPERS, Outcome, reproduce
@@ -51,11 +50,14 @@ def everything(docs: Path, executed: Path | None) -> None:
 
 def _pictures(folder: Path) -> None:
     """Draw every format and every permutation that is registered."""
-    with pictures.style():
-        for name in formats.names():
-            save(pictures.storage(name), folder / "formats" / f"{name}.png")
-        for name in permutations.names():
-            save(pictures.permutation(name), folder / "permutations" / f"{name}.png")
+    for kind, names, draw in (
+        ("formats", formats.names(), pictures.storage),
+        ("permutations", permutations.names(), pictures.permutation),
+    ):
+        (folder / kind).mkdir(parents=True)
+        for name in names:
+            with pictures.style():
+                draw(name).savefig(folder / kind / f"{name}.png", dpi=200, metadata={"Software": None})
 
 
 # ----- tables -----

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import nbformat
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import executed_notebooks
 import warploom as wl
 from products import assert_product
 from warploom.candidates import kernels, parse
+from warploom.cli import main
 from warploom.reproduce import items
 
 ROOT = Path(__file__).parents[2]
@@ -144,9 +146,12 @@ def test_reports_of_the_site_have_every_item_and_its_files(site):
 
 
 def test_command_line_of_the_site_has_every_command(site):
-    text = (site / "guide" / "command-line.html").read_text()
-    for command in ("plan", "bench run", "calibrate", "corpus search", "info", "reproduce", "train"):
-        assert f"warploom {command} [OPTIONS]" in re.sub(r"<[^>]+>", "", text), command
+    text = re.sub(r"<[^>]+>", "", (site / "guide" / "command-line.html").read_text())
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        for path in [name, *(f"{name} {inner}" for inner in getattr(command, "commands", ()))]:
+            assert f"warploom {path} [OPTIONS]" in text, path
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
