@@ -21,9 +21,8 @@ release = version = warploom.__version__
 
 extensions = [
     "myst_nb",
+    "numpydoc",
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
-    "sphinx.ext.napoleon",
     "sphinx_click",
     "sphinx_copybutton",
 ]
@@ -39,14 +38,12 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_theme_options = {"navigation_with_keys": True}
 
-myst_enable_extensions = ["colon_fence", "dollarmath", "fieldlist"]
+myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
-napoleon_google_docstring = False
-napoleon_use_param = False  # types are prose, in which names are no references
-napoleon_use_rtype = False
+numpydoc_show_class_members = False
 
 # Notebooks that were executed before, as the tests do, are rendered as they are; others are executed, each once.
 EXECUTED = os.environ.get("WARPLOOM_EXECUTED_NOTEBOOKS")

@@ -140,7 +140,7 @@ def spmm(A: Any, *, warps: int = 32, threads: int = 32, elements_per_cache_line:
 
     Notes
     -----
-    The features of Table II of Mehrabi et al. (2021). Those called ``*_{min,mean,max}`` are three.
+    The features of Table II of Mehrabi et al. [1]_. Those called ``*_{min,mean,max}`` are three.
 
     ``num_rows``, ``num_cols``
         m and n.
@@ -175,8 +175,8 @@ def spmm(A: Any, *, warps: int = 32, threads: int = 32, elements_per_cache_line:
 
     References
     ----------
-    Mehrabi, Lee, Chatterjee, Sorin, Lee, O'Connor, "Learning sparse matrix row permutations for efficient SpMM on
-    GPU architectures", ISPASS 2021.
+    .. [1] Mehrabi, Lee, Chatterjee, Sorin, Lee, O'Connor, "Learning sparse matrix row permutations for
+       efficient SpMM on GPU architectures", ISPASS 2021.
     """
     return _features("spmm", A, warps=warps, threads=threads, elements_per_cache_line=elements_per_cache_line)
 
@@ -202,7 +202,7 @@ def spmv(A: Any) -> FeatureVector:
 
     Notes
     -----
-    The features of Table 2 of Gao et al. (2024), with the paper's symbol in parentheses.
+    The features of Table 2 of Gao et al. [1]_, with the paper's symbol in parentheses.
 
     ``num_rows`` (m), ``num_cols`` (n), ``nnz`` (nnz)
         Rows, columns and nonzeros.
@@ -224,8 +224,8 @@ def spmv(A: Any) -> FeatureVector:
 
     References
     ----------
-    Gao, Ji, Liu, Wang, Shi, "Revisiting thread configuration of SpMV kernels on GPU: A machine learning based
-    approach", Journal of Parallel and Distributed Computing, 2024.
+    .. [1] Gao, Ji, Liu, Wang, Shi, "Revisiting thread configuration of SpMV kernels on GPU: A machine
+       learning based approach", Journal of Parallel and Distributed Computing, 2024.
     """
     return _features("spmv", A)
 

@@ -61,7 +61,9 @@ class Summary:
         for row in self.cells():
             table.add_row(*row)
         text = io.StringIO()
-        console = rich.console.Console(file=text, width=160, color_system=None, emoji=False, markup=False)
+        console = rich.console.Console(
+            file=text, width=160, color_system=None, force_jupyter=False, emoji=False, markup=False
+        )
         console.print(table)
         for note in self.notes:
             console.print(note)
