@@ -130,6 +130,11 @@ class Candidate:
         base = f"{self.kernel.op}/{self.permutation}/{self.kernel.format}/{self.kernel.name}"
         return f"{base}[{changed}]" if changed else base
 
+    @property
+    def has_defaults(self) -> bool:
+        """Whether all parameters are at their default."""
+        return all(p.default == value for p, (_, value) in zip(self.kernel.parameters, self.parameters, strict=True))
+
     def __str__(self) -> str:
         return self.name
 

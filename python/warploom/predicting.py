@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,10 +91,10 @@ class PredictSelector:
         choice, proxy = _choose(self.source.selector, problem, values, patterns, self.calls, vendor, kind)
         unsure = choice.unsure or bool(proxy) or bool(self.source.note)
         measured: dict[str, Row] = {}
-        order = [p.candidate for p in choice.ranked]
+        order: Iterator[str] = choice.names()
         if self.verify or (unsure and self._is_worth_measuring(choice)):
             measured = _measured(problem, self._to_measure(choice, unsure), progress)
-            order = sorted(measured, key=lambda name: self._cost(measured[name])) + order
+            order = itertools.chain(sorted(measured, key=lambda name: self._cost(measured[name])), order)
         plan = _first_that_fits(problem, order)
         explanation = functools.partial(
             _explain, problem, choice, plan.candidate, measured, values, self.source, proxy, self.calls
@@ -102,15 +103,14 @@ class PredictSelector:
 
     def _is_worth_measuring(self, choice: Choice) -> bool:
         """Measuring costs some hundred products and the preparation of each candidate."""
-        best = choice.ranked[0]
+        best = choice.prediction()
         return self.calls is None or self.calls * best.time_us > 2e3 * MEASURED + 300 * MEASURED * best.time_us
 
     def _to_measure(self, choice: Choice, unsure: bool) -> list[str]:
-        ranked = [p.candidate for p in choice.ranked]
-        names = [*choice.shortlist[:MEASURED]] if unsure else []
+        names = [choice.candidate, *(choice.shortlist[:MEASURED] if unsure else ())]
         if self.verify:
-            names += [name for name in ranked if _is_vendor(name)][:3]
-        return list(dict.fromkeys([ranked[0], *names]))
+            names += itertools.islice(filter(_is_vendor, choice.names()), 3)
+        return list(dict.fromkeys(names))
 
     def _cost(self, row: Row) -> float:
         return row.median_us + (1e3 * row.preparation_ms / self.calls if self.calls else 0.0)
@@ -189,7 +189,7 @@ def _features(problem: Problem, selector: Selector) -> dict[str, float]:
 def _kind(selector: Selector, problem: Problem) -> tuple[tuple[str, str, str, str], str]:
     """Return the operation, value type, layout and cache of the model, and what it stands in for if for something."""
     layout = problem.layout if problem.op == "spmm" else ""
-    dtype = problem.dtype.name
+    dtype = problem.dtype_name
     if problem.op == "spmm" and dtype == "float64":
         return ("spmm", "float32", layout, problem.cache), "float64: predicted from float32"
     return (problem.op, dtype, layout, problem.cache), ""
@@ -205,6 +205,7 @@ def _choose(
     device: str,
 ) -> tuple[Choice, str]:
     (op, dtype, layout, cache), proxy = _kind(selector, problem)
+    row_lengths = (int(values["spmv_nnz_per_row_min"]), int(values["spmv_nnz_per_row_max"]))
 
     def may_be_taken(name: str) -> bool:
         if not matches(name, patterns) or (_is_vendor(name) and not vendor):
@@ -212,10 +213,11 @@ def _choose(
         candidate = _parsed(name)
         if device not in candidate.kernel.devices:
             return False
-        return not is_redundant(candidate, problem) and not _reason_against(candidate, problem)
+        return not is_redundant(candidate, problem, row_lengths) and not _reason_against(candidate, problem)
 
+    choice = selector.choose(values, op, problem.k, dtype, layout, calls, cache, may_be_taken)
     try:
-        choice = selector.choose(values, op, problem.k, dtype, layout, calls, cache, may_be_taken)
+        choice.candidate  # noqa: B018 (fails if none may be taken)
     except ParameterError as error:
         if error.argument != "among":
             raise
@@ -238,7 +240,7 @@ def _is_vendor(name: str) -> bool:
 
 def _reason_against(candidate: Candidate, problem: Problem) -> str:
     kernel, parameters = candidate.kernel, dict(candidate.parameters)
-    if problem.dtype.name not in kernel.dtypes:
+    if problem.dtype_name not in kernel.dtypes:
         return "value type"
     return _core.unsupported_reason(
         kernel.op, problem.matrix, kernel.format, kernel.name, problem.k, problem.layout, parameters, None
@@ -280,8 +282,8 @@ def _prepared(problem: Problem, name: str) -> Plan:
     )
 
 
-def _first_that_fits(problem: Problem, names: Sequence[str]) -> Plan:
-    for name in names[:_TRIES]:
+def _first_that_fits(problem: Problem, names: Iterable[str]) -> Plan:
+    for name in itertools.islice(names, _TRIES):
         try:
             return _prepared(problem, name)
         except (OutOfMemoryError, MemoryError, ParameterError):

@@ -7,8 +7,9 @@ times, so that training and use cannot differ in either. Needs no library that t
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,43 +43,85 @@ REFERENCE = "reference"
 LOSS = "loss"
 """Output of a model: what is expected to be lost by its choice, as log of a ratio of times."""
 
-INPUTS = (
-    "log_rows",
-    "log_cols",
-    "log_nnz",
-    "log_density",
-    "log_row_min",
-    "log_row_mean",
-    "log_row_max",
-    "log_row_std",
-    "row_cov",
-    "log_imbalance",
-    "log_longest_share",
-    "log_shape",
-    "log_block_fill",
-    "log_block_max",
-    "log_block_min",
-    "log_warp_load_mean",
-    "log_warp_imbalance",
-    "log_warp_idle",
-    "log_line_requests_max",
-    "log_line_requests_mean",
-    "log_line_imbalance",
-    "log_lines",
-    "log_lines_reuse",
-    "log_lines_imbalance",
-    "log_requests_imbalance",
-    "log_distance",
-    "log_distance_max",
-    "log_dissimilarity",
-    "log_k",
-    "log_work",
-    "log_result",
-    "log_operand",
-)
-"""Names of what `model_inputs` returns."""
+_ITEMSIZES = {"float16": 2, "float32": 4, "float64": 8}
 
-SPMV_INPUTS = INPUTS[:12]
+_SMALL = 1e-3
+"""Added to what may be 0 before its logarithm is taken."""
+
+_Formula = Callable[[Mapping[str, Any], Any, Any], Any]
+"""Of features, the columns of B, and a module that has the functions: NumPy, or math for one matrix."""
+
+
+def _log(feature: str) -> _Formula:
+    return lambda given, k, module: module.log2(1 + given[feature])
+
+
+def _log_by_k(feature: str) -> _Formula:
+    return lambda given, k, module: module.log2(1 + given[feature] * k)
+
+
+def _ratio(numerator: str, denominator: str) -> _Formula:
+    return lambda given, k, module: module.log2((given[numerator] + _SMALL) / (given[denominator] + _SMALL))
+
+
+def _alignment(size: Callable[[Mapping[str, Any], Any], Any]) -> _Formula:
+    """Log of the largest power of two in a size, up to 1024: how rows and columns of B and C lie in memory."""
+
+    def exponent(given: Mapping[str, Any], k: Any, module: Any) -> Any:
+        value = size(given, k)
+        whole = int(value) if module is math else np.asarray(value).astype(np.int64)
+        return module.log2(module.gcd(whole, 1024))
+
+    return exponent
+
+
+_OF_ROW_LENGTHS: dict[str, _Formula] = {
+    "log_rows": _log("spmv_num_rows"),
+    "log_cols": _log("spmv_num_cols"),
+    "log_nnz": _log("spmv_nnz"),
+    "log_density": lambda given, k, module: module.log2(given["spmv_density"] + _SMALL**3),
+    "log_row_min": _log("spmv_nnz_per_row_min"),
+    "log_row_mean": _log("spmv_nnz_per_row_mean"),
+    "log_row_max": _log("spmv_nnz_per_row_max"),
+    "log_row_std": lambda given, k, module: module.log2(1 + module.sqrt(given["spmv_nnz_per_row_var"])),
+    "row_cov": lambda given, k, module: module.log1p(given["spmv_nnz_per_row_cov"]),
+    "log_imbalance": _ratio("spmv_nnz_per_row_max", "spmv_nnz_per_row_mean"),
+    "log_longest_share": _ratio("spmv_nnz_per_row_max", "spmv_nnz"),
+    "log_shape": _ratio("spmv_num_cols", "spmv_num_rows"),
+}
+_OF_PATTERN: dict[str, _Formula] = {
+    "log_block_fill": _ratio("spmv_nnz_per_row_mean", "spmm_nnz_blocks_per_row_mean"),
+    "log_block_max": _log("spmm_nnz_blocks_per_row_max"),
+    "log_block_min": _log("spmm_nnz_blocks_per_row_min"),
+    "log_warp_load_mean": _log("spmm_warp_load_mean"),
+    "log_warp_imbalance": _ratio("spmm_warp_load_max", "spmm_warp_load_mean"),
+    "log_warp_idle": _ratio("spmm_warp_load_min", "spmm_warp_load_mean"),
+    "log_line_requests_max": _log("spmm_same_cache_lines_max"),
+    "log_line_requests_mean": _log("spmm_same_cache_lines_mean"),
+    "log_line_imbalance": _ratio("spmm_same_cache_lines_max", "spmm_same_cache_lines_mean"),
+    "log_lines": _log("spmm_distinct_cache_lines_per_warp_mean"),
+    "log_lines_reuse": _ratio("spmm_total_cache_lines_per_warp_mean", "spmm_distinct_cache_lines_per_warp_mean"),
+    "log_lines_imbalance": _ratio("spmm_distinct_cache_lines_per_warp_max", "spmm_distinct_cache_lines_per_warp_mean"),
+    "log_requests_imbalance": _ratio("spmm_total_cache_lines_per_warp_max", "spmm_total_cache_lines_per_warp_mean"),
+    "log_distance": _log("spmm_adjacent_vector_distance_mean"),
+    "log_distance_max": _log("spmm_adjacent_vector_distance_max"),
+    "log_dissimilarity": _ratio("spmm_adjacent_vector_distance_mean", "spmm_nnz_blocks_per_row_mean"),
+}
+_OF_COLUMNS: dict[str, _Formula] = {
+    "log_k": lambda given, k, module: module.log2(1 + k),
+    "log_work": _log_by_k("spmv_nnz"),
+    "log_result": _log_by_k("spmv_num_rows"),
+    "log_operand": _log_by_k("spmv_num_cols"),
+    "k_alignment": _alignment(lambda given, k: k),
+    "rows_alignment": _alignment(lambda given, k: given["spmv_num_rows"]),
+    "cols_alignment": _alignment(lambda given, k: given["spmv_num_cols"]),
+}
+_FORMULAS = _OF_ROW_LENGTHS | _OF_PATTERN | _OF_COLUMNS
+
+INPUTS = tuple(_FORMULAS)
+"""Names of what `model_inputs` can return."""
+
+SPMV_INPUTS = tuple(_OF_ROW_LENGTHS)
 """Those that need the eleven features of SpMV only, which are the cheaper ones."""
 
 PREPARATION_INPUTS = ("one", "rows", "cols", "nnz", "padded")
@@ -86,9 +129,6 @@ PREPARATION_INPUTS = ("one", "rows", "cols", "nnz", "padded")
 
 SOFTNESS = 0.1
 """Of `compress`: log ratios well below it are kept, those well above are compressed."""
-
-_SMALL = 1e-3
-"""Added to what may be 0 before its logarithm is taken."""
 
 
 def model_inputs(
@@ -115,84 +155,25 @@ def model_inputs(
     ParameterError
         A feature is missing, or a name is not known.
     """
-    given: Mapping[str, Any] = features
-    module: Any = math  # for one matrix much quicker than NumPy, and the same but for the last bit
-    if not all(isinstance(value, float) for value in features.values()):
-        given = {name: np.asarray(values, dtype=np.float64) for name, values in features.items()}
-        module, k = np, np.asarray(k, dtype=np.float64)
+    given, module = _numbers(features)
+    if unknown := [name for name in names if name not in _FORMULAS]:
+        raise ParameterError(f"there is no input '{unknown[0]}'", argument="names")
     try:
-        values = _of_row_lengths(given, module)
-        if not values.keys() >= set(names):
-            values |= _of_pattern(given, module) | _of_columns(given, k, module)
+        if module is np:
+            k = np.broadcast_to(np.asarray(k, dtype=np.float64), given["spmv_nnz"].shape)
+        return np.array([_FORMULAS[name](given, k, module) for name in names]).T
     except KeyError as error:
         raise ParameterError(f"the features lack {error}", argument="features") from None
-    if unknown := [name for name in names if name not in values]:
-        raise ParameterError(f"there is no input '{unknown[0]}'", argument="names")
-    return np.array([values[name] for name in names]).T
 
 
-def _of_row_lengths(given: Mapping[str, Any], module: Any) -> dict[str, Any]:
-    log, ratio = _functions(module)
-    rows, cols, nnz = (given[f"spmv_{name}"] for name in ("num_rows", "num_cols", "nnz"))
-    least, mean, most = (given[f"spmv_nnz_per_row_{name}"] for name in ("min", "mean", "max"))
-    return {
-        "log_rows": log(rows),
-        "log_cols": log(cols),
-        "log_nnz": log(nnz),
-        "log_density": module.log2(given["spmv_density"] + _SMALL**3),
-        "log_row_min": log(least),
-        "log_row_mean": log(mean),
-        "log_row_max": log(most),
-        "log_row_std": log(module.sqrt(given["spmv_nnz_per_row_var"])),
-        "row_cov": module.log1p(given["spmv_nnz_per_row_cov"]),
-        "log_imbalance": ratio(most, mean),
-        "log_longest_share": ratio(most, nnz),
-        "log_shape": ratio(cols, rows),
-    }
+def _numbers(features: Mapping[str, ArrayLike]) -> tuple[Mapping[str, Any], Any]:
+    """Return features, all numbers or all arrays, and the module with functions of them.
 
-
-def _of_pattern(given: Mapping[str, Any], module: Any) -> dict[str, Any]:
-    log, ratio = _functions(module)
-    blocks, load, shared, distinct, total, distance = (
-        {statistic: given[f"spmm_{name}_{statistic}"] for statistic in ("min", "mean", "max")}
-        for name in (
-            "nnz_blocks_per_row",
-            "warp_load",
-            "same_cache_lines",
-            "distinct_cache_lines_per_warp",
-            "total_cache_lines_per_warp",
-            "adjacent_vector_distance",
-        )
-    )
-    return {
-        "log_block_fill": ratio(given["spmv_nnz_per_row_mean"], blocks["mean"]),
-        "log_block_max": log(blocks["max"]),
-        "log_block_min": log(blocks["min"]),
-        "log_warp_load_mean": log(load["mean"]),
-        "log_warp_imbalance": ratio(load["max"], load["mean"]),
-        "log_warp_idle": ratio(load["min"], load["mean"]),
-        "log_line_requests_max": log(shared["max"]),
-        "log_line_requests_mean": log(shared["mean"]),
-        "log_line_imbalance": ratio(shared["max"], shared["mean"]),
-        "log_lines": log(distinct["mean"]),
-        "log_lines_reuse": ratio(total["mean"], distinct["mean"]),
-        "log_lines_imbalance": ratio(distinct["max"], distinct["mean"]),
-        "log_requests_imbalance": ratio(total["max"], total["mean"]),
-        "log_distance": log(distance["mean"]),
-        "log_distance_max": log(distance["max"]),
-        "log_dissimilarity": ratio(distance["mean"], blocks["mean"]),
-    }
-
-
-def _of_columns(given: Mapping[str, Any], k: Any, module: Any) -> dict[str, Any]:
-    log, _ = _functions(module)
-    rows, cols, nnz = (given[f"spmv_{name}"] for name in ("num_rows", "num_cols", "nnz"))
-    return {
-        "log_k": log(k + 0 * rows),
-        "log_work": log(nnz * k),
-        "log_result": log(rows * k),
-        "log_operand": log(cols * k),
-    }
+    For one matrix `math` is much quicker than NumPy, and the same but for the last bit.
+    """
+    if isinstance(next(iter(features.values())), float):
+        return features, math
+    return {name: np.asarray(values, dtype=np.float64) for name, values in features.items()}, np
 
 
 def preparation_inputs(features: Mapping[str, ArrayLike]) -> NDArray[np.float64]:
@@ -208,10 +189,10 @@ def preparation_inputs(features: Mapping[str, ArrayLike]) -> NDArray[np.float64]
     ndarray of float64, shape (n, len(PREPARATION_INPUTS))
         1; rows, columns and nonzeros in millions; and rows times the longest row, in millions, at most a thousand.
     """
-    names = ("num_rows", "num_cols", "nnz", "nnz_per_row_max")
-    rows, cols, nnz, longest = (np.asarray(features[f"spmv_{name}"], dtype=np.float64) / 1e6 for name in names)
-    padded = np.minimum(rows * longest * 1e6, 1e3)
-    return np.array([np.ones_like(rows), rows, cols, nnz, padded]).T
+    given, module = _numbers(features)
+    rows, cols, nnz = (given[f"spmv_{name}"] / 1e6 for name in ("num_rows", "num_cols", "nnz"))
+    padded = (np.minimum if module is np else min)(rows * given["spmv_nnz_per_row_max"], 1e3)
+    return np.array([1 + 0 * rows, rows, cols, nnz, padded]).T
 
 
 def roofline_us(features: Mapping[str, ArrayLike], k: ArrayLike, itemsize: int) -> NDArray[np.float64]:
@@ -234,8 +215,9 @@ def roofline_us(features: Mapping[str, ArrayLike], k: ArrayLike, itemsize: int) 
     ndarray of float64, shape (n,)
         Microseconds.
     """
-    rows, cols, nnz = (np.asarray(features[f"spmv_{name}"]) for name in ("num_rows", "num_cols", "nnz"))
-    columns = np.asarray(k)
+    given, _ = _numbers(features)
+    rows, cols, nnz = given["spmv_num_rows"], given["spmv_num_cols"], given["spmv_nnz"]
+    columns: Any = k if isinstance(k, int) else np.asarray(k)
     from_memory = nnz * (4.0 + itemsize) + 4 * rows + (rows + cols) * columns * itemsize
     from_cache = nnz * columns * itemsize
     return np.asarray(2.5 + from_memory / 4e6 + from_cache / 2e7)
@@ -274,31 +256,122 @@ class Prediction:
     """Preparation and products together, per product; the time alone for an unknown number of calls."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Choice:
     """Candidates in the order in which they are worth taking.
 
+    Whether a candidate may be taken is only asked until the answer is known: it can take longer than the choice.
+
     Parameters
     ----------
-    ranked : tuple of Prediction
-        Best first.
+    candidates : sequence of str
+        All that the model knows.
+    scores : ndarray of float64, shape (candidates,)
+        Compressed logarithms of the time over the least time, as predicted.
+    least_us : float
+        The least time, in microseconds.
+    prepare_ms : callable
+        Predicts the milliseconds of preparation, shape (candidates,).
+    calls : float, optional
+        Products with one preparation; if not given, so many that it does not matter.
+    among : callable
+        Says of a candidate's name whether it may be taken.
     expected_loss : float
         What the time of the first is expected to be above the least one, as a share of it.
     unsure : bool
         Whether that is more than for nine in ten matrices of the training data.
-    shortlist : tuple of str
-        Candidates that may be as fast as the fastest: for 19 in 20 held-out matrices one of these is.
+    margin : float
+        Scores within it of the least one belong to the short list.
     """
 
-    ranked: tuple[Prediction, ...]
+    candidates: Sequence[str]
+    scores: NDArray[np.float64]
+    least_us: float
+    prepare_ms: Callable[[], NDArray[np.float64]]
+    calls: float | None
+    among: Callable[[str], bool]
     expected_loss: float
     unsure: bool
-    shortlist: tuple[str, ...]
+    margin: float
 
     @property
     def candidate(self) -> str:
-        """The first one."""
-        return self.ranked[0].candidate
+        """The first one.
+
+        Raises
+        ------
+        ParameterError
+            None may be taken.
+        """
+        for name in self.names():
+            return name
+        raise ParameterError("none of the candidates that the profile knows may be taken", argument="among")
+
+    @functools.cached_property
+    def ranked(self) -> tuple[Prediction, ...]:
+        """All that may be taken, best first."""
+        return tuple(self._prediction(i) for i in self._order if self.among(self.candidates[i]))
+
+    @functools.cached_property
+    def shortlist(self) -> tuple[str, ...]:
+        """Candidates that may be as fast as the fastest: for 19 in 20 held-out matrices one of these is."""
+        found: list[int] = []
+        for i in self.scores.argsort(kind="stable").tolist():
+            if found and self.scores[i] > self.scores[found[0]] + self.margin:
+                break
+            if self.among(self.candidates[i]):
+                found.append(i)
+        return tuple(self.candidates[i] for i in found)
+
+    def names(self) -> Iterator[str]:
+        """Yield those that may be taken, best first."""
+        return (self.candidates[i] for i in self._order if self.among(self.candidates[i]))
+
+    def prediction(self) -> Prediction:
+        """Return what is expected of the first one."""
+        return self._prediction(self.candidates.index(self.candidate))
+
+    def _prediction(self, i: int) -> Prediction:
+        time_us, preparation_ms, total_us = (float(values[i]) for values in self._costs)
+        return Prediction(self.candidates[i], time_us, preparation_ms, total_us)
+
+    @functools.cached_property
+    def _order(self) -> list[int]:
+        """Ties are broken by the scores, which can be below 0 where times cannot be below the least one."""
+        order = self.scores.argsort(kind="stable")
+        if self.calls is not None:
+            _, _, totals = self._costs
+            order = order[totals[order].argsort(kind="stable")]
+        return list(order.tolist())
+
+    @functools.cached_property
+    def _costs(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Microseconds of a product, milliseconds of preparation, and microseconds of both per product."""
+        times = self.least_us * np.exp(expand(self.scores))
+        preparation = self.prepare_ms()
+        return times, preparation, times if self.calls is None else times + 1e3 / self.calls * preparation
+
+
+@dataclasses.dataclass(frozen=True)
+class _Known:
+    """What is known of one operation, value type, layout and state of the cache."""
+
+    model: Model
+    candidates: tuple[str, ...]
+    preparation: Model
+    order: NDArray[np.intp]
+    """Which outputs of `preparation` belong to the candidates."""
+    margin: float
+    unsure_loss: float
+
+    @classmethod
+    def of(cls, model: Model, preparation: Model, facts: Mapping[str, float]) -> _Known:
+        candidates = model.outputs[2:]
+        order = np.array([preparation.outputs.index(name) for name in candidates])
+        return cls(model, candidates, preparation, order, float(facts["margin"]), float(facts["unsure_loss"]))
+
+    def prepare_ms(self, features: Mapping[str, float]) -> NDArray[np.float64]:
+        return np.asarray(self.preparation.predict(preparation_inputs(features)[np.newaxis])[0, self.order])
 
 
 class Selector:
@@ -314,8 +387,9 @@ class Selector:
     """
 
     def __init__(self, models: Mapping[str, Model], facts: Mapping[str, Mapping[str, float]]) -> None:
-        self._models = dict(models)
-        self._facts = {name: (float(values["margin"]), float(values["unsure_loss"])) for name, values in facts.items()}
+        self._known = {
+            name: _Known.of(models[name], models[_preparation_name(name)], values) for name, values in facts.items()
+        }
 
     @classmethod
     def from_profile(cls, profile: Profile) -> Selector:
@@ -345,11 +419,11 @@ class Selector:
 
     def names(self) -> list[str]:
         """Return the names of the models that choose, as `model_name` makes them."""
-        return sorted(self._facts)
+        return sorted(self._known)
 
     def feature_sets(self, op: str, dtype: str, layout: str = "", cache: str = "warm") -> tuple[str, ...]:
         """Return the sets of features that `choose` needs; SpMM's takes longer to compute."""
-        inputs = self._model(op, dtype, layout, cache)[1].inputs
+        inputs = self._find(op, dtype, layout, cache).model.inputs
         return ("spmv",) if set(inputs) <= set(SPMV_INPUTS) else ("spmm", "spmv")
 
     def choose(
@@ -385,34 +459,23 @@ class Selector:
         Raises
         ------
         ParameterError
-            There is no model for this, `calls` is not positive, features are missing, or no candidate is left.
+            There is no model for this, `calls` is not positive, or features are missing.
         """
         if calls is not None and not calls > 0:
             raise ParameterError(f"calls must be positive, got {calls}", argument="calls")
-        name, model = self._model(op, dtype, layout, cache)
-        margin, unsure_loss = self._facts[name]
-        scores = model.predict(model_inputs(features, k, model.inputs)[np.newaxis])[0]
-        reference = np.exp(scores[0]) * roofline_us(features, k, np.dtype(dtype).itemsize)
-        times = reference * np.exp(expand(scores[2:]))
-        preparation_model = self._models[_preparation_name(name)]
-        milliseconds = preparation_model.predict(preparation_inputs(features)[np.newaxis])[0]
-        known = dict(zip(preparation_model.outputs, milliseconds.tolist(), strict=True))
-        allowed = [
-            (s, t, c) for s, t, c in zip(scores[2:], times, model.outputs[2:], strict=True) if not among or among(c)
-        ]
-        if not allowed:
-            raise ParameterError("none of the candidates that the profile knows may be taken", argument="among")
-        per_call = 0.0 if calls is None else 1e3 / calls
-        ranked = [
-            (t + per_call * known[c], s, Prediction(c, t, known[c], t + per_call * known[c])) for s, t, c in allowed
-        ]
-        ranked.sort(key=lambda entry: entry[:2])
-        least = min(s for s, _, _ in allowed)
+        known = self._find(op, dtype, layout, cache)
+        scores = known.model.predict(model_inputs(features, k, known.model.inputs)[np.newaxis])[0]
+        reference, loss = scores[:2].tolist()
         return Choice(
-            tuple(prediction for _, _, prediction in ranked),
-            float(np.expm1(max(scores[1], 0.0))),
-            bool(scores[1] > unsure_loss),
-            tuple(c for s, _, c in sorted(allowed, key=lambda entry: entry[0]) if s <= least + margin),
+            candidates=known.candidates,
+            scores=scores[2:],
+            least_us=math.exp(reference) * float(roofline_us(features, k, _ITEMSIZES[dtype])),
+            prepare_ms=functools.partial(known.prepare_ms, features),
+            calls=calls,
+            among=functools.cache(among or _any),
+            expected_loss=math.expm1(max(loss, 0.0)),
+            unsure=loss > known.unsure_loss,
+            margin=known.margin,
         )
 
     def deciding_inputs(
@@ -445,9 +508,9 @@ class Selector:
         list of str
             Of `INPUTS`, the most important first; empty if there is but one kernel.
         """
-        _, model = self._model(op, dtype, layout, cache)
+        model = self._find(op, dtype, layout, cache).model
         kernel = choice.candidate.partition("[")[0]
-        other = next((p.candidate for p in choice.ranked if p.candidate.partition("[")[0] != kernel), None)
+        other = next((name for name in choice.names() if name.partition("[")[0] != kernel), None)
         if other is None:
             return []
         here = model_inputs(features, k, model.inputs)
@@ -458,11 +521,11 @@ class Selector:
         change = np.maximum(up, down)
         return [model.inputs[i] for i in np.argsort(-change, kind="stable")[:count] if change[i] > 0]
 
-    def _model(self, op: str, dtype: str, layout: str, cache: str) -> tuple[str, Model]:
+    def _find(self, op: str, dtype: str, layout: str, cache: str) -> _Known:
         name = model_name(op, dtype, layout, cache)
-        if name not in self._facts:
+        if name not in self._known:
             raise ParameterError(f"the profile has no '{name}', only {', '.join(self.names())}", argument="op")
-        return name, self._models[name]
+        return self._known[name]
 
 
 def model_name(op: str, dtype: str, layout: str, cache: str) -> str:
@@ -470,21 +533,12 @@ def model_name(op: str, dtype: str, layout: str, cache: str) -> str:
     return "-".join(part for part in (op, dtype, layout, cache) if part)
 
 
+def _any(name: str) -> bool:
+    return True
+
+
 def _preparation_name(name: str) -> str:
     return f"preparation-{name.rpartition('-')[0]}"
-
-
-def _functions(module: Any) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
-    """Return log2(1 + x), and log2 of a ratio of numbers that may be 0."""
-    log2 = module.log2
-
-    def log(value: Any) -> Any:
-        return log2(1 + value)
-
-    def ratio(numerator: Any, denominator: Any) -> Any:
-        return log2((numerator + _SMALL) / (denominator + _SMALL))
-
-    return log, ratio
 
 
 def describe(A: Any, sets: Iterable[str] = ("spmm", "spmv")) -> dict[str, float]:

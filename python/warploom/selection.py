@@ -50,11 +50,16 @@ class Problem:
     allocate: Callable[[int], tuple[int, Any]] | None = None
     """Device memory for plans, ``allocate(bytes) -> (pointer, owner)``; None stands for the device's own pool."""
 
-    @property
+    @functools.cached_property
     def dtype(self) -> np.dtype[Any]:
         """Value type of A and the dense operands."""
         dtype: np.dtype[Any] = self.matrix.data.dtype
         return dtype
+
+    @functools.cached_property
+    def dtype_name(self) -> str:
+        """Name of that type, which NumPy takes longer to find than a model to predict from."""
+        return self.dtype.name
 
     @functools.cached_property
     def resident(self) -> _core.DeviceCsr | None:
@@ -67,6 +72,12 @@ class Problem:
     def row_lengths(self) -> np.ndarray[Any, Any]:
         """Nonzeros of each row of A, shape (m,)."""
         return np.diff(self.matrix.indptr)
+
+    @functools.cached_property
+    def row_lengths_within(self) -> tuple[int, int]:
+        """Nonzeros of the shortest and of the longest row; without rows (0, 0)."""
+        lengths = self.row_lengths
+        return (int(lengths.min()), int(lengths.max())) if lengths.size else (0, 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -397,8 +408,10 @@ def _listed(problem: Problem, patterns: str | Sequence[str] | None) -> Iterator[
                 yield named
 
 
-def is_redundant(candidate: Candidate, problem: Problem) -> bool:
+def is_redundant(candidate: Candidate, problem: Problem, row_lengths: tuple[int, int] | None = None) -> bool:
     """Whether another candidate does the same work, so that measuring this one would tell nothing new.
+
+    Of the shortest and of the longest row, where these are known, the rows need not be counted.
 
     - Threads side by side that k columns do not need, or (SpMV) more threads for a row than the longest one has
       nonzeros.
@@ -409,24 +422,23 @@ def is_redundant(candidate: Candidate, problem: Problem) -> bool:
     - All rows in one thread block for each tile of columns, where there are too few tiles to keep a GPU busy.
     """
     parameters = dict(candidate.parameters)
+    shortest, longest = row_lengths or problem.row_lengths_within
     if candidate.kernel.format == "column-panels":
         return problem.matrix.nnz < 200_000
-    if candidate == Candidate.make(candidate.kernel, candidate.permutation):
+    if candidate.has_defaults:
         return False  # the default settings are always of interest
     if candidate.kernel.op == "spmv":
         threads = parameters.get("threads_per_row", 0)
-        return threads // 2 >= max(int(problem.row_lengths.max(initial=0)), 1)
+        return threads // 2 >= max(longest, 1)
     side_by_side = parameters.get("column_threads", 0)
     if side_by_side > 0:
         needed = -(-problem.k // parameters["columns_per_thread"])
         if side_by_side >= min(parameters["threads_per_row"], 32, 1 << (needed - 1).bit_length()):
             return True
-    lengths = problem.row_lengths
     if candidate.kernel.format == "dcsr":
-        return bool((lengths > 0).all())
+        return shortest > 0
     if "segment_length" in parameters:
         accepted = next(p.tried for p in candidate.kernel.parameters if p.name == "segment_length")
-        longest = int(lengths.max(initial=0))
         if longest <= parameters["segment_length"] and not parameters["longest_first"]:
             return True
         return any(longest <= shorter < parameters["segment_length"] for shorter in accepted)

@@ -81,10 +81,18 @@ def test_inputs_are_what_their_names_say():
     assert found["log_work"] == pytest.approx(np.log2(1 + 31 * 3))
 
 
+def test_alignment_is_the_power_of_two_in_a_size():
+    features = FEATURES | {"spmv_num_rows": 96.0, "spmv_num_cols": 5121.0}
+    names = ("k_alignment", "rows_alignment", "cols_alignment")
+    assert model_inputs(features, 8192, names).tolist() == [10, 5, 0]
+    many = {name: np.array([value, value]) for name, value in features.items()}
+    assert model_inputs(many, np.array([1, 12]), names).tolist() == [[0, 5, 0], [2, 5, 0]]
+
+
 def test_features_of_spmm_are_needed_for_their_inputs_only():
     few = describe(MATRICES[next(iter(MATRICES))], ["spmv"])
     assert model_inputs(few, 1, SPMV_INPUTS).shape == (len(SPMV_INPUTS),)
-    with pytest.raises(ParameterError, match="spmm_nnz_blocks_per_row_min") as raised:
+    with pytest.raises(ParameterError, match="spmm_nnz_blocks_per_row_mean") as raised:
         model_inputs(few)
     assert raised.value.argument == "features"
     with pytest.raises(ParameterError, match="no input 'x'"):
@@ -143,7 +151,20 @@ def test_candidates_that_cannot_run_are_left_out():
     choice = selector().choose(FEATURES, "spmv", among=lambda name: name != FAST)
     assert [prediction.candidate for prediction in choice.ranked] == [EASY, SLOW]
     with pytest.raises(ParameterError, match="none of the candidates"):
-        selector().choose(FEATURES, "spmv", among=lambda name: False)
+        selector().choose(FEATURES, "spmv", among=lambda name: False).candidate  # noqa: B018
+
+
+@pytest.mark.parametrize("calls", [None, 100])
+def test_candidates_are_asked_about_once_and_only_if_it_matters(calls):
+    asked = []
+    choice = selector().choose(FEATURES, "spmv", calls=calls, among=lambda name: asked.append(name) or name != FAST)
+    assert not asked
+    assert choice.candidate == EASY
+    assert asked == [FAST, EASY] if calls is None else [EASY]
+    assert choice.prediction() == choice.ranked[0]
+    assert sorted(asked) == sorted([FAST, EASY, SLOW])
+    assert list(choice.names()) == [prediction.candidate for prediction in choice.ranked]
+    assert len(asked) == 3
 
 
 def test_the_short_list_is_within_the_margin():

@@ -1,4 +1,4 @@
-"""Items that need trained models, or experiments that are not part of the sweep."""
+"""Items that need trained models."""
 
 from __future__ import annotations
 
@@ -65,27 +65,6 @@ _MODELS: Mapping[str, tuple[str, str, tuple[Printed, ...]]] = {
     "G-F15": ("Inference time against number and depth of trees", "Fig. 15", ()),
     "G-ovh": ("Cost of features and inference", "Sec. 6.2, eq. 6 and 7", ()),
 }
-_EXPERIMENTS: Mapping[str, tuple[str, str, str, tuple[Printed, ...]]] = {
-    "D-F2": (
-        "Split of the time of CSR SpMV",
-        "Fig. 2",
-        "it needs times of kernels that only read, only compute and do the rest, which the sweep does not measure",
-        (
-            Printed("random access", 0.251, "Sec. 2.1, A100", ".1%"),
-            Printed("compute", 0.211, "Sec. 2.1, A100", ".1%"),
-            Printed("miscellaneous", 0.538, "Sec. 2.1, A100", ".1%"),
-        ),
-    ),
-    "C-F6.1": (
-        "Bandwidth against strip height",
-        "Fig. 6.1",
-        "it needs times of a kernel that only reads the arrays, for every strip height, which the sweep does not "
-        "measure",
-        (),
-    ),
-}
 
 for _id, (_title, _place, _printed) in _MODELS.items():
     register_awaited(_id, _title, _place, _TRAINED, _printed)
-for _id, (_title, _place, _awaits, _printed) in _EXPERIMENTS.items():
-    register_awaited(_id, _title, _place, _awaits, _printed)

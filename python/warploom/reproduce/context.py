@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import re
 from collections.abc import Iterable, Sequence
 
@@ -15,6 +16,7 @@ from warploom.bench.medians import Medians
 from warploom.bench.repeatability import Tolerances, tolerances
 from warploom.corpus import Entry
 from warploom.errors import ParameterError
+from warploom.experiments import Findings, load
 from warploom.reproduce.registry import Sweep
 
 __all__ = ["Context", "MissingMeasurementsError"]
@@ -40,10 +42,14 @@ class Context:
         Of one GPU. Examples and models need none.
     entries : sequence of Entry, optional
         Matrices to load where an item looks at patterns, instead of the paper's or what stands for them.
+    experiments : sequence of path-like or Findings
+        What experiments found, or folders with that, as `warploom.experiments.load` takes them. Of several that have
+        the same experiment, the last one counts.
     """
 
     measurements: Measurements | None = None
     entries: Sequence[Entry] | None = None
+    experiments: Sequence[str | os.PathLike[str] | Findings] = ()
 
     @functools.cached_property
     def originals(self) -> Measurements | None:
@@ -161,6 +167,19 @@ class Context:
         rows = rows.astype({"matrix": str, "candidate": str})
         frame = rows.pivot(index="matrix", columns="candidate", values=name).rename(columns=techniques)
         return frame[list(sweep.techniques)].astype(float).dropna(how="all")
+
+    def findings(self, name: str) -> Findings:
+        """Return what an experiment found.
+
+        Raises
+        ------
+        MissingMeasurementsError
+            It was not run.
+        """
+        found = load(name, self.experiments)
+        if found is not None:
+            return found
+        raise self.missing(f"experiment {name}", f"warploom experiment run {name} --output sweep")
 
     @staticmethod
     def missing(what: str, command: str) -> MissingMeasurementsError:

@@ -137,9 +137,11 @@ _MODULES = (
     "threads_per_row",
     "threads_per_row_blockwise",
     "tensor_cores",
+    "time_split",
     "representative_matrices",
     "multirow_examples",
     "multirow_format",
+    "strip_height",
     "awaited",
 )
 # As in the papers; items of one paper stand in this order in its report.

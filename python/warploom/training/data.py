@@ -18,7 +18,7 @@ from warploom.bench.repeatability import Tolerances, tolerances
 from warploom.bench.settings import Setting
 from warploom.errors import ParameterError
 
-__all__ = ["Dataset", "base_name", "family_of", "family_splits", "random_splits"]
+__all__ = ["Dataset", "base_name", "family_of", "family_splits", "random_folds", "random_splits"]
 
 UNKNOWN_TOLERANCE = 0.03
 """abs(log) of the ratio of two measurements of the same thing, where nothing was measured twice."""
@@ -284,6 +284,27 @@ def random_splits(
     for seed in seeds:
         splitter = GroupShuffleSplit(1, test_size=test, random_state=seed)
         yield next(iter(splitter.split(dataset.names, groups=dataset.groups)))
+
+
+def random_folds(dataset: Dataset, folds: int, seed: int = 0) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Split at random so that every row is held out once; a matrix with all its settings and parts is on one side.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    folds : int
+        Each holds out one in so many matrices.
+    seed : int
+
+    Yields
+    ------
+    (train, test) : tuple of ndarray of int
+        Rows.
+    """
+    from sklearn.model_selection import GroupKFold  # type: ignore[import-untyped, unused-ignore]
+
+    splitter = GroupKFold(folds, shuffle=True, random_state=seed)
+    yield from splitter.split(dataset.names, groups=dataset.groups)
 
 
 def family_splits(

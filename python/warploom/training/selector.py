@@ -9,7 +9,7 @@ fastest decides. Candidates are reduced on the training part alone.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,30 @@ from warploom.training import export
 from warploom.training.data import Dataset
 from warploom.training.evaluate import losses
 
-__all__ = ["DEFAULTS", "FORMS", "Options", "choices", "cover", "cross_losses", "fit", "fit_boosting", "fit_forest"]
+__all__ = [
+    "DEFAULTS",
+    "FORMS",
+    "Options",
+    "candidates_of",
+    "choices",
+    "choices_measured",
+    "cover",
+    "expected_losses",
+    "fit",
+    "fit_boosting",
+    "fit_forest",
+    "predictions",
+    "targets",
+    "unseen_losses",
+    "unseen_predictions",
+]
 
 WORST = 1.5
 """Logarithms of time / least time count as no more than this."""
 
 _Array = NDArray[np.float64]
+Split = tuple[NDArray[np.intp], NDArray[np.intp]]
+"""Rows to train on, and rows that are held out."""
 Form = Callable[[_Array, _Array, Sequence[str], Sequence[str], "Options"], Model]
 
 
@@ -50,7 +68,7 @@ class Options:
     seed: int = 0
 
 
-DEFAULTS = {"spmv": Options(most=16, iterations=60, rate=0.1, leaves=10, share=0.4), "spmm": Options()}
+DEFAULTS = {"spmv": Options(most=16, iterations=60, rate=0.1, leaves=10, share=0.4), "spmm": Options(most=40)}
 """By operation: found on held-out matrices. Models of SpMM also have to tell values of k apart."""
 
 
@@ -127,7 +145,7 @@ def fit(
     candidates : sequence of str, optional
         By default `candidates_of` the training part.
     loss : ndarray of float64, shape (n,), optional
-        What to expect of the loss, from `cross_losses`; then it is an output.
+        What to expect of the loss, from `unseen_losses`; then it is an output.
 
     Returns
     -------
@@ -141,27 +159,97 @@ def fit(
     return FORMS[options.form](X, targets(dataset, candidates, loss), inputs, outputs, options)
 
 
+def predictions(model: Model, dataset: Dataset) -> _Array:
+    """Return what a model predicts of the candidates, shape (n, candidates of the data set).
+
+    Compressed logarithms of the time over the least one; infinite where a candidate cannot run or is not the model's.
+    """
+    names = [name for name in model.outputs if name not in (REFERENCE, LOSS)]
+    outputs = [model.outputs.index(name) for name in names]
+    found = np.full((len(dataset), len(dataset.candidates)), np.inf)
+    X = model_inputs(dataset.features, dataset.k, model.inputs)
+    found[:, [dataset.candidates.index(name) for name in names]] = model.predict(X)[:, outputs]
+    return np.where(dataset.supported, found, np.inf)
+
+
 def choices(model: Model, dataset: Dataset) -> NDArray[np.intp]:
     """Return the column of the candidate that a model chooses for each row, among those that can run."""
-    candidates = [name for name in model.outputs if name not in (REFERENCE, LOSS)]
-    X = model_inputs(dataset.features, dataset.k, model.inputs)
-    predicted = model.predict(X)[:, [model.outputs.index(name) for name in candidates]]
-    columns = np.array([dataset.candidates.index(name) for name in candidates])
-    return np.asarray(columns[np.where(dataset.supported[:, columns], predicted, np.inf).argmin(axis=1)])
+    return np.asarray(predictions(model, dataset).argmin(axis=1))
 
 
-def cross_losses(dataset: Dataset, options: Options, candidates: Sequence[str], folds: int = 4) -> _Array:
-    """Return log(chosen / least time) of choices by models that have not seen the row's matrix.
+def unseen_predictions(dataset: Dataset, options: Options, splits: Iterable[Split]) -> _Array:
+    """Return `predictions` of each row by a model that has not seen the row's matrix.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    options : Options
+    splits : iterable of (train, test)
+        Every row is held out by one of them.
+    """
+    found = np.full(dataset.times.shape, np.inf)
+    for train, test in splits:
+        found[test] = predictions(fit(dataset.rows(train), options), dataset.rows(test))
+    return found
+
+
+def unseen_losses(dataset: Dataset, predicted: _Array) -> _Array:
+    """Return log(chosen / least time) of choices by `unseen_predictions`.
 
     Where the chosen candidate was not measured, it is the median of the others.
     """
-    from sklearn.model_selection import GroupKFold  # type: ignore[import-untyped, unused-ignore]
-
-    found = np.full(len(dataset), np.nan)
-    for train, test in GroupKFold(folds, shuffle=True, random_state=options.seed).split(found, groups=dataset.groups):
-        model = fit(dataset.rows(train), options, candidates)
-        found[test] = np.log1p(losses(dataset.rows(test), choices(model, dataset.rows(test)), merged=False))
+    found = np.log1p(losses(dataset, predicted.argmin(axis=1), merged=False))
     return np.asarray(np.minimum(np.where(np.isnan(found), np.nanmedian(found), found), WORST))
+
+
+def expected_losses(dataset: Dataset, loss: _Array, options: Options, splits: Iterable[Split]) -> _Array:
+    """Return the loss of each row that a model expects which has not seen the row's matrix.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    loss : ndarray of float64, shape (n,)
+        From `unseen_losses`.
+    options : Options
+    splits : iterable of (train, test)
+        Every row is held out by one of them.
+    """
+    inputs = inputs_of(dataset, options)
+    X = model_inputs(dataset.features, dataset.k, inputs)
+    found = np.empty(len(dataset))
+    for train, test in splits:
+        model = FORMS[options.form](X[train], loss[train, np.newaxis], inputs, [LOSS], options)
+        found[test] = model.predict(X[test])[:, 0]
+    return found
+
+
+def choices_measured(
+    dataset: Dataset, predicted: _Array, unsure: NDArray[np.bool_], margin: float, most: int
+) -> NDArray[np.intp]:
+    """Return the choices if short lists are measured where a prediction is unsure.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    predicted : ndarray of float64, shape (n, candidates)
+        `predictions` or `unseen_predictions`.
+    unsure : ndarray of bool, shape (n,)
+        Rows whose short list is measured.
+    margin : float
+        What is predicted to be within it of the best is on the short list.
+    most : int
+        Candidates that are measured.
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+        Columns. The times of the data set count as what is measured.
+    """
+    rank = predicted.argsort(axis=1, kind="stable").argsort(axis=1)
+    listed = (predicted <= predicted.min(axis=1, keepdims=True) + margin) & (rank < most)
+    times = np.where(listed & np.isfinite(dataset.times), dataset.times, np.inf)
+    measured = unsure & np.isfinite(times.min(axis=1))
+    return np.asarray(np.where(measured, times.argmin(axis=1), predicted.argmin(axis=1)))
 
 
 def fit_boosting(X: _Array, Y: _Array, inputs: Sequence[str], outputs: Sequence[str], options: Options) -> Model:
@@ -173,7 +261,8 @@ def fit_boosting(X: _Array, Y: _Array, inputs: Sequence[str], outputs: Sequence[
     centred = np.where(known, Y - base, 0.0)
 
     def gradients(scores: _Array, _: object) -> tuple[_Array, _Array]:
-        return np.where(known, scores.reshape(Y.shape) - centred, 0.0), known.astype(np.float64)
+        gradient = np.where(known, scores.reshape(Y.shape) - centred, 0.0)
+        return gradient.reshape(scores.shape), known.astype(np.float64).reshape(scores.shape)
 
     parameters = {
         "objective": gradients,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import logging
 import re
@@ -17,21 +18,35 @@ from warploom.bench.medians import settings as measured_settings
 from warploom.bench.repeatability import Tolerances, tolerances
 from warploom.bench.settings import Setting
 from warploom.errors import ParameterError
-from warploom.prediction import LOSS, REFERENCE, model_inputs, model_name
+from warploom.predicting import MEASURED
+from warploom.prediction import LOSS, REFERENCE, model_name
 from warploom.predictor import Model
 from warploom.profiles import Profile
-from warploom.training.data import UNKNOWN_TOLERANCE, Dataset, family_splits, random_splits
-from warploom.training.evaluate import Scores, score
+from warploom.training.data import UNKNOWN_TOLERANCE, Dataset, family_splits, random_folds
+from warploom.training.evaluate import score
 from warploom.training.preparation import fit_preparation, relative_errors
-from warploom.training.selector import DEFAULTS, Options, candidates_of, choices, cross_losses, fit
+from warploom.training.selector import (
+    DEFAULTS,
+    Options,
+    Split,
+    candidates_of,
+    choices_measured,
+    expected_losses,
+    fit,
+    unseen_losses,
+    unseen_predictions,
+)
 
-__all__ = ["GEOMETRY", "data_hash", "held_out", "margin", "train"]
+__all__ = ["GEOMETRY", "Unseen", "data_hash", "held_out", "margin", "train"]
 
 GEOMETRY = {"warps": 32, "threads": 32, "elements_per_cache_line": 32}
 """What the features of the measurements assume."""
 
 COVERED = 0.95
 """Share of the held-out rows for which the short list has one of the fastest."""
+
+SURE = 0.9
+"""Share of the matrices of the training data whose prediction is sure."""
 
 _log = logging.getLogger(__name__)
 
@@ -42,8 +57,8 @@ def train(
     *,
     caches: Iterable[str] = ("warm", "cold"),
     splits: bool = True,
-    folds: int = 5,
-    seeds: Sequence[int] = (0, 1),
+    folds: int = 4,
+    family_folds: int = 5,
     samples: int = 1000,
 ) -> Profile:
     """Train a selector for each operation, value type, layout and state of the cache that was measured.
@@ -57,11 +72,11 @@ def train(
     caches : iterable of str
     splits : bool
         Whether the metrics say how good selectors are that have not seen the matrices, or the families of matrices,
-        which takes most of the time. The selectors themselves are trained on all matrices.
+        which takes half of the time. The selectors themselves are trained on all matrices.
     folds : int
+        Of matrices at random: each selector that is scored has not seen one in so many.
+    family_folds : int
         Of families.
-    seeds : sequence of int
-        Of the random splits, each of which holds out a quarter.
     samples : int
         Bootstrap samples for the intervals of the metrics.
 
@@ -91,9 +106,10 @@ def train(
                 chosen = by_op[dataset.op]
                 name = model_name(dataset.op, dataset.dtype, dataset.layout, cache)
                 found[name] = dataset
-                models[name], selectors[name] = _train_one(dataset, chosen)
+                unseen = Unseen.of(dataset, chosen, list(random_folds(dataset, folds, chosen.seed)))
+                models[name], selectors[name] = _train_one(dataset, chosen, unseen)
                 if splits:
-                    selectors[name] |= held_out(dataset, chosen, folds=folds, seeds=seeds, samples=samples)
+                    selectors[name] |= held_out(dataset, chosen, unseen, family_folds=family_folds, samples=samples)
                 _log.info("%s: %s", name, selectors[name])
             if found:
                 candidates = list(dict.fromkeys(c for name in found for c in _candidates(models[name])))
@@ -115,76 +131,107 @@ def train(
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class Unseen:
+    """What selectors say of matrices that they have not seen.
+
+    Attributes
+    ----------
+    predicted : ndarray of float64, shape (n, candidates)
+        See `warploom.training.selector.unseen_predictions`.
+    loss : ndarray of float64, shape (n,)
+        What is lost by the choices.
+    expected : ndarray of float64, shape (n,)
+        What models expect it to be.
+    """
+
+    predicted: NDArray[np.float64]
+    loss: NDArray[np.float64]
+    expected: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, dataset: Dataset, options: Options, splits: Sequence[Split]) -> Unseen:
+        """Train a selector for each split, every row being held out by one of them."""
+        predicted = unseen_predictions(dataset, options, splits)
+        loss = unseen_losses(dataset, predicted)
+        return cls(predicted, loss, expected_losses(dataset, loss, options, splits))
+
+    @property
+    def unsure_loss(self) -> float:
+        """What less is expected to be lost than for one in ten rows."""
+        return float(np.quantile(self.expected, SURE))
+
+
 def held_out(
-    dataset: Dataset, options: Options, *, folds: int = 5, seeds: Sequence[int] = (0, 1), samples: int = 1000
+    dataset: Dataset, options: Options, unseen: Unseen, *, family_folds: int = 5, samples: int = 1000
 ) -> dict[str, Any]:
     """Score selectors on matrices that they have not seen.
-
-    Returns
-    -------
-    dict
-        ``random`` and ``families``: the figures of `warploom.training.evaluate.Scores`; the latter only where there are
-        several families.
-    """
-    scores = {"random": _scored(dataset, options, list(random_splits(dataset, 0.25, seeds)), samples)}
-    if len(set(dataset.families)) > 1:
-        scores["families"] = _scored(dataset, options, list(family_splits(dataset, folds)), samples)
-    return {name: value.as_dict() for name, value in scores.items()}
-
-
-def _scored(
-    dataset: Dataset, options: Options, splits: list[tuple[NDArray[np.intp], NDArray[np.intp]]], samples: int
-) -> Scores:
-    tests, chosen = [], []
-    for train_rows, test_rows in splits:
-        tests.append(dataset.rows(test_rows))
-        chosen.append(choices(fit(dataset.rows(train_rows), options), tests[-1]))
-    return score(tests[0].joined(*tests[1:]), np.concatenate(chosen), samples=samples)
-
-
-def _train_one(dataset: Dataset, options: Options) -> tuple[Model, dict[str, Any]]:
-    candidates = candidates_of(dataset, options)
-    loss = cross_losses(dataset, options, candidates)
-    model = fit(dataset, options, candidates, loss)
-    expected = model.predict(model_inputs(dataset.features, dataset.k, model.inputs))[:, model.outputs.index(LOSS)]
-    return model, {
-        "form": options.form,
-        "seed": options.seed,
-        "settings": sorted(set(dataset.settings.tolist())),
-        "matrices": len(set(dataset.names)),
-        "tolerance": round(float(np.expm1(np.median(dataset.tolerance))), 5),
-        "margin": margin(dataset, options, candidates),
-        "unsure_loss": float(np.quantile(expected, 0.9)),
-    }
-
-
-def margin(dataset: Dataset, options: Options, candidates: Sequence[str], covered: float = COVERED) -> float:
-    """Return how much worse than the best prediction that of a fastest candidate is, for most held-out rows.
 
     Parameters
     ----------
     dataset : Dataset
     options : Options
-    candidates : sequence of str
-        Those of the model.
+    unseen : Unseen
+        Of random splits.
+    family_folds, samples : int
+        As for `train`.
+
+    Returns
+    -------
+    dict
+        ``random`` and ``families``: the figures of `warploom.training.evaluate.Scores`; the latter only where there are
+        several families. ``random_measured`` and ``families_measured``: the same with the short lists of unsure
+        predictions measured, and ``measured``, the share of the rows.
+    """
+    splits = {"random": unseen}
+    if len(set(dataset.families)) > 1:
+        splits["families"] = Unseen.of(dataset, options, list(family_splits(dataset, family_folds)))
+    within = margin(dataset, unseen.predicted)
+    found: dict[str, Any] = {}
+    for name, of in splits.items():
+        unsure = of.expected > unseen.unsure_loss
+        measured = choices_measured(dataset, of.predicted, unsure, within, MEASURED)
+        found[name] = score(dataset, of.predicted.argmin(axis=1), samples=samples).as_dict()
+        found[f"{name}_measured"] = score(dataset, measured, samples=samples).as_dict() | {
+            "measured": round(float(unsure.mean()), 4)
+        }
+    return found
+
+
+def _train_one(dataset: Dataset, options: Options, unseen: Unseen) -> tuple[Model, dict[str, Any]]:
+    return fit(dataset, options, candidates_of(dataset, options), unseen.loss), {
+        "form": options.form,
+        "seed": options.seed,
+        "settings": sorted(set(dataset.settings.tolist())),
+        "matrices": len(set(dataset.names)),
+        "tolerance": round(float(np.expm1(np.median(dataset.tolerance))), 5),
+        "margin": margin(dataset, unseen.predicted),
+        "unsure_loss": unseen.unsure_loss,
+    }
+
+
+def margin(dataset: Dataset, predicted: NDArray[np.float64], covered: float = COVERED) -> float:
+    """Return how much worse than the best prediction that of a fastest candidate is, for most held-out rows.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    predicted : ndarray of float64, shape (n, candidates)
+        See `warploom.training.selector.unseen_predictions`.
     covered : float
         The share of the rows.
 
     Returns
     -------
     float
-        Difference of compressed logarithms. Fastest are those that cannot be told from the fastest of `candidates`.
+        Difference of compressed logarithms. Fastest are those that cannot be told from the fastest that is predicted.
     """
-    gaps = []
-    for train_rows, test_rows in random_splits(dataset, 0.25, (options.seed,)):
-        test = dataset.rows(test_rows).columns(candidates)
-        model = fit(dataset.rows(train_rows), options, candidates)
-        predicted = model.predict(model_inputs(test.features, test.k, model.inputs))[:, 1:]
-        predicted = np.where(test.supported, predicted, np.inf)
-        near = np.log(test.times / test.best[:, np.newaxis]) <= test.tolerance[:, np.newaxis]
-        gaps.append(np.where(near, predicted, np.inf).min(axis=1) - predicted.min(axis=1))
-    every = np.concatenate(gaps)
-    return float(np.quantile(every[np.isfinite(every)], covered))
+    times = np.where(np.isfinite(predicted) & np.isfinite(dataset.times), dataset.times, np.inf)
+    least = times.min(axis=1)
+    known = np.isfinite(least)
+    near = times[known] <= (least * np.exp(dataset.tolerance))[known, np.newaxis]
+    gaps = np.where(near, predicted[known], np.inf).min(axis=1) - predicted[known].min(axis=1)
+    return float(np.quantile(gaps, covered))
 
 
 def data_hash(parts: Sequence[Measurements]) -> str:

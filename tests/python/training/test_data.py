@@ -4,7 +4,15 @@ import pytest
 from training.training_tables import CANDIDATES, build, facts, measurement, sweep, times
 from warploom.bench.repeatability import Tolerances
 from warploom.errors import ParameterError
-from warploom.training.data import UNKNOWN_TOLERANCE, Dataset, base_name, family_of, family_splits, random_splits
+from warploom.training.data import (
+    UNKNOWN_TOLERANCE,
+    Dataset,
+    base_name,
+    family_of,
+    family_splits,
+    random_folds,
+    random_splits,
+)
 
 CUSPARSE, SCALAR, TWO, EIGHT = CANDIDATES
 
@@ -168,6 +176,12 @@ def test_random_splits_keep_a_matrix_together_and_repeat():
     again = list(random_splits(dataset, 0.25, seeds=(0, 1)))
     assert all(np.array_equal(a[1], b[1]) for a, b in zip(splits, again, strict=True))
     assert not np.array_equal(splits[0][1], splits[1][1])
+    held_out = []
+    for train, test in random_folds(dataset, 4, seed=1):
+        assert sorted([*train, *test]) == list(range(60))
+        assert not set(dataset.groups[train]) & set(dataset.groups[test])
+        held_out += test.tolist()
+    assert sorted(held_out) == list(range(60))
 
 
 def test_family_splits_keep_families_together():

@@ -1,12 +1,27 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
 from training.training_tables import CANDIDATES, build, facts, measurement, sweep
 from warploom.bench.repeatability import Tolerances
 from warploom.prediction import LOSS, REFERENCE, model_inputs, roofline_us
-from warploom.training.data import Dataset, random_splits
+from warploom.training.data import Dataset, random_folds, random_splits
 from warploom.training.evaluate import losses, score
-from warploom.training.selector import FORMS, Options, candidates_of, choices, cover, cross_losses, fit, targets
+from warploom.training.selector import (
+    FORMS,
+    Options,
+    candidates_of,
+    choices,
+    choices_measured,
+    cover,
+    expected_losses,
+    fit,
+    predictions,
+    targets,
+    unseen_losses,
+    unseen_predictions,
+)
 
 CUSPARSE, SCALAR, TWO, EIGHT = CANDIDATES
 WITHIN = Tolerances({}, {}, 0.03)
@@ -111,15 +126,60 @@ def test_missing_times_do_no_harm(form):
     assert scores["mean_loss"].value < 0.1
 
 
+def test_predictions_are_of_all_candidates_and_infinite_for_those_left_out(dataset):
+    model = fit(dataset, Options(), [EIGHT, SCALAR])
+    found = predictions(model, dataset)
+    assert np.isinf(found).all(axis=0).tolist() == [name not in (EIGHT, SCALAR) for name in dataset.candidates]
+    expected = model.predict(model_inputs(dataset.features, dataset.k, model.inputs))
+    np.testing.assert_array_equal(found[:, dataset.candidates.index(SCALAR)], expected[:, 2])
+    np.testing.assert_array_equal(choices(model, dataset), found.argmin(axis=1))
+
+
+def test_no_model_has_seen_what_it_is_scored_on(dataset):
+    """Times of the rows that are held out do not change what is predicted of them."""
+    splits = list(random_folds(dataset, 3))
+    before = unseen_predictions(dataset, Options(), splits)
+    _, test = splits[0]
+    times = dataset.times.copy()
+    times[test] = times[test][:, ::-1]
+    changed = dataclasses.replace(dataset, times=times)
+    after = unseen_predictions(changed, Options(), splits)
+    np.testing.assert_array_equal(before[test], after[test])
+    others = np.setdiff1d(np.arange(len(dataset)), test)
+    assert not np.array_equal(before[others], after[others])
+    loss = unseen_losses(dataset, before)
+    lost = loss.copy()
+    lost[test] = loss[test] + 1
+    first, second = (expected_losses(dataset, values, Options(), splits) for values in (loss, lost))
+    np.testing.assert_array_equal(first[test], second[test])
+    assert not np.array_equal(first[others], second[others])
+
+
 def test_the_loss_is_an_output_and_is_learned_on_unseen_rows(dataset):
-    expected = cross_losses(dataset, Options(), list(CANDIDATES))
-    assert expected.shape == (120,)
-    assert (expected >= 0).all()
+    loss = unseen_losses(dataset, unseen_predictions(dataset, Options(), random_folds(dataset, 4)))
+    assert loss.shape == (120,)
+    assert (loss >= 0).all()
     in_sample = np.log1p(losses(dataset, choices(fit(dataset, Options()), dataset), merged=False))
-    assert expected.mean() > in_sample.mean()
-    model = fit(dataset, Options(), CANDIDATES, expected)
+    assert loss.mean() > in_sample.mean()
+    model = fit(dataset, Options(), CANDIDATES, loss)
     assert model.outputs == (REFERENCE, LOSS, *CANDIDATES)
     assert choices(model, dataset).shape == (120,)
+
+
+def test_short_lists_are_measured_where_a_prediction_is_unsure():
+    dataset = table([5, 4, 3, 1], [5, 4, 3, 1], [None, 4, 3, 1])
+    at = [dataset.candidates.index(name) for name in (CUSPARSE, SCALAR, TWO, EIGHT)]
+    predicted = np.empty((3, 4))
+    predicted[:, at] = [0.0, 0.1, 0.2, 0.5]
+    unsure = np.array([True, False, True])
+
+    def chosen(margin, most):
+        return [dataset.candidates[j] for j in choices_measured(dataset, predicted, unsure, margin, most)]
+
+    assert chosen(0.2, 4) == [TWO, CUSPARSE, TWO]
+    assert chosen(0.2, 2) == [SCALAR, CUSPARSE, SCALAR]
+    assert chosen(0.0, 4) == [CUSPARSE, CUSPARSE, CUSPARSE]  # of the last row nothing on the list was measured
+    assert chosen(1.0, 4) == [EIGHT, CUSPARSE, EIGHT]
 
 
 def test_absolute_times_are_predicted(dataset):

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from training.training_tables import CANDIDATES, sweep
+from training.training_tables import sweep
 from warploom import profiles
 from warploom.errors import ParameterError, ProfileError
 from warploom.prediction import Selector, model_name
 from warploom.profiles import Profile
 from warploom.training.data import Dataset
-from warploom.training.selector import Options, choices
+from warploom.training.selector import choices
 from warploom.training.train import data_hash, margin, train
 
 
@@ -18,7 +18,7 @@ def measurements():
 
 @pytest.fixture(scope="module")
 def profile(measurements):
-    return train(measurements, folds=3, seeds=(0,), samples=20)
+    return train(measurements, folds=4, family_folds=3, samples=20)
 
 
 def test_every_kind_of_product_has_a_selector(profile):
@@ -31,11 +31,13 @@ def test_every_kind_of_product_has_a_selector(profile):
 def test_metrics_are_of_held_out_matrices(profile):
     for facts in profile.metrics["selectors"].values():
         assert facts["matrices"] == 80
-        for split, rows in (("random", 20), ("families", 80)):
-            figures = facts[split]
-            assert figures["rows"] == rows
+        for split in ("random", "families"):
+            figures, measured = facts[split], facts[f"{split}_measured"]
+            assert figures["rows"] == measured["rows"] == 80
             value, low, high = figures["oracle_share"]
             assert 0.8 < low <= value <= high <= 1
+            assert value <= measured["oracle_share"][0] <= 1
+        assert facts["random_measured"]["measured"] == pytest.approx(0.1, abs=0.02)
         assert facts["preparation_error"] < 0.05
 
 
@@ -63,8 +65,11 @@ def test_training_repeats_and_the_hash_tells_data_apart(profile, measurements):
 
 def test_the_margin_covers_what_it_says(measurements):
     dataset = Dataset.of(measurements, "spmv/float32", "warm")
-    narrow, wide = (margin(dataset, Options(), CANDIDATES, covered) for covered in (0.5, 0.99))
-    assert 0 <= narrow <= wide
+    predicted = np.random.default_rng(0).uniform(size=dataset.times.shape)
+    near = np.log(dataset.times / dataset.best[:, np.newaxis]) <= dataset.tolerance[:, np.newaxis]
+    gaps = np.array([min(p[n]) - min(p) for p, n in zip(predicted, near, strict=True)])
+    for covered in (0.5, 0.9):
+        assert (gaps <= margin(dataset, predicted, covered)).mean() == pytest.approx(covered, abs=0.02)
 
 
 def test_what_cannot_be_trained_is_refused(measurements):
