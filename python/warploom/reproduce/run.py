@@ -166,7 +166,7 @@ def _only_experiments(source: Source) -> bool:
 
 @functools.cache
 def _shipped_context() -> Context:
-    return Context(_measurements(None))
+    return _context(None)
 
 
 def _result(item: Item, context: Context) -> Result:
