@@ -39,6 +39,8 @@ class Summary:
         def write(value: Any) -> str:
             if pd.isna(value):
                 return "-"
+            if isinstance(value, bool):
+                return "yes" if value else "no"
             if specification == ".2f" and 0 < abs(value) < 0.1:
                 return f"{value:.2g}"  # a speedup of 0.00 would say less than it could
             if specification:
