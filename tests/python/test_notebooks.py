@@ -64,13 +64,10 @@ def test_imports_the_package_and_little_else(name):
 def test_every_item_of_the_paper_is_shown(name):
     """With its picture, or with the reason why it cannot be made."""
     shown = made(name)
-    of_paper = {item.id: item for item in items() if item.id[0] == PAPERS[name]}
-    assert set(shown) == set(of_paper)
+    assert set(shown) == {item.id for item in items() if item.id[0] == PAPERS[name]}
     for id, cell in shown.items():
-        html = cell.outputs[0].data["text/html"]
+        (html,) = [output.data["text/html"] for output in cell.outputs if "data" in output]
         assert ("data:image/png;base64," in html) != (f"{id} cannot be made" in html), id
-        if of_paper[id].make is None:
-            assert "cannot be made" in html
 
 
 def test_tables_of_a_plan_are_text():

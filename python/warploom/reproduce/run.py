@@ -170,13 +170,11 @@ def _shipped_context() -> Context:
 
 
 def _result(item: Item, context: Context) -> Result:
-    if item.make is None:
-        raise MissingMeasurementsError(f"{item.id} cannot be made: {item.awaits}", argument="ids")
     with mpl.rc_context(STYLE):
         try:
             return item.make(context)
         except MissingMeasurementsError as error:
-            raise MissingMeasurementsError(f"{item.id} cannot be made: {error}", argument=error.argument) from error
+            raise type(error)(f"{item.id} cannot be made: {error}", argument=error.argument) from error
 
 
 def _make(item: Item, context: Context, folder: pathlib.Path, dpi: int) -> Outcome:
