@@ -176,7 +176,14 @@ class Explanation:
         text = io.StringIO()
         # Wide, so that no name is cut: the table takes what it needs. Without markup: names have brackets.
         console = rich.console.Console(
-            file=text, width=1000, color_system=None, legacy_windows=False, markup=False, emoji=False, highlight=False
+            file=text,
+            width=1000,
+            color_system=None,
+            force_jupyter=False,  # or a notebook shows the table and the text is empty
+            legacy_windows=False,
+            markup=False,
+            emoji=False,
+            highlight=False,
         )
         console.print(table)
         for note in notes:

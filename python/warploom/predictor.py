@@ -112,21 +112,21 @@ class Model:
     ``tree_ensemble``: decision trees that go left where x[feature] <= threshold; at most 1024 inputs, and 2^20 nodes a
     tree. No two leaves have the same row of ``leaf.value``.
 
-    =====================================  =========  ==================================================
-    setting or array                       type       meaning
-    =====================================  =========  ==================================================
-    ``comparison``                         setting    ``scikit-learn``: x rounded to float32 first;
-                                                      ``lightgbm``: 0 for abs(x) up to 1e-35
-    ``combine``                            setting    ``sum`` (boosting) or ``mean`` (forest, single tree)
-    ``tree.offset`` [trees + 1]            int32      first node of each tree, its root
-    ``node.feature`` [nodes]               int32      -1 for a leaf
+    =====================================  ==========  ==================================================
+    setting or array                       type        meaning
+    =====================================  ==========  ==================================================
+    ``comparison``                         setting     ``scikit-learn``: x rounded to float32 first;
+                                                       ``lightgbm``: 0 for abs(x) up to 1e-35
+    ``combine``                            setting     ``sum`` (boosting) or ``mean`` (forest, single tree)
+    ``tree.offset`` [trees + 1]            int32       first node of each tree, its root
+    ``node.feature`` [nodes]               int32       -1 for a leaf
     ``node.threshold`` [nodes]             float32/64
-    ``node.left``, ``node.right`` [nodes]  int32      children, counted from the root; ``node.left`` of a
-                                                      leaf is its row of ``leaf.value``
-    ``leaf.value`` [leaves, scores]        float64    or [leaves, 1] with ``tree.score``
-    ``tree.score`` [trees], optional       int32      the score a tree adds to
-    ``base`` [scores]                      float64    what a sum starts from
-    =====================================  =========  ==================================================
+    ``node.left``, ``node.right`` [nodes]  int32       children, counted from the root; ``node.left`` of a
+                                                       leaf is its row of ``leaf.value``
+    ``leaf.value`` [leaves, scores]        float64     or [leaves, 1] with ``tree.score``
+    ``tree.score`` [trees], optional       int32       the score a tree adds to
+    ``base`` [scores]                      float64     what a sum starts from
+    =====================================  ==========  ==================================================
     """
 
     def __init__(

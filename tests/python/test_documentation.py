@@ -2,19 +2,31 @@
 
 import doctest
 import importlib
+import os
 import pkgutil
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import click
+import nbformat
 import numpy as np
 import pytest
 
+import executed_notebooks
 import warploom as wl
 from products import assert_product
 from warploom.candidates import kernels, parse
+from warploom.cli import main
+from warploom.reproduce import items
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    path.relative_to(DOCS).as_posix() for folder in (".", "concepts", "guide") for path in (DOCS / folder).glob("*.md")
+)
 MODULES = [f"warploom.{m.name}" for m in pkgutil.iter_modules(wl.__path__) if m.name not in ("__main__", "_core")]
 EXAMPLES = [
     test
@@ -75,6 +87,71 @@ def test_readme_names_every_kernel_and_nothing_else():
 
 def test_readme_names_every_permutation():
     assert set(wl.permutations.names()) <= quoted(r"[a-z0-9.-]+")
+
+
+def python_blocks(text):
+    return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if python_blocks((DOCS / page).read_text())])
+def test_python_of_a_page(page, tmp_path, monkeypatch):
+    """Its blocks run one after another."""
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in python_blocks((DOCS / page).read_text()):
+        exec(compile(block, page, "exec"), names)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The documentation, built with warnings as errors; its notebooks are those that were executed for their tests."""
+    folder = tmp_path_factory.mktemp("site")
+    for name in executed_notebooks.NAMES:
+        path = folder / "notebooks" / f"{name}.ipynb"
+        path.parent.mkdir(exist_ok=True)
+        nbformat.write(executed_notebooks.execute(name), path)
+    command = [sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-d", folder / "doctrees", DOCS]
+    environment = os.environ | {"WARPLOOM_EXECUTED_NOTEBOOKS": str(folder / "notebooks")}
+    built = subprocess.run([*command, folder / "html"], env=environment, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    return folder / "html"
+
+
+def test_every_page_of_the_site_is_there(site):
+    pages = {path.relative_to(site).with_suffix("").as_posix() for path in site.rglob("*.html")}
+    assert {page.removesuffix(".md") for page in PAGES} <= pages
+    assert {f"notebooks/{name}" for name in executed_notebooks.NAMES} <= pages
+    assert "plan" in (site / "api" / "warploom.html").read_text()
+
+
+def test_notebooks_of_the_site_have_outputs(site):
+    for name in executed_notebooks.NAMES:
+        assert "data:image/png;base64," in (site / "notebooks" / f"{name}.html").read_text()
+
+
+def test_pictures_of_the_site_show_every_format_and_permutation(site):
+    for page, names in (("formats", wl.formats.names()), ("permutations", wl.permutations.names())):
+        shown = re.findall(r'src="\.\./_images/([^"]+)\.png"', (site / "concepts" / f"{page}.html").read_text())
+        assert shown == list(names)
+        assert all((site / "_images" / f"{name}.png").exists() for name in names)
+
+
+def test_reports_of_the_site_have_every_item_and_its_files(site):
+    text = "".join(path.read_text() for path in (site / "reports").glob("*20*.html"))
+    for item in items():
+        assert f"{item.id}: " in text
+    files = set(re.findall(r'(?:href|src)="([MGDC]-[^"/]+\.(?:png|svg|csv))"', text))
+    assert len(files) > 100
+    assert all((site / "reports" / file).exists() for file in files)
+
+
+def test_command_line_of_the_site_has_every_command(site):
+    text = re.sub(r"<[^>]+>", "", (site / "guide" / "command-line.html").read_text())
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        for path in [name, *(f"{name} {inner}" for inner in getattr(command, "commands", ()))]:
+            assert f"warploom {path} [OPTIONS]" in text, path
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])

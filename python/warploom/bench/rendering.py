@@ -39,6 +39,8 @@ class Summary:
         def write(value: Any) -> str:
             if pd.isna(value):
                 return "-"
+            if isinstance(value, bool):
+                return "yes" if value else "no"
             if specification == ".2f" and 0 < abs(value) < 0.1:
                 return f"{value:.2g}"  # a speedup of 0.00 would say less than it could
             if specification:
@@ -61,7 +63,9 @@ class Summary:
         for row in self.cells():
             table.add_row(*row)
         text = io.StringIO()
-        console = rich.console.Console(file=text, width=160, color_system=None, emoji=False, markup=False)
+        console = rich.console.Console(
+            file=text, width=160, color_system=None, force_jupyter=False, emoji=False, markup=False
+        )
         console.print(table)
         for note in self.notes:
             console.print(note)

@@ -226,7 +226,7 @@ def describe() -> str:
     import rich.table
 
     text = io.StringIO()
-    console = rich.console.Console(file=text, width=140, color_system=None)
+    console = rich.console.Console(file=text, width=140, color_system=None, force_jupyter=False)
     for title, columns in (("measurements", MEASUREMENTS), ("matrices", matrix_columns())):
         rendered = rich.table.Table(title=title, title_justify="left", box=rich.box.SIMPLE_HEAD)
         for heading in ("column", "type", "unit", "meaning"):

@@ -29,7 +29,7 @@ except ImportError as error:
 from warploom.reproduce.context import Context, MissingMeasurementsError
 from warploom.reproduce.registry import PAPERS, Item, find, items
 from warploom.reproduce.result import Result
-from warploom.reproduce.run import Outcome, reproduce
+from warploom.reproduce.run import Outcome, make, reproduce
 
 __all__ = [
     "PAPERS",
@@ -40,5 +40,6 @@ __all__ = [
     "Result",
     "find",
     "items",
+    "make",
     "reproduce",
 ]

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import base64
 import functools
+import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jinja2
+import matplotlib as mpl
 
 from warploom import __version__
 from warploom.bench.medians import describe_environments
 from warploom.bench.rendering import Summary
+from warploom.reproduce.drawing import STYLE
 
 if TYPE_CHECKING:
     from warploom.reproduce.context import Context
     from warploom.reproduce.run import Outcome
 
-__all__ = ["page"]
+__all__ = ["fragment", "page"]
 
 _MOST_ROWS = 30
+_DPI = 200
+_SHOWN = 150
+"""Pixels of a browser for an inch of a picture, so that text of 7 pt is as large as the text around it."""
 
 
 def page(outcomes: Sequence[Outcome], context: Context) -> str:
@@ -33,7 +39,7 @@ def page(outcomes: Sequence[Outcome], context: Context) -> str:
         What they were made from.
     """
     measured = context.measurements
-    return _template().render(
+    return _template("report.html").render(
         paper=outcomes[0].item.paper,
         hardware=describe_environments(measured.environments) if measured else "nothing: there are no measurements",
         matrices=len(measured.matrices) if measured else 0,
@@ -42,8 +48,22 @@ def page(outcomes: Sequence[Outcome], context: Context) -> str:
     )
 
 
+def fragment(outcome: Outcome, picture: str | None = None) -> str:
+    """Return one item as HTML to put into a page or a notebook, without its title.
+
+    Parameters
+    ----------
+    outcome : Outcome
+    picture : str, optional
+        Where the page finds the picture; it is part of the HTML if not given.
+    """
+    template = _template("report_item.html")
+    style = template.environment.get_template("report_item.css").render()
+    return f"<style>\n{style}</style>\n{template.render(section=_section(outcome, picture))}"
+
+
 @functools.cache
-def _template() -> jinja2.Template:
+def _template(name: str) -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("warploom.reproduce", "."),
         autoescape=True,
@@ -51,25 +71,35 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html")
+    return environment.get_template(name)
 
 
-def _section(outcome: Outcome) -> dict[str, Any]:
+def _section(outcome: Outcome, picture: str | None = None) -> dict[str, Any]:
     item, result = outcome.item, outcome.result
     section: dict[str, Any] = {"item": item, "reason": outcome.reason, "result": result}
     if result is None:
         return section | {"printed": [(p.quantity, p.show(p.value), "-", p.place) for p in item.printed]}
-    files = [path.name for path in outcome.files]
-    picture = next(path for path in outcome.files if path.suffix == ".png")
     return section | {
         "printed": [
             (p.quantity, p.show(p.value), p.show(result.ours.get(p.quantity, float("nan"))), p.place)
             for p in item.printed
         ],
-        "picture": base64.b64encode(picture.read_bytes()).decode(),
-        "files": files,
+        "picture": picture or f"data:image/png;base64,{base64.b64encode(_png(outcome)).decode()}",
+        "width": round(_SHOWN * result.figure.get_size_inches()[0]),
+        "files": [path.name for path in outcome.files],
         "tables": [_rows(table) for table in result.tables if len(table) <= _MOST_ROWS],
     }
+
+
+def _png(outcome: Outcome) -> bytes:
+    written = [path for path in outcome.files if path.suffix == ".png"]
+    if written:
+        return written[0].read_bytes()
+    assert outcome.result is not None
+    drawn = io.BytesIO()
+    with mpl.rc_context(STYLE):
+        outcome.result.figure.savefig(drawn, dpi=_DPI, metadata={"Software": None})
+    return drawn.getvalue()
 
 
 def _rows(table: Any) -> dict[str, Any]:

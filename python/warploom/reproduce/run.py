@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import html
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -19,7 +21,7 @@ from warploom.reproduce.drawing import STYLE
 from warploom.reproduce.registry import PAPERS, Item, find
 from warploom.reproduce.result import Result
 
-__all__ = ["Outcome", "reproduce"]
+__all__ = ["Outcome", "make", "reproduce"]
 
 Source = str | os.PathLike[str]
 Progress = Callable[[int, int, str], None]
@@ -28,15 +30,54 @@ _DEFAULT = "h200"
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of one item."""
+    """What became of one item. A notebook shows it as it stands in the report."""
 
     item: Item
     result: Result | None
     """None if it could not be made."""
     files: list[pathlib.Path]
-    """Picture as PNG and SVG, then the tables as CSV."""
+    """Picture as PNG and SVG, then the tables as CSV; none if nothing was written."""
     reason: str = ""
     """Why it could not be made."""
+
+    def _repr_html_(self) -> str:
+        return f"<p><strong>{html.escape(self.item.title)}</strong></p>\n{report.fragment(self)}"
+
+
+def make(id: str, context: Context | None = None) -> Outcome:
+    """Make one table or figure without writing it, to be shown in a notebook.
+
+    Parameters
+    ----------
+    id : str
+        Such as ``M-F8``.
+    context : Context, optional
+        What to make it from; the measurements that are shipped if not given, which are read once.
+
+    Returns
+    -------
+    Outcome
+        Without a result, but with a reason, if it cannot be made from these measurements.
+
+    Raises
+    ------
+    ParameterError
+        There is no such id, or there are several.
+
+    Examples
+    --------
+    >>> from warploom.reproduce import make
+    >>> outcome = make("C-eq")
+    >>> outcome.result.verdict.standing
+    'holds'
+    """
+    chosen = find([id])
+    if len(chosen) > 1:
+        raise ParameterError(f"'{id}' names {len(chosen)} tables and figures; make takes one", argument="id")
+    try:
+        return Outcome(chosen[0], _result(chosen[0], context or _shipped_context()), [])
+    except MissingMeasurementsError as error:
+        return Outcome(chosen[0], None, [], str(error))
 
 
 def reproduce(
@@ -123,12 +164,22 @@ def _only_experiments(source: Source) -> bool:
     return holds_any(source) and len(list(pathlib.Path(source).iterdir())) == 1
 
 
-def _make(item: Item, context: Context, folder: pathlib.Path, dpi: int) -> Outcome:
+@functools.cache
+def _shipped_context() -> Context:
+    return _context(None)
+
+
+def _result(item: Item, context: Context) -> Result:
     with mpl.rc_context(STYLE):
         try:
-            result = item.make(context)
+            return item.make(context)
         except MissingMeasurementsError as error:
             raise type(error)(f"{item.id} cannot be made: {error}", argument=error.argument) from error
+
+
+def _make(item: Item, context: Context, folder: pathlib.Path, dpi: int) -> Outcome:
+    result = _result(item, context)
+    with mpl.rc_context(STYLE):
         files = save(result.figure, folder / f"{item.id}.png", dpi=dpi)
     for number, table in enumerate(result.tables, start=1):
         path = folder / (f"{item.id}.csv" if number == 1 else f"{item.id}-{number}.csv")

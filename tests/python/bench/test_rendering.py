@@ -44,3 +44,7 @@ def test_long_headings_are_not_cut():
 def test_a_table_without_rows():
     assert Summary("t", pd.DataFrame(columns=["a"])).to_markdown() == "| a |\n| --- |"
     assert "a" in str(Summary("t", pd.DataFrame(columns=["a"])))
+
+
+def test_truth_values_are_words():
+    assert Summary("", pd.DataFrame({"equal": [True, False], "count": [1, 0]})).cells() == [["yes", "1"], ["no", "0"]]

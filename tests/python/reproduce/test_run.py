@@ -12,7 +12,7 @@ import pytest
 from bench.tables import measured, tables
 from reproduce import synthetic
 from warploom.errors import ParameterError
-from warploom.reproduce import Context, MissingMeasurementsError, find, items, reproduce
+from warploom.reproduce import Context, MissingMeasurementsError, find, items, make, reproduce
 
 # None of the representative matrices is in the synthetic measurements, and too few matrices to train models.
 NOT_MEASURED = (
@@ -178,3 +178,27 @@ def test_equal_measurements_give_equal_files(tmp_path):
 def test_warploom_alone_does_not_import_what_reproduction_needs():
     code = "import sys, warploom; sys.exit(any(n in sys.modules for n in ('matplotlib', 'jinja2', 'pandas')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_one_item_in_a_notebook(made):
+    """It looks as in the report, without files; what cannot be made says why."""
+    written = made[1]["C-eq"]
+    outcome = make("c-EQ", synthetic.context())
+    assert outcome.files == []
+    html = outcome._repr_html_()
+    assert outcome.result.verdict.sentence == written.result.verdict.sentence
+    assert html.count("data:image/png;base64,") == 1
+    for shown in (written.result.verdict.sentence, "<td>16.50</td>", written.item.place):
+        assert shown in html
+    assert "Files:" not in html
+    missing = make("M-F8", Context())
+    assert missing.result is None
+    assert "warploom bench run" in missing.reason
+    assert "warploom bench run" in missing._repr_html_()
+
+
+def test_items_for_a_notebook_are_named_one_by_one():
+    with pytest.raises(ParameterError, match="names 18 tables and figures"):
+        make("M", Context())
+    with pytest.raises(ParameterError, match="did you mean M-F8"):
+        make("M-F88", Context())
