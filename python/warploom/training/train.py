@@ -158,8 +158,13 @@ class Unseen:
 
     @property
     def unsure_loss(self) -> float:
-        """What less is expected to be lost than for one in ten rows."""
+        """More is expected to be lost for one in ten rows only."""
         return float(np.quantile(self.expected, SURE))
+
+    def margin(self, dataset: Dataset) -> float:
+        """Return `margin` of the rows whose short list is of use."""
+        unsure = self.expected >= self.unsure_loss
+        return margin(dataset.rows(unsure), self.predicted[unsure])
 
 
 def held_out(
@@ -186,7 +191,7 @@ def held_out(
     splits = {"random": unseen}
     if len(set(dataset.families)) > 1:
         splits["families"] = Unseen.of(dataset, options, list(family_splits(dataset, family_folds)))
-    within = margin(dataset, unseen.predicted)
+    within = unseen.margin(dataset)
     found: dict[str, Any] = {}
     for name, of in splits.items():
         unsure = of.expected > unseen.unsure_loss
@@ -205,7 +210,7 @@ def _train_one(dataset: Dataset, options: Options, unseen: Unseen) -> tuple[Mode
         "settings": sorted(set(dataset.settings.tolist())),
         "matrices": len(set(dataset.names)),
         "tolerance": round(float(np.expm1(np.median(dataset.tolerance))), 5),
-        "margin": margin(dataset, unseen.predicted),
+        "margin": unseen.margin(dataset),
         "unsure_loss": unseen.unsure_loss,
     }
 

@@ -76,6 +76,12 @@ def test_targets(dataset):
             assert found[i, j] == pytest.approx(0.1 * np.log(1 + ratio / 0.1))
 
 
+def test_narrow_wins_over_the_vendor_are_left_to_it():
+    dataset = table([1.01, 1, 3, 3], [1.05, 1, 3, 3])
+    found = targets(dataset, [CUSPARSE, SCALAR])[:, 1:]
+    assert found.argmin(axis=1).tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_finds_the_rule(dataset, form):
     train, test = next(random_splits(dataset, 0.25, (0,)))
