@@ -71,7 +71,7 @@ class Options:
     seed: int = 0
 
 
-DEFAULTS = {"spmv": Options(most=16, iterations=60, rate=0.1, leaves=10, share=0.4), "spmm": Options(most=40)}
+DEFAULTS = {"spmv": Options(most=16, iterations=60, rate=0.1, leaves=10, share=0.4), "spmm": Options(most=60)}
 """By operation: found on held-out matrices. Models of SpMM also have to tell values of k apart."""
 
 

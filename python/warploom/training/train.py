@@ -37,7 +37,7 @@ from warploom.training.selector import (
     unseen_predictions,
 )
 
-__all__ = ["GEOMETRY", "Unseen", "data_hash", "held_out", "margin", "train"]
+__all__ = ["GEOMETRY", "Unseen", "data_hash", "held_out", "margin", "train", "widely_measured"]
 
 GEOMETRY = {"warps": 32, "threads": 32, "elements_per_cache_line": 32}
 """What the features of the measurements assume."""
@@ -102,7 +102,7 @@ def train(
             for cache in caches:
                 if (settings[0], cache) not in measured_settings(part):
                     continue
-                dataset = Dataset.of(part, settings, cache, within=within)
+                dataset = widely_measured(Dataset.of(part, settings, cache, within=within))
                 chosen = by_op[dataset.op]
                 name = model_name(dataset.op, dataset.dtype, dataset.layout, cache)
                 found[name] = dataset
@@ -129,6 +129,17 @@ def train(
         data_hash=data_hash(parts),
         metrics={"selectors": selectors},
     )
+
+
+def widely_measured(dataset: Dataset) -> Dataset:
+    """Return the rows for which at least half of the kernels were measured, or given up for lack of time.
+
+    Transposes and parts of matrices are measured for other models, with a few kernels only: the fastest of these says
+    nothing of the others.
+    """
+    kernels = np.array([name.partition("[")[0].split("/", 2)[2] for name in dataset.candidates])
+    measured = [dataset.supported[:, kernels == kernel].any(axis=1) for kernel in np.unique(kernels)]
+    return dataset.rows(np.mean(measured, axis=0) >= 0.5)
 
 
 @dataclasses.dataclass(frozen=True)
