@@ -331,6 +331,10 @@ std::int64_t floor_bytes(const csr_holder& matrix, std::int64_t k) {
 
 }  // namespace
 
+py::object wrap_spmv_plan(const csr_holder& matrix, int device, std::unique_ptr<product_plan> plan) {
+  return py::cast(std::make_unique<bound_plan>(matrix, operation::spmv, layout::row_major, device, std::move(plan)));
+}
+
 void bind_products(py::module_& module) {
   module.def("kernels", &describe_kernels, py::arg("op"), "The registry of an operation: one dict per kernel.");
   py::class_<resident_csr>(module, "DeviceCsr",

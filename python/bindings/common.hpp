@@ -16,7 +16,8 @@
 
 namespace warploom {
 class device_csr;
-}
+class product_plan;
+}  // namespace warploom
 
 namespace warploom::python {
 
@@ -69,6 +70,9 @@ inline geometry make_geometry(int warps, int threads, int elements_per_cache_lin
   return shape;
 }
 
+// A plan of an SpMV for the memory of a GPU, as Python sees plans: a _core.ProductPlan.
+py::object wrap_spmv_plan(const csr_holder& matrix, int device, std::unique_ptr<product_plan> plan);
+
 void bind_errors(py::module_& module);
 void bind_csr_view(py::module_& module);
 void bind_permutations(py::module_& module);
@@ -87,5 +91,6 @@ void bind_predictor(py::module_& module);
 void bind_device(py::module_& module);
 void bind_products(py::module_& module);
 void bind_row_partition(py::module_& module);
+void bind_experiments(py::module_& module);
 
 }  // namespace warploom::python

@@ -19,4 +19,5 @@ PYBIND11_MODULE(_core, module) {
   bind_products(module);
   bind_features(module);  // after the matrix in GPU memory that it takes
   bind_row_partition(module);
+  bind_experiments(module);  // after the plans that it returns
 }

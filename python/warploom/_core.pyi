@@ -385,6 +385,11 @@ def _cta_aware_by_brute_force(
     "cta-aware" by comparing every two masks; for benchmarks and tests.
     """
 
+def cmrs_read_occupancy(device: int, dtype: numpy.dtype[typing.Any], *, height: int, strips: bool) -> float:
+    """
+    Share of the threads of a multiprocessor that this kernel leaves room for.
+    """
+
 def compute_features(
     name: str, matrix: CsrView, warps: int = 32, threads: int = 32, elements_per_cache_line: int = 32
 ) -> numpy.typing.NDArray[numpy.float64]: ...
@@ -460,6 +465,18 @@ def permutation_searches(name: str) -> bool:
     """
 
 def permutation_summary(name: str) -> str: ...
+def prepare_cmrs_read(matrix: CsrView, resident: DeviceCsr, *, height: int, strips: bool) -> ProductPlan:
+    """
+    A kernel that reads columns and values as CMRS does, and reserves the shared memory of its partial sums.
+    """
+
+def prepare_csr_parts(
+    matrix: CsrView, resident: DeviceCsr, *, threads_per_row: int, gather: bool, arithmetic: bool
+) -> ProductPlan:
+    """
+    CSR-vector with or without its random access to x and its arithmetic.
+    """
+
 def prepare_product(
     op: str,
     matrix: CsrView,

@@ -34,6 +34,7 @@ _OPTIONAL = {
     "bench": ("bench", "Measure candidates on many matrices, and summarise what was measured."),
     "calibrate": ("training", "Make a profile of your own GPU."),
     "corpus": ("corpus", "List, search and download matrices."),
+    "experiment": ("experiments", "Measure what single figures of the papers need and sweeps do not have."),
     "reproduce": ("reproduce", "Make the tables and figures of four papers anew."),
     "train": ("training", "Train a profile on measurements."),
 }

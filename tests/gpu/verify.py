@@ -117,7 +117,7 @@ def main() -> int:
     if options.no_sanitizer:
         return int(tests["failed"] > 0)
     # The vendor's kernels are left out: racecheck finds hazards in them that are not ours to mend.
-    battery = ["tests/gpu/test_spmm.py", "tests/gpu/test_spmv.py", "tests/gpu/test_device_features.py"]
+    battery = [f"tests/gpu/test_{name}.py" for name in ("spmm", "spmv", "device_features", "experiments")]
     battery += ["-k", "test_battery and not cusparse"]
     errors = {tool: run_sanitizer(tool, battery) for tool in ("memcheck", "racecheck")}
     info = json.loads(

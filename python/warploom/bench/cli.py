@@ -8,11 +8,12 @@ import pathlib
 from concurrent.futures import Executor
 
 import click
+import pandas as pd
 
 from warploom import corpus
 from warploom._terminal import progress_bar
 from warploom.bench import Measurements, describe, merge, run, settings
-from warploom.bench.measure import Limits
+from warploom.bench.measure import CACHES, Limits
 from warploom.corpus import Entry
 from warploom.errors import ParameterError
 
@@ -44,7 +45,12 @@ def bench() -> None:
     metavar="SETTING",
     help="spmv/DTYPE or spmm/DTYPE/row|column/k=rows|NUMBER; by default those of the shipped measurements.",
 )
-@click.option("--candidates", multiple=True, metavar="GLOB", help="Instead of the usual ones; '*' for every one.")
+@click.option(
+    "--candidates",
+    multiple=True,
+    metavar="GLOB",
+    help="Instead of the usual ones; '*' for every one, '@essential' for half of the usual ones, hardly slower.",
+)
 @click.option("--device", type=click.Choice(["cuda", "cpu"]), default="cuda", show_default=True)
 @click.option("--gpus", metavar="0,1,...", help="GPUs to use, one process each; all by default.")
 @click.option("--sample", type=click.IntRange(min=1), help="Only so many matrices, drawn at random.")
@@ -150,18 +156,25 @@ def summary_command(inputs: tuple[str, ...]) -> None:
 @bench.command("plot")
 @click.argument("output", type=click.Path(dir_okay=False))
 @click.argument("inputs", nargs=-1, required=True)
-def plot_command(output: str, inputs: tuple[str, ...]) -> None:
+@click.option("--speedups", multiple=True, metavar="SETTING", help="Speedups over the vendor instead. May be repeated.")
+@click.option("--cache", type=click.Choice(CACHES), default="cold", show_default=True, help="For speedups.")
+def plot_command(output: str, inputs: tuple[str, ...], speedups: tuple[str, ...], cache: str) -> None:
     """Draw the measured matrices beside the SuiteSparse collection, as OUTPUT.png and OUTPUT.svg."""
-    import pandas as pd
-
     from warploom.bench import plots
 
-    packed = importlib.resources.files("warploom.corpus") / "suitesparse-index.csv.gz"
-    with importlib.resources.as_file(packed) as path:
-        collection = pd.read_csv(path)
-    figure = plots.distribution(Measurements.load(*inputs).matrices, collection)
+    measurements = Measurements.load(*inputs).only()
+    if speedups:
+        figure = plots.speedups(measurements, [(setting, cache) for setting in speedups], by="source")
+    else:
+        figure = plots.distribution(measurements.matrices, _collection())
     for written in plots.save(figure, output):
         click.echo(str(written))
+
+
+def _collection() -> pd.DataFrame:
+    packed = importlib.resources.files("warploom.corpus") / "suitesparse-index.csv.gz"
+    with importlib.resources.as_file(packed) as path:
+        return pd.read_csv(path)
 
 
 @bench.command("columns")

@@ -16,7 +16,7 @@ from warploom import _core
 from warploom._device import Device, cusparse_version, load_cusparse
 from warploom.selection import copy_bandwidth
 
-__all__ = ["clock_mhz", "environment"]
+__all__ = ["clock_mhz", "cpu_name", "environment"]
 
 
 @functools.cache
@@ -37,7 +37,7 @@ def environment(device: Device) -> dict[str, Any]:
         "numpy": importlib.metadata.version("numpy"),
         "scipy": importlib.metadata.version("scipy"),
         "platform": platform.platform(terse=True),
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "cpu_threads": _core.num_threads(),
         "device": device.kind,
         "copy_bandwidth": float(f"{copy_bandwidth(device):.2g}"),
@@ -110,7 +110,8 @@ def _management(ordinal: int) -> dict[str, Any]:
     }
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
+    """Return the name of the processor; empty where it is not known."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -20,7 +20,7 @@ from warploom.errors import OutOfMemoryError, WarploomError
 from warploom.plan import Plan
 from warploom.selection import Bench, Problem, is_redundant
 
-__all__ = ["Limits", "measure"]
+__all__ = ["Limits", "is_compared", "measure"]
 
 WARMUP = {"warm": 4, "cold": 1}
 """Runs before those that are timed: operands about as large as the L2 cache take several until they are all there."""
@@ -31,9 +31,10 @@ CACHES = tuple(WARMUP)
 class Limits:
     """How much time a measurement may take."""
 
-    repeats: int = 20
-    """Timed runs of a candidate for each state of the cache; a third of them if it is far from the fastest."""
-    budget_ms: float = 20.0
+    repeats: int = 16
+    """Timed runs of a candidate with a warm cache, and half as many with a cold one, for which all of the cache must be
+    overwritten each time; a third of them if the candidate is far from the fastest."""
+    budget_ms: float = 8.0
     """Fewer runs, but at least three, where they would take longer than this."""
     far: float = 1.3
     """Slower than the fastest so far by this factor is far."""
@@ -90,7 +91,7 @@ class _Session:
         order = random.Random(zlib.crc32(f"{self.prepared.facts['matrix']} {self.setting.name}".encode()))
         chosen = [c for c in candidates if self.is_wanted(c)]
         order.shuffle(chosen)
-        chosen.sort(key=lambda c: not _is_compared(c))  # if time runs out, then not for what tables need
+        chosen.sort(key=lambda c: not is_compared(c))  # if time runs out, then not for what tables need
         again = [c for c in chosen if order.random() < self.limits.remeasured]
         order.shuffle(again)
         failed = set()
@@ -120,10 +121,14 @@ class _Session:
             if wrong := self.bench.check(plan):
                 yield self.row(candidate.name, position, run=run, status="wrong result", note=wrong)
                 return
-            repeats = self.repeats(plan, candidate)
+            warm = self.repeats(plan, candidate)
             for cache in CACHES:
                 timing = self.bench.time(
-                    plan, cache=cache, repeats=repeats, warmup=WARMUP[cache], budget_ms=self.limits.budget_ms
+                    plan,
+                    cache=cache,
+                    repeats=warm if cache == "warm" else max(3, warm // 2),
+                    warmup=WARMUP[cache],
+                    budget_ms=self.limits.budget_ms,
                 )
                 self.best[cache] = min(self.best[cache], timing.median)
                 yield self.row(
@@ -158,7 +163,7 @@ class _Session:
 
     def repeats(self, plan: Plan, candidate: Candidate) -> int:
         """Full effort for what may be the fastest, and for what is compared anyway."""
-        if _is_compared(candidate):
+        if is_compared(candidate):
             return self.limits.repeats
         glance = self.bench.time(plan, cache="warm", repeats=3, warmup=1, budget_ms=self.limits.budget_ms / 4)
         is_far = glance.median > self.limits.far * self.best["warm"]
@@ -189,7 +194,7 @@ class _Session:
         } | values
 
 
-def _is_compared(candidate: Candidate) -> bool:
+def is_compared(candidate: Candidate) -> bool:
     """Whether tables compare a candidate whatever its speed: default settings, as in the papers, and the vendor's."""
     return candidate.kernel.name == "cusparse" or candidate == Candidate.make(candidate.kernel, candidate.permutation)
 

@@ -20,7 +20,7 @@ from warploom.bench import schema
 from warploom.bench.store import Part, Store, make_folder, read_facts, write_table
 from warploom.errors import FileFormatError, ParameterError
 
-__all__ = ["Measurements", "group_ids", "merge", "shipped"]
+__all__ = ["Measurements", "group_ids", "merge", "part_of", "shipped"]
 
 _SHIPPED = pathlib.Path(__file__).parent.parent / "measurements"
 _MEASUREMENTS, _MATRICES = "measurements.parquet", "matrices.parquet"
@@ -37,6 +37,12 @@ _WITH_DICTIONARY = [column.name for column in schema.MEASUREMENTS if column.name
 def shipped() -> list[str]:
     """Return the names of the measurements that are shipped with warploom, for `Measurements.load`."""
     return sorted(path.parent.name for path in _SHIPPED.glob(f"*/{_MEASUREMENTS}"))
+
+
+def part_of(names: pd.Series[Any]) -> NDArray[np.str_]:
+    """Say of matrices by their names what they are: ``"matrix"``, ``"transpose"`` or ``"block"``, one of rows."""
+    text = names.astype(str)
+    return np.select([text.str.endswith("]"), text.str.endswith(".T")], ["block", "transpose"], "matrix")
 
 
 @dataclasses.dataclass
@@ -104,6 +110,24 @@ class Measurements:
             order = np.repeat(np.arange(len(tables)), np.array([len(table) for table in tables], dtype=np.int64))
             loaded.measurements = _latest(loaded.measurements, order)
         return loaded
+
+    def only(self, *, transposes: bool = False, blocks: bool = False) -> Measurements:
+        """Return the measurements of whole matrices as they are.
+
+        Sweeps measure fewer candidates on transposes (names with ``.T`` at the end) and blocks of rows (``[a:b]``), and
+        there are many of them: tables over all would be of neither.
+
+        Parameters
+        ----------
+        transposes, blocks : bool
+            Whether those are to be there too.
+        """
+        wanted = ["matrix"] + ["transpose"] * transposes + ["block"] * blocks
+        keep = np.isin(part_of(self.matrices["matrix"]), wanted)
+        if keep.all():
+            return self
+        kept = self.measurements["matrix"].isin(set(self.matrices["matrix"][keep]))
+        return Measurements(self.measurements[kept], self.matrices[keep], self.environments, self.skipped)
 
     def save(self, folder: str | os.PathLike[str]) -> int:
         """Write the merged form: sorted and compressed, with times rounded to `schema.SIGNIFICANT_DIGITS`.

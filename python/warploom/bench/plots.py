@@ -28,6 +28,9 @@ MARKERS = ("o", "^", "s", "D", "v", "P", "x")
 WIDTH = 16 / 2.54
 """Inches; text is readable at this width."""
 
+_SOURCES = {"construction": "constructed", "folder": "collected", "suitesparse": "SuiteSparse"}
+"""What sources of matrices are called in legends."""
+
 _FONT = 7.0
 _BINS = 30
 _LEAST_VARIATION = 1e-3
@@ -163,7 +166,7 @@ def speedups(measurements: Measurements, panels: Sequence[tuple[str, str]], *, b
         medians = Medians.of(measurements, setting, cache)
         own, vendor = (medians.best(medians.candidates(vendor=v)) for v in (False, True))
         _scatter(axis, (vendor / own).dropna(), facts, by, groups)
-        axis.set_title("\n".join([f"{setting}, {cache}", axis.get_title()]), fontsize=_FONT)
+        axis.set_title("\n".join([_panel_title(setting, cache), axis.get_title()]), fontsize=_FONT)
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
     for axis in axes[::columns]:
@@ -179,15 +182,25 @@ def speedups(measurements: Measurements, panels: Sequence[tuple[str, str]], *, b
     return figure
 
 
+def _panel_title(setting: str, cache: str) -> str:
+    op, dtype, *rest = setting.split("/")
+    name = {"spmv": "SpMV", "spmm": "SpMM"}[op]
+    if not rest:
+        return f"{name}, {dtype}, L2 {cache}"
+    layout, k = rest
+    return f"{name}, {dtype}, L2 {cache}\n{layout}-major, {k.replace('=', ' = ')}"
+
+
 def _scatter(axis: Axes, found: pd.Series, facts: pd.DataFrame, by: str | None, groups: Sequence[str]) -> None:
     means = []
     for number, group in enumerate(groups):
         chosen = found[facts.loc[found.index, by].astype(str) == group] if by else found
+        shown = _SOURCES.get(group, group)
         style: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
         nnz = np.maximum(facts.loc[chosen.index, "nnz"], 1)
-        axis.scatter(nnz, chosen, s=5, alpha=0.6, linewidths=0.5, label=group, **style)
+        axis.scatter(nnz, chosen, s=5, alpha=0.6, linewidths=0.5, label=shown, **style)
         if len(chosen):
-            means.append(f"{group} {len(chosen):,}: {geometric_mean(chosen):.2f}x".strip())
+            means.append(f"{shown} {len(chosen):,}: {geometric_mean(chosen):.2f}x".strip())
     axis.axhline(1, color="black", linewidth=0.7)
     axis.set_title("\n".join(means))
     axis.set(xscale="log", yscale="log")

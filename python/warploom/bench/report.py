@@ -24,21 +24,23 @@ def tables(measurements: Measurements) -> Iterator[Summary]:
     Yields
     ------
     Summary
-        Tables that the measurements are not enough for are left out.
+        Tables that the measurements are not enough for are left out. Speedups and oracles are over whole matrices,
+        those of threads per row over their transposes too.
     """
-    for by in ("source", "size", "family"):
+    for by in ("part", "source", "size", "family"):
         yield summary.counts(measurements, by)
     yield summary.gpu_time(measurements)
     yield summary.failures(measurements)
     yield repeatability.repeatability(measurements)
-    yield summary.speedups(measurements)
+    whole = measurements.only()
+    yield summary.speedups(whole)
     for cache in ("warm", "cold"):
-        yield from _if_possible(oracle.row_permutations, measurements, cache=cache)
-        yield from _if_possible(oracle.permutation_portfolios, measurements, cache=cache)
-        yield from _if_possible(oracle.threads_per_row, measurements, cache=cache)
-        yield from _if_possible(oracle.spmv_algorithms, measurements, cache=cache)
-    for setting, cache in settings(measurements):
-        yield from _if_possible(oracle.kernels, measurements, setting, cache)
+        yield from _if_possible(oracle.row_permutations, whole, cache=cache)
+        yield from _if_possible(oracle.permutation_portfolios, whole, cache=cache)
+        yield from _if_possible(oracle.threads_per_row, measurements.only(transposes=True), cache=cache)
+        yield from _if_possible(oracle.spmv_algorithms, whole, cache=cache)
+    for setting, cache in settings(whole):
+        yield from _if_possible(oracle.kernels, whole, setting, cache)
 
 
 def _if_possible(make: Callable[..., Summary], *arguments: Any, **options: Any) -> Iterator[Summary]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from warploom.bench.measurements import Measurements
+from warploom.bench.measurements import Measurements, part_of
 from warploom.bench.medians import Medians, default_of_vendor, describe_environments, geometric_mean
 from warploom.bench.medians import settings as measured_settings
 from warploom.bench.rendering import Summary
@@ -34,8 +34,8 @@ def counts(measurements: Measurements, by: str = "family") -> Summary:
     Parameters
     ----------
     measurements : Measurements
-    by : {"family", "source", "kind", "size"}
-        What the rows are; size is by nonzeros.
+    by : {"family", "source", "kind", "size", "part"}
+        What the rows are; size is by nonzeros, and parts are matrices as they are, transposes and blocks of rows.
 
     Returns
     -------
@@ -48,9 +48,12 @@ def counts(measurements: Measurements, by: str = "family") -> Summary:
         There is no such `by`.
     """
     matrices = measurements.matrices
-    if by not in ("family", "source", "kind", "size"):
-        raise ParameterError(f"by must be 'family', 'source', 'kind' or 'size', got {by!r}", argument="by")
-    groups = pd.Series(size_class(matrices["nnz"]) if by == "size" else matrices[by], name=by)
+    if by not in ("family", "source", "kind", "size", "part"):
+        raise ParameterError(f"by must be 'family', 'source', 'kind', 'size' or 'part', got {by!r}", argument="by")
+    if by == "size":
+        groups = pd.Series(size_class(matrices["nnz"]), name=by)
+    else:
+        groups = pd.Series(part_of(matrices["matrix"]) if by == "part" else matrices[by], name=by)
     groups.index = pd.Index(matrices["matrix"])
     pairs = measurements.timed()[["matrix", "setting"]].drop_duplicates().astype(str)
     table = {"matrices": groups[groups.index.isin(pairs["matrix"])].value_counts()}

@@ -38,7 +38,11 @@ _SPMM = tuple(
 PARTS: dict[str, Part] = {
     "spmm": Part("square matrices of at most 30,000 rows", _SPMM),
     "spmv": Part("those and others, up to 10^8 nonzeros", ("spmv/float64", "spmv/float32", "spmv/float16")),
-    "transposes": Part("transposes of the ones that are not symmetric", ("spmv/float64", "spmv/float32")),
+    "transposes": Part(
+        "transposes of the ones that are not symmetric (Gao et al. 2024)",
+        ("spmv/float64", "spmv/float32"),
+        ("spmv/none/csr/*", "spmv/none/coo/cusparse*"),
+    ),
     "blocks": Part(
         "rows of the others: halves of the regular ones, short-row blocks of the irregular ones (Gao et al. 2024)",
         ("spmv/float64", "spmv/float32"),

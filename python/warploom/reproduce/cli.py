@@ -18,7 +18,7 @@ __all__ = ["reproduce"]
     "--measurements",
     multiple=True,
     metavar="FOLDER|NAME",
-    help="Your own sweep, or shipped ones by name; those of the H200 by default. May be repeated.",
+    help="Your own sweep and experiments, or shipped ones by name; those of the H200 by default. May be repeated.",
 )
 @click.option("--list", "listed", is_flag=True, help="List the ids instead.")
 def reproduce(ids: tuple[str, ...], output: str | None, measurements: tuple[str, ...], listed: bool) -> None:

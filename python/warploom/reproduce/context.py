@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
-from collections.abc import Iterable, Sequence
+import importlib.util
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -14,13 +16,15 @@ from warploom.bench import Measurements
 from warploom.bench.medians import Medians
 from warploom.bench.repeatability import Tolerances, tolerances
 from warploom.corpus import Entry
+from warploom.corpus.lookup import exact_constructions
+from warploom.corpus.names import canonical
 from warploom.errors import ParameterError
+from warploom.experiments import Findings, load
 from warploom.reproduce.registry import Sweep
 
-__all__ = ["Context", "MissingMeasurementsError"]
+__all__ = ["Context", "MissingMeasurementsError", "MissingPackagesError"]
 
-_TRANSPOSE = re.compile(r"\.T$")
-_BLOCK = re.compile(r"\[\d*:\d*\]")
+_Made = TypeVar("_Made")
 
 _PEAKS = {"NVIDIA H200": 4.8e12, "NVIDIA H100 80GB HBM3": 3.35e12, "NVIDIA A100-SXM4-80GB": 2.039e12}
 """Theoretical memory bandwidth in bytes per second, as the vendor's data sheets have it."""
@@ -28,6 +32,13 @@ _PEAKS = {"NVIDIA H200": 4.8e12, "NVIDIA H100 80GB HBM3": 3.35e12, "NVIDIA A100-
 
 class MissingMeasurementsError(ParameterError):
     """The measurements at hand lack what a table or figure needs; the message names the command that makes it."""
+
+
+class MissingPackagesError(MissingMeasurementsError):
+    """An item trains models, and what they are trained with is not installed; the message names the extra that has it.
+
+    Like missing measurements it concerns single items, which are listed as not made beside those that are.
+    """
 
 
 @dataclasses.dataclass
@@ -40,36 +51,23 @@ class Context:
         Of one GPU. Examples and models need none.
     entries : sequence of Entry, optional
         Matrices to load where an item looks at patterns, instead of the paper's or what stands for them.
+    experiments : sequence of path-like or Findings
+        What experiments found, or folders with that, as `warploom.experiments.load` takes them. Of several that have
+        the same experiment, the last one counts.
     """
 
     measurements: Measurements | None = None
     entries: Sequence[Entry] | None = None
+    experiments: Sequence[str | os.PathLike[str] | Findings] = ()
 
     @functools.cached_property
     def originals(self) -> Measurements | None:
         """The measurements of matrices as they are: no transposes, no blocks of rows."""
-        return self._of_matrices(transposes=False)
+        return None if self.measurements is None else self.measurements.only()
 
     @functools.cached_property
     def _with_transposes(self) -> Measurements | None:
-        return self._of_matrices(transposes=True)
-
-    def _of_matrices(self, *, transposes: bool) -> Measurements | None:
-        if self.measurements is None:
-            return None
-        names = self.measurements.matrices["matrix"].astype(str)
-        keep = ~names.str.contains(_BLOCK)
-        if not transposes:
-            keep &= ~names.str.contains(_TRANSPOSE)
-        if keep.all():
-            return self.measurements
-        chosen = set(names[keep])
-        rows = self.measurements.measurements
-        return Measurements(
-            rows[rows["matrix"].isin(chosen)],
-            self.measurements.matrices[keep.to_numpy()],
-            self.measurements.environments,
-        )
+        return None if self.measurements is None else self.measurements.only(transposes=True)
 
     @functools.cached_property
     def facts(self) -> pd.DataFrame:
@@ -142,6 +140,34 @@ class Context:
             )
         return frame
 
+    @functools.cached_property
+    def _made(self) -> dict[str, Any]:
+        return {}
+
+    def once(self, name: str, make: Callable[[], _Made]) -> _Made:
+        """Return what a function returns; it is called once, and what it returned is kept for other items."""
+        if name not in self._made:
+            self._made[name] = make()
+        kept: _Made = self._made[name]
+        return kept
+
+    @staticmethod
+    def needs_training(*packages: str) -> None:
+        """Check that the packages that models are trained with are there.
+
+        Raises
+        ------
+        MissingPackagesError
+            One is not installed.
+        """
+        absent = [name for name in packages if importlib.util.find_spec(name) is None]
+        if absent:
+            raise MissingPackagesError(
+                f"it trains models on the measurements, which needs {' and '.join(absent)}; install what training "
+                "needs with: pip install 'warploom[training]'",
+                argument="ids",
+            )
+
     def column(self, sweep: Sweep, name: str) -> pd.DataFrame:
         """Return another column of the measurements, such as ``preparation_ms``, in the form of `times`.
 
@@ -161,6 +187,40 @@ class Context:
         rows = rows.astype({"matrix": str, "candidate": str})
         frame = rows.pivot(index="matrix", columns="candidate", values=name).rename(columns=techniques)
         return frame[list(sweep.techniques)].astype(float).dropna(how="all")
+
+    def findings(self, name: str) -> Findings:
+        """Return what an experiment found.
+
+        Raises
+        ------
+        MissingMeasurementsError
+            It was not run.
+        """
+        found = load(name, self.experiments)
+        if found is not None:
+            return found
+        raise self.missing(f"experiment {name}", f"warploom experiment run {name} --output sweep")
+
+    @staticmethod
+    def measured_as(name: str, measured: Iterable[str]) -> str | None:
+        """Return the name under which a matrix of the SuiteSparse collection was measured.
+
+        Parameters
+        ----------
+        name : str
+            Full name in the collection.
+        measured : iterable of str
+            Names of measured matrices.
+
+        Returns
+        -------
+        str or None
+            The name itself, or that of the construction that makes the same pattern; None if neither was measured.
+        """
+        known = set(measured)
+        exact = exact_constructions().get(name)
+        spellings = [name] if exact is None else [name, canonical(exact)]
+        return next((spelling for spelling in spellings if spelling in known), None)
 
     @staticmethod
     def missing(what: str, command: str) -> MissingMeasurementsError:

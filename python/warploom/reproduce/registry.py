@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from warploom.reproduce.context import Context
     from warploom.reproduce.result import Result
 
-__all__ = ["PAPERS", "Item", "Paper", "Printed", "Sweep", "find", "items", "register", "register_awaited"]
+__all__ = ["PAPERS", "Item", "Paper", "Printed", "Sweep", "find", "items", "register"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,9 +119,7 @@ class Item:
     printed: tuple[Printed, ...]
     sweeps: tuple[Sweep, ...]
     """The measurements that it needs; none for examples and models."""
-    make: Callable[[Context], Result] | None
-    awaits: str = ""
-    """Why it cannot be made, where that is so whatever was measured."""
+    make: Callable[[Context], Result]
 
     @property
     def paper(self) -> Paper:
@@ -133,14 +131,17 @@ _ITEMS: dict[str, Item] = {}
 _MODULES = (
     "row_permutation_examples",
     "row_permutations",
+    "row_order_models",
     "thread_examples",
     "threads_per_row",
     "threads_per_row_blockwise",
+    "threads_per_row_models",
     "tensor_cores",
+    "time_split",
     "representative_matrices",
     "multirow_examples",
     "multirow_format",
-    "awaited",
+    "strip_height",
 )
 # As in the papers; items of one paper stand in this order in its report.
 _ORDER = (
@@ -168,11 +169,6 @@ def register(
         return make
 
     return decorate
-
-
-def register_awaited(id: str, title: str, place: str, awaits: str, printed: Sequence[Printed] = ()) -> None:
-    """Register an item that cannot be made yet, and why."""
-    _ITEMS[id] = Item(id, title, place, "", tuple(printed), (), None, awaits)
 
 
 @functools.cache

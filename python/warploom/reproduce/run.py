@@ -12,6 +12,7 @@ import matplotlib as mpl
 from warploom.bench import Measurements, shipped
 from warploom.bench.plots import save
 from warploom.errors import ParameterError
+from warploom.experiments.results import holds_any
 from warploom.reproduce import report
 from warploom.reproduce.context import Context, MissingMeasurementsError
 from warploom.reproduce.drawing import STYLE
@@ -58,7 +59,8 @@ def reproduce(
         paper, ``report-<letter>.html``. Made if it is not there; files of the same names are replaced.
     measurements : Measurements, path-like or sequence of path-like, optional
         Those of your own sweep: a folder that ``warploom bench run`` or ``merge`` has written, or several. The ones
-        of the H200 that are shipped with warploom if not given.
+        of the H200 that are shipped with warploom if not given. What ``warploom experiment run`` has written into
+        such a folder comes before what is shipped of the same experiment; a folder may have nothing else.
     context : Context, optional
         Instead of `measurements`, to say also what matrices to load.
     dpi : int
@@ -86,7 +88,7 @@ def reproduce(
         raise ParameterError("give measurements or context, not both", argument="context")
     chosen = find(names)
     by_name = {name.lower() for name in names}
-    context = context or Context(_measurements(measurements))
+    context = context or _context(measurements)
     folder = pathlib.Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     outcomes = []
@@ -107,24 +109,26 @@ def reproduce(
     return outcomes
 
 
-def _measurements(given: Measurements | Source | Sequence[Source] | None) -> Measurements | None:
+def _context(given: Measurements | Source | Sequence[Source] | None) -> Context:
     if isinstance(given, Measurements):
-        return given
-    if given is None:
-        names: Sequence[Source] = [name for name in shipped() if name == _DEFAULT]
-    else:
-        names = [given] if isinstance(given, str | os.PathLike) else list(given)
-    return Measurements.load(*names) if names else None
+        return Context(given, experiments=[_DEFAULT])
+    own = [] if given is None else [given] if isinstance(given, str | os.PathLike) else list(given)
+    sweeps = [name for name in own if not _only_experiments(name)]
+    sweeps = sweeps or [name for name in shipped() if name == _DEFAULT]
+    return Context(Measurements.load(*sweeps) if sweeps else None, experiments=[_DEFAULT, *own])
+
+
+def _only_experiments(source: Source) -> bool:
+    """Whether a folder has experiments and nothing that could be a sweep."""
+    return holds_any(source) and len(list(pathlib.Path(source).iterdir())) == 1
 
 
 def _make(item: Item, context: Context, folder: pathlib.Path, dpi: int) -> Outcome:
-    if item.make is None:
-        raise MissingMeasurementsError(f"{item.id} cannot be made: {item.awaits}", argument="ids")
     with mpl.rc_context(STYLE):
         try:
             result = item.make(context)
         except MissingMeasurementsError as error:
-            raise MissingMeasurementsError(f"{item.id} cannot be made: {error}", argument=error.argument) from error
+            raise type(error)(f"{item.id} cannot be made: {error}", argument=error.argument) from error
         files = save(result.figure, folder / f"{item.id}.png", dpi=dpi)
     for number, table in enumerate(result.tables, start=1):
         path = folder / (f"{item.id}.csv" if number == 1 else f"{item.id}-{number}.csv")

@@ -146,9 +146,8 @@ def informative(count: int, measurements: Measurements | None = None) -> list[En
     list of Entry
         Each is the one farthest from those before it, in the space of what the models read.
     """
-    known = (measurements or Measurements.load("h200")).matrices
-    is_whole = ~known["matrix"].astype(str).str.contains(r"\]$|\.T$", regex=True)
-    known = known[(known["source"].astype(str) == "construction") & is_whole & (known["nnz"] <= MOST_NNZ)]
+    known = (measurements or Measurements.load("h200")).only().matrices
+    known = known[(known["source"].astype(str) == "construction") & (known["nnz"] <= MOST_NNZ)]
     known = known.sort_values("matrix")
     values = {
         f"{of}_{n}": known[f"{of}_{n}"].to_numpy(np.float64) for of in features.sets() for n in features.names(of)

@@ -55,6 +55,7 @@ __all__ = [
     "decision_tree",
     "depth_study",
     "formula_columns",
+    "inference_microseconds",
     "precision_agreement",
     "search",
     "shuffle",
@@ -443,6 +444,7 @@ def shuffle(
     *,
     families: Iterable[str] = tuple(FAMILIES),
     trials: int = 16,
+    folds: int = 4,
     objective: str = "loss",
     samples: int = 1000,
 ) -> Shuffle:
@@ -455,7 +457,7 @@ def shuffle(
     seed : int
         Of the split, the search and the models.
     families : iterable of str
-    trials, objective
+    trials, folds, objective
         See `search`.
     samples : int
         Bootstrap samples for the intervals.
@@ -465,21 +467,29 @@ def shuffle(
     Shuffle
     """
     rows, others = next(iter(random_splits(dataset, 0.25, (seed,))))
+    known, test = dataset.rows(rows), dataset.rows(others)
     best, model, table = _search_families(
-        dataset.rows(rows), dataset.rows(others), families, trials=trials, objective=objective, seed=seed
+        known, test, families, trials=trials, folds=folds, objective=objective, seed=seed
     )
-    return _judge(seed, best, model, table, dataset.rows(others), samples)
+    return _judge(seed, best, model, table, test, samples)
 
 
 def _search_families(
-    known: Dataset, test: Dataset | None, families: Iterable[str], *, trials: int, objective: str, seed: int
+    known: Dataset,
+    test: Dataset | None,
+    families: Iterable[str],
+    *,
+    trials: int,
+    objective: str,
+    seed: int,
+    folds: int = 4,
 ) -> tuple[Found, Model, pd.DataFrame]:
     """Return the best of what is found in each family, its model, and a table of all of them."""
     found, models, table = [], [], []
     X = input_matrix(known, "spmv", INPUTS)
     for family in families:
         started = time.perf_counter()
-        found.append(search(known, family, trials=trials, objective=objective, seed=seed))
+        found.append(search(known, family, trials=trials, folds=folds, objective=objective, seed=seed))
         models.append(FAMILIES[family].fit(X, known, found[-1].parameters, seed))
         row: dict[str, Any] = {"family": family, "validated": found[-1].value}
         if test is not None:
@@ -744,7 +754,7 @@ def cost_of_trees(
                     "depth": depth,
                     "trees": len(model.arrays["tree.offset"]) - 1,
                     **_accuracy(test, choose(model, test)),
-                    "microseconds": _microseconds(model, input_matrix(test, "spmv", INPUTS)),
+                    "microseconds": inference_microseconds(model, input_matrix(test, "spmv", INPUTS)),
                 }
             )
     return pd.DataFrame(rows)
@@ -756,8 +766,21 @@ def _class_tree(fitted: Any, dataset: Dataset) -> Model:
     return _with_all_outputs(export.from_sklearn_tree(fitted, INPUTS, outputs), dataset.candidates, X)
 
 
-def _microseconds(model: Model, X: _Array, repeats: int = 5) -> float:
-    """Return the time of one prediction: the least of several means, each over about 1,000 matrices."""
+def inference_microseconds(model: Model, X: _Array, repeats: int = 5) -> float:
+    """Return the time of one prediction on this CPU, one thread.
+
+    Parameters
+    ----------
+    model : Model
+    X : ndarray of float64, shape (n, inputs)
+        Features of some matrices.
+    repeats : int
+
+    Returns
+    -------
+    float
+        Microseconds: the least of several means, each over about 1,000 matrices.
+    """
     many = np.ascontiguousarray(np.tile(X, (-(-1000 // len(X)), 1)))
     model.predict(many)
     best = np.inf
@@ -895,6 +918,7 @@ def study_blocks(
     of_whole: Found | None = None,
     families: Iterable[str] = tuple(FAMILIES),
     trials: int = 16,
+    folds: int = 4,
     objective: str = "loss",
     seed: int = 0,
     samples: int = 1000,
@@ -909,7 +933,7 @@ def study_blocks(
     of_whole : Found, optional
         Family and parameters for a model of whole matrices to compare with. It is trained without the irregular
         matrices of the test.
-    families, trials, objective, seed, samples
+    families, trials, folds, objective, seed, samples
         See `shuffle`.
 
     Returns
@@ -922,7 +946,9 @@ def study_blocks(
         See `blocks_data`.
     """
     known, test, unknown = blocks_data(measurements, dtype, cache)
-    best, model, table = _search_families(known, test, families, trials=trials, objective=objective, seed=seed)
+    best, model, table = _search_families(
+        known, test, families, trials=trials, folds=folds, objective=objective, seed=seed
+    )
     global_model = None
     if of_whole is not None:
         others, _ = threads_per_row_data(measurements, dtype, cache)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from bench.tables import ENVIRONMENT, failed, matrix, measured, tables
 from warploom.bench import Measurements, Store, merge, schema, shipped
 from warploom.bench import measurements as module
+from warploom.bench.summary import counts
 from warploom.errors import FileFormatError, ParameterError
 
 OTHER = {**ENVIRONMENT, "driver": "2.0"}
@@ -170,6 +171,16 @@ def test_selecting(tmp_path):
     assert loaded.select(cache="neither").environments == {}
     with pytest.raises(ParameterError, match="no column 'colour'"):
         loaded.select(colour="red")
+
+
+def test_whole_matrices_transposes_and_blocks_are_told_apart():
+    names = ["a", "b.Type", "a.T", "a[0:5]", "a.T[0:5]"]
+    loaded = tables([matrix(name) for name in names], [measured(name) for name in names])
+    assert sorted(loaded.only().matrices["matrix"]) == ["a", "b.Type"]
+    assert sorted(loaded.only().measurements["matrix"]) == ["a", "b.Type"]
+    assert sorted(loaded.only(transposes=True).matrices["matrix"]) == ["a", "a.T", "b.Type"]
+    assert loaded.only(transposes=True, blocks=True) is loaded
+    assert counts(loaded, "part").frame["matrices"].tolist() == [2, 2, 1, 5]  # block, matrix, transpose, all
 
 
 NAMES = st.sampled_from(["a", "b", "ä/é ü"])

@@ -2,6 +2,7 @@ import pytest
 
 from warploom import errors
 from warploom.bench import settings
+from warploom.bench.measure import is_compared
 from warploom.bench.settings import Setting
 from warploom.candidates import enumerate_candidates
 
@@ -51,6 +52,21 @@ def test_every_line_of_the_portfolio_names_something():
     plain = [line for line in settings._portfolio() if "*" not in line]
     assert plain
     assert set(plain) <= listed
+
+
+@pytest.mark.parametrize("name", [*settings.SPMM, *settings.SPMV])
+def test_the_essential_candidates_are_the_compared_ones_and_some_of_the_others(name):
+    setting = Setting.parse(name)
+    portfolio = set(settings.listed(setting, "cuda"))
+    essential = set(settings.listed(setting, "cuda", settings.ESSENTIAL))
+    assert {c.name for c in essential} == settings._essential()[name]  # every name in the file is known
+    assert essential < portfolio
+    assert {c for c in portfolio if is_compared(c)} <= essential
+
+
+def test_settings_without_essential_candidates_have_their_portfolio():
+    setting = Setting.parse("spmm/float64/row/k=16")
+    assert settings.listed(setting, "cuda", settings.ESSENTIAL) == settings.listed(setting, "cuda")
 
 
 def test_patterns_replace_the_portfolio():

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from bench.tables import matrix, measured, tables
+from reproduce import findings
 from warploom.corpus import Entry
 from warploom.reproduce import Context, items
 
@@ -117,4 +118,4 @@ def entries():
 
 @functools.cache
 def context():
-    return Context(measurements(), entries())
+    return Context(measurements(), entries(), [findings.time_split(), findings.strip_height()])

@@ -26,8 +26,7 @@ def test_every_item_is_made_or_says_why_not():
     for item in items():
         assert item.title
         assert item.place
-        assert (item.make is None) == bool(item.awaits)
-        assert item.conclusion or item.awaits
+        assert item.conclusion.endswith(".")
         assert item.paper is PAPERS[item.id[0]]
         quantities = [printed.quantity for printed in item.printed]
         assert len(quantities) == len(set(quantities))

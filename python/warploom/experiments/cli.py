@@ -1,0 +1,37 @@
+"""``warploom experiment``: what sweeps do not measure."""
+
+from __future__ import annotations
+
+import click
+
+from warploom._terminal import progress_bar
+from warploom.experiments import experiments, run
+from warploom.experiments.results import folder_of
+
+__all__ = ["experiment"]
+
+
+@click.group()
+def experiment() -> None:
+    """Measure what single figures of the papers need and sweeps do not have."""
+
+
+@experiment.command("list")
+def list_command() -> None:
+    """List the experiments, and the tables and figures that are made from them."""
+    for known in experiments():
+        click.echo(f"{known.name:<14}{', '.join(known.items):<18}{known.title}")
+
+
+@experiment.command("run")
+@click.argument("names", nargs=-1)
+@click.option("--output", required=True, type=click.Path(file_okay=False), help="Folder; may be that of a sweep.")
+@click.option("--device", default="cuda", show_default=True, metavar="cuda|cuda:N")
+@click.option("--all", "every", is_flag=True, help="Run all experiments.")
+def run_command(names: tuple[str, ...], output: str, device: str, every: bool) -> None:
+    """Run experiments by name, and write what they find as OUTPUT/experiments/NAME.csv."""
+    chosen = [known.name for known in experiments()] if every else list(names)
+    with progress_bar("preparing", remaining=True) as show:
+        found = run(chosen, output, device=device, progress=show)
+    for findings in found:
+        click.echo(f"{folder_of(output) / findings.name}.csv: {len(findings.table)} rows, {findings.device}")

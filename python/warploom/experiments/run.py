@@ -1,0 +1,73 @@
+"""Runs experiments."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Sequence
+
+from warploom._device import Device
+from warploom.bench.environment import clock_mhz, environment
+from warploom.bench.store import make_folder
+from warploom.errors import ParameterError
+from warploom.experiments.registry import Experiment, Progress, find
+from warploom.experiments.results import Findings, folder_of
+
+__all__ = ["run"]
+
+
+def run(
+    names: str | Sequence[str],
+    output: str | os.PathLike[str],
+    *,
+    device: str = "cuda",
+    progress: Progress | None = None,
+) -> list[Findings]:
+    """Run experiments, and write what each finds as ``experiments/<name>.csv`` in a folder.
+
+    Parameters
+    ----------
+    names : str or sequence of str
+        Of experiments.
+    output : path-like
+        The folder; made if it does not exist. It may be that of a sweep.
+    device : str
+        ``"cuda"`` or ``"cuda:1"``.
+    progress : callable, optional
+        Called with steps done, steps in total and what is done next, for each experiment from the start.
+
+    Returns
+    -------
+    list of Findings
+        In the order of the names. Each is written when it has been made.
+
+    Raises
+    ------
+    ParameterError
+        There is no such experiment, or the device is not a GPU. Raised before anything is measured.
+    DeviceError
+        There is no such GPU.
+    StorageError
+        A file cannot be written; for a folder that cannot be made, before anything is measured.
+    """
+    chosen = [find(name) for name in ([names] if isinstance(names, str) else names)]
+    if not chosen:
+        raise ParameterError("name at least one experiment", argument="names")
+    where = Device.parse(device)
+    if where.kind != "cuda":
+        raise ParameterError(f"experiments are about GPUs, got device '{device}'", argument="device")
+    make_folder(folder_of(output))
+    return [_run(experiment, where, output, progress or _silent) for experiment in chosen]
+
+
+def _run(experiment: Experiment, device: Device, output: str | os.PathLike[str], progress: Progress) -> Findings:
+    described = environment(device)
+    table = experiment.measure(device, progress)[list(experiment.columns)]
+    facts = {**described, "clock_mhz": clock_mhz(device)}
+    found = Findings(experiment.name, table, facts, datetime.datetime.now(datetime.timezone.utc).date().isoformat())
+    found.save(output)
+    return found
+
+
+def _silent(done: int, total: int, what: str) -> None:
+    """Show nothing."""
