@@ -44,6 +44,9 @@ WORST = 1.5
 CAUTION = 0.015
 """What is predicted to win less over the vendor's kernels is left to them: it may as well lose."""
 
+EFFORT = 0.005
+"""What is predicted to win less over the order of the matrix is not worth a row permutation, however many the calls."""
+
 _Array = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 """Rows to train on, and rows that are held out."""
@@ -124,13 +127,15 @@ def candidates_of(dataset: Dataset, options: Options) -> list[str]:
 def targets(dataset: Dataset, candidates: Sequence[str], loss: _Array | None = None) -> _Array:
     """Return what models of some candidates are trained on; NaN where there is no time.
 
-    The vendor's candidates are taken for faster than they are by `CAUTION`.
+    The vendor's candidates are taken for faster than they are by `CAUTION`, those with a row permutation for slower by
+    `EFFORT`.
     """
     itemsize = np.dtype(dataset.dtype).itemsize
     reference = np.log(dataset.best / roofline_us(dataset.features, dataset.k, itemsize))
     chosen = dataset.columns(candidates)
     ratio = np.log(chosen.times / dataset.best[:, np.newaxis])
-    compressed = compress(np.minimum(ratio, WORST)) - CAUTION * chosen.vendor
+    permuted = np.array([name.split("/")[1] != "none" for name in candidates])
+    compressed = compress(np.minimum(ratio, WORST)) - CAUTION * chosen.vendor + EFFORT * permuted
     columns = [reference[:, np.newaxis], compressed]
     return np.concatenate(columns if loss is None else [columns[0], loss[:, np.newaxis], columns[1]], axis=1)
 
