@@ -314,7 +314,7 @@ class Choice:
 
     @functools.cached_property
     def shortlist(self) -> tuple[str, ...]:
-        """Candidates that may be as fast as the fastest: for 19 in 20 held-out matrices one of these is."""
+        """Candidates that may be as fast as the fastest: for 19 in 20 unsure held-out matrices one of these is."""
         found: list[int] = []
         for i in self.scores.argsort(kind="stable").tolist():
             if found and self.scores[i] > self.scores[found[0]] + self.margin:

@@ -37,7 +37,7 @@ from warploom.training.selector import (
     unseen_predictions,
 )
 
-__all__ = ["GEOMETRY", "Unseen", "data_hash", "held_out", "margin", "train"]
+__all__ = ["GEOMETRY", "Unseen", "data_hash", "held_out", "margin", "train", "widely_measured"]
 
 GEOMETRY = {"warps": 32, "threads": 32, "elements_per_cache_line": 32}
 """What the features of the measurements assume."""
@@ -102,7 +102,7 @@ def train(
             for cache in caches:
                 if (settings[0], cache) not in measured_settings(part):
                     continue
-                dataset = Dataset.of(part, settings, cache, within=within)
+                dataset = widely_measured(Dataset.of(part, settings, cache, within=within))
                 chosen = by_op[dataset.op]
                 name = model_name(dataset.op, dataset.dtype, dataset.layout, cache)
                 found[name] = dataset
@@ -129,6 +129,17 @@ def train(
         data_hash=data_hash(parts),
         metrics={"selectors": selectors},
     )
+
+
+def widely_measured(dataset: Dataset) -> Dataset:
+    """Return the rows for which at least half of the kernels were measured, or given up for lack of time.
+
+    Transposes and parts of matrices are measured for other models, with a few kernels only: the fastest of these says
+    nothing of the others.
+    """
+    kernels = np.array([name.partition("[")[0].split("/", 2)[2] for name in dataset.candidates])
+    measured = [dataset.supported[:, kernels == kernel].any(axis=1) for kernel in np.unique(kernels)]
+    return dataset.rows(np.mean(measured, axis=0) >= 0.5)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,8 +169,13 @@ class Unseen:
 
     @property
     def unsure_loss(self) -> float:
-        """What less is expected to be lost than for one in ten rows."""
+        """More is expected to be lost for one in ten rows only."""
         return float(np.quantile(self.expected, SURE))
+
+    def margin(self, dataset: Dataset) -> float:
+        """Return `margin` of the rows whose short list is of use."""
+        unsure = self.expected >= self.unsure_loss
+        return margin(dataset.rows(unsure), self.predicted[unsure])
 
 
 def held_out(
@@ -186,7 +202,7 @@ def held_out(
     splits = {"random": unseen}
     if len(set(dataset.families)) > 1:
         splits["families"] = Unseen.of(dataset, options, list(family_splits(dataset, family_folds)))
-    within = margin(dataset, unseen.predicted)
+    within = unseen.margin(dataset)
     found: dict[str, Any] = {}
     for name, of in splits.items():
         unsure = of.expected > unseen.unsure_loss
@@ -205,7 +221,7 @@ def _train_one(dataset: Dataset, options: Options, unseen: Unseen) -> tuple[Mode
         "settings": sorted(set(dataset.settings.tolist())),
         "matrices": len(set(dataset.names)),
         "tolerance": round(float(np.expm1(np.median(dataset.tolerance))), 5),
-        "margin": margin(dataset, unseen.predicted),
+        "margin": unseen.margin(dataset),
         "unsure_loss": unseen.unsure_loss,
     }
 

@@ -76,6 +76,22 @@ def test_targets(dataset):
             assert found[i, j] == pytest.approx(0.1 * np.log(1 + ratio / 0.1))
 
 
+def test_narrow_wins_over_the_vendor_are_left_to_it():
+    dataset = table([1.01, 1, 3, 3], [1.05, 1, 3, 3])
+    found = targets(dataset, [CUSPARSE, SCALAR])[:, 1:]
+    assert found.argmin(axis=1).tolist() == [0, 1]
+
+
+def test_row_permutations_have_to_win_something():
+    vector = "csr/vector[threads_per_row=2]"
+    names = [f"spmv/none/{vector}", f"spmv/lpt/{vector}"]
+    rows = [
+        measurement(f"m{i}", name, time) for i in range(2) for name, time in zip(names, (1, 0.998 - i / 9), strict=True)
+    ]
+    dataset = Dataset.of(build([facts("m0"), facts("m1")], rows), "spmv/float32", "warm", within=WITHIN)
+    assert targets(dataset, names)[:, 1:].argmin(axis=1).tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_finds_the_rule(dataset, form):
     train, test = next(random_splits(dataset, 0.25, (0,)))

@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from training.training_tables import sweep
+from training.training_tables import CANDIDATES, sweep
 from warploom import profiles
 from warploom.errors import ParameterError, ProfileError
 from warploom.prediction import Selector, model_name
 from warploom.profiles import Profile
 from warploom.training.data import Dataset
 from warploom.training.selector import choices
-from warploom.training.train import data_hash, margin, train
+from warploom.training.train import data_hash, margin, train, widely_measured
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +70,18 @@ def test_the_margin_covers_what_it_says(measurements):
     gaps = np.array([min(p[n]) - min(p) for p, n in zip(predicted, near, strict=True)])
     for covered in (0.5, 0.9):
         assert (gaps <= margin(dataset, predicted, covered)).mean() == pytest.approx(covered, abs=0.02)
+
+
+def test_rows_with_few_kernels_are_left_out():
+    some = sweep(12)
+    rows = some.measurements
+    of_few = rows["matrix"].str.contains("[13579]$")
+    some.measurements = rows[~of_few | rows["candidate"].str.contains("vector")]
+    dataset = Dataset.of(some, "spmv/float32", "warm")
+    assert len(dataset) == 12
+    assert all(name[-1] in "02468" for name in widely_measured(dataset).names)
+    assert len(widely_measured(dataset)) == 6
+    assert len(widely_measured(dataset.columns(CANDIDATES[2:]))) == 12  # nothing else was measured anywhere
 
 
 def test_what_cannot_be_trained_is_refused(measurements):
