@@ -108,7 +108,7 @@ class PredictSelector:
 
     def _to_measure(self, choice: Choice, unsure: bool) -> list[str]:
         names = [choice.candidate, *(choice.shortlist[:MEASURED] if unsure else ())]
-        if self.verify:
+        if self.verify or choice.outside:
             names += itertools.islice(filter(_is_vendor, choice.names()), 3)
         return list(dict.fromkeys(names))
 
@@ -317,7 +317,8 @@ def _explain(
         f"{problem.cache} cache; "
         + ("preparation not counted" if calls is None else f"chosen for {calls:g} calls with one preparation"),
         f"expected to be {choice.expected_loss:.1%} above the fastest"
-        + (": unsure, more than for nine in ten matrices" if choice.unsure else ""),
+        + (": unsure, more than for most matrices" if choice.unsure and not choice.outside else ""),
+        *([f"unsure, since outside what was measured: {choice.outside}"] if choice.outside else []),
         *(note for note in (source.note, proxy) if note),
         f"break-even: products after which preparing a candidate instead of {baseline} has paid off",
         *(["decided most by " + ", ".join(decided)] if decided else []),

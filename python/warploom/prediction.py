@@ -25,6 +25,7 @@ __all__ = [
     "LOSS",
     "PREPARATION_INPUTS",
     "REFERENCE",
+    "SIZES",
     "SPMV_INPUTS",
     "Choice",
     "Prediction",
@@ -279,9 +280,11 @@ class Choice:
     expected_loss : float
         What the time of the first is expected to be above the least one, as a share of it.
     unsure : bool
-        Whether that is more than for nine in ten matrices of the training data.
+        Whether that is more than may go unmeasured: for at most three in ten matrices of the training data.
     margin : float
         Scores within it of the least one belong to the short list.
+    outside : str
+        What of the problem is far larger or smaller than in the training data, or empty: models know nothing there.
     """
 
     candidates: Sequence[str]
@@ -293,6 +296,7 @@ class Choice:
     expected_loss: float
     unsure: bool
     margin: float
+    outside: str = ""
 
     @property
     def candidate(self) -> str:
@@ -352,6 +356,15 @@ class Choice:
         return times, preparation, times if self.calls is None else times + 1e3 / self.calls * preparation
 
 
+SIZES: Mapping[str, Callable[[Mapping[str, Any], Any], Any]] = {
+    "rows": lambda features, k: features["spmv_num_rows"],
+    "columns": lambda features, k: features["spmv_num_cols"],
+    "nonzeros": lambda features, k: features["spmv_nnz"],
+    "k": lambda features, k: k,
+}
+"""Sizes of a problem, from features and the columns of B."""
+
+
 @dataclasses.dataclass(frozen=True)
 class _Known:
     """What is known of one operation, value type, layout and state of the cache."""
@@ -363,12 +376,24 @@ class _Known:
     """Which outputs of `preparation` belong to the candidates."""
     margin: float
     unsure_loss: float
+    ranges: tuple[tuple[str, float, float], ...]
+    """Of `SIZES` in the training data."""
 
     @classmethod
-    def of(cls, model: Model, preparation: Model, facts: Mapping[str, float]) -> _Known:
+    def of(cls, model: Model, preparation: Model, facts: Mapping[str, Any]) -> _Known:
         candidates = model.outputs[2:]
         order = np.array([preparation.outputs.index(name) for name in candidates])
-        return cls(model, candidates, preparation, order, float(facts["margin"]), float(facts["unsure_loss"]))
+        ranges = tuple((str(name), float(least), float(most)) for name, (least, most) in facts.get("sizes", {}).items())
+        return cls(model, candidates, preparation, order, float(facts["margin"]), float(facts["unsure_loss"]), ranges)
+
+    def outside(self, features: Mapping[str, float], k: int) -> str:
+        """Name the sizes that are more than twice as large, or less than half as large, as any that was measured."""
+        sizes = {name: size(features, k) for name, size in SIZES.items()}
+        return ", ".join(
+            f"{name} = {sizes[name]:,.0f} (measured: {least:,.0f} to {most:,.0f})"
+            for name, least, most in self.ranges
+            if name in sizes and not least / 2 <= sizes[name] <= 2 * most
+        )
 
     def prepare_ms(self, features: Mapping[str, float]) -> NDArray[np.float64]:
         return np.asarray(self.preparation.predict(preparation_inputs(features)[np.newaxis])[0, self.order])
@@ -383,10 +408,10 @@ class Selector:
         Named by `model_name`, and ``preparation-...`` without the state of the cache.
     facts : mapping from str to mapping
         For each name of a model that chooses: ``margin`` (of compressed logarithms, for the short list) and
-        ``unsure_loss`` (logarithm).
+        ``unsure_loss`` (logarithm); and ``sizes``, the least and the greatest of each of `SIZES` in the training data.
     """
 
-    def __init__(self, models: Mapping[str, Model], facts: Mapping[str, Mapping[str, float]]) -> None:
+    def __init__(self, models: Mapping[str, Model], facts: Mapping[str, Mapping[str, Any]]) -> None:
         self._known = {
             name: _Known.of(models[name], models[_preparation_name(name)], values) for name, values in facts.items()
         }
@@ -466,6 +491,7 @@ class Selector:
         known = self._find(op, dtype, layout, cache)
         scores = known.model.predict(model_inputs(features, k, known.model.inputs)[np.newaxis])[0]
         reference, loss = scores[:2].tolist()
+        outside = known.outside(features, k)
         return Choice(
             candidates=known.candidates,
             scores=scores[2:],
@@ -474,8 +500,9 @@ class Selector:
             calls=calls,
             among=functools.cache(among or _any),
             expected_loss=math.expm1(max(loss, 0.0)),
-            unsure=loss > known.unsure_loss,
+            unsure=loss > known.unsure_loss or bool(outside),
             margin=known.margin,
+            outside=outside,
         )
 
     def deciding_inputs(

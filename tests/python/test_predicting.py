@@ -180,7 +180,7 @@ class Fixed(Selector):
         return []
 
 
-def fixed(source, *names, unsure=False, shortlisted=1):
+def fixed(source, *names, unsure=False, shortlisted=1, outside=""):
     """Candidates predicted to take 10, 11, 12, ... us, of which the first few are the short list."""
     scores = compress(np.log(1 + 0.1 * np.arange(len(names))))
     choice = Choice(
@@ -193,6 +193,7 @@ def fixed(source, *names, unsure=False, shortlisted=1):
         expected_loss=0.1,
         unsure=unsure,
         margin=scores[shortlisted - 1],
+        outside=outside,
     )
     return dataclasses.replace(source, selector=Fixed(source.selector, choice))
 
@@ -209,6 +210,17 @@ def test_an_unsure_prediction_measures_the_short_list(matrix, source, monkeypatc
     assert rows[MERGE].median_us == 5.0
     assert rows[MERGE].predicted_us == pytest.approx(11.0)
     assert math.isnan(rows[VECTOR].median_us)
+
+
+def test_outside_of_what_was_measured_the_vendor_is_measured_too(matrix, source, monkeypatch):
+    monkeypatch.setattr(predicting, "_is_vendor", lambda name: name == VECTOR)
+    made_up(monkeypatch, {SCALAR: 6.0, VECTOR: 5.0})
+    far = fixed(source, SCALAR, MERGE, VECTOR, unsure=True, outside="rows = 5 (measured: 100 to 1,000)")
+    chosen = PredictSelector(far).select(problem(matrix), None, None)
+    assert chosen.candidate == VECTOR
+    explanation = chosen.explanation()
+    assert {r.candidate for r in explanation.rows if r.median_us > 0} == {SCALAR, VECTOR}
+    assert "outside what was measured: rows = 5" in " ".join(str(explanation).split())
 
 
 def test_few_calls_are_not_worth_measuring(matrix, source, monkeypatch):

@@ -41,13 +41,25 @@ def linear(inputs, outputs):
     return Model("network", inputs, tuple(outputs), {"activation": "identity", "output": "identity"}, arrays)
 
 
-def selector(inputs=SPMV_INPUTS, margin=0.05, loss=0.25):
+def selector(inputs=SPMV_INPUTS, margin=0.05, loss=0.25, **facts):
     """A reference that is the roofline, three candidates 0, 0.04 and 0.15 (compressed) above it, and preparations."""
     outputs = {REFERENCE: (0, {}), LOSS: (loss, {}), FAST: (0, {}), EASY: (0.04, {}), SLOW: (0.15, {})}
     preparation = {FAST: (0, {"one": 1.0, "nnz": 10.0}), EASY: (0, {"one": 0.01}), SLOW: (0, {"one": 0.002})}
     models = {"spmv-float32-warm": linear(inputs, outputs)}
     models["preparation-spmv-float32"] = linear(PREPARATION_INPUTS, preparation)
-    return Selector(models, {"spmv-float32-warm": {"margin": margin, "unsure_loss": 0.2}})
+    return Selector(models, {"spmv-float32-warm": {"margin": margin, "unsure_loss": 0.2, **facts}})
+
+
+@pytest.mark.parametrize(("rows", "outside"), [(199, True), (200, False), (4000, False), (4001, True)])
+def test_sizes_far_from_those_measured_are_unsure(rows, outside):
+    chooser = selector(loss=0.0, sizes={"rows": [400, 2000], "k": [1, 1]})
+    choice = chooser.choose(FEATURES | {"spmv_num_rows": float(rows)}, "spmv")
+    assert choice.unsure == outside
+    assert choice.outside == (f"rows = {rows:,} (measured: 400 to 2,000)" if outside else "")
+
+
+def test_sizes_are_of_no_concern_where_none_are_known():
+    assert selector(loss=0.0).choose(FEATURES, "spmv").outside == ""
 
 
 FEATURES = describe(MATRICES["random"] if "random" in MATRICES else next(iter(MATRICES.values())))

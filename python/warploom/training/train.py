@@ -19,7 +19,7 @@ from warploom.bench.repeatability import Tolerances, tolerances
 from warploom.bench.settings import Setting
 from warploom.errors import ParameterError
 from warploom.predicting import MEASURED
-from warploom.prediction import LOSS, REFERENCE, model_name
+from warploom.prediction import LOSS, REFERENCE, SIZES, model_name
 from warploom.predictor import Model
 from warploom.profiles import Profile
 from warploom.training.data import UNKNOWN_TOLERANCE, Dataset, family_splits, random_folds
@@ -45,8 +45,11 @@ GEOMETRY = {"warps": 32, "threads": 32, "elements_per_cache_line": 32}
 COVERED = 0.95
 """Share of the held-out rows for which the short list has one of the fastest."""
 
-SURE = 0.9
-"""Share of the matrices of the training data whose prediction is sure."""
+AIM = 0.99
+"""Share of the fastest speed that choices are to reach on unseen matrices, unsure ones being measured."""
+
+SURE = (0.9, 0.85, 0.8, 0.75, 0.7)
+"""Shares of the matrices of the training data whose prediction is sure: the first that reaches `AIM`, or the last."""
 
 _log = logging.getLogger(__name__)
 
@@ -154,23 +157,37 @@ class Unseen:
         What is lost by the choices.
     expected : ndarray of float64, shape (n,)
         What models expect it to be.
+    sure : float
+        Share of the rows that count as sure.
     """
 
     predicted: NDArray[np.float64]
     loss: NDArray[np.float64]
     expected: NDArray[np.float64]
+    sure: float = SURE[0]
 
     @classmethod
     def of(cls, dataset: Dataset, options: Options, splits: Sequence[Split]) -> Unseen:
         """Train a selector for each split, every row being held out by one of them."""
         predicted = unseen_predictions(dataset, options, splits)
         loss = unseen_losses(dataset, predicted)
-        return cls(predicted, loss, expected_losses(dataset, loss, options, splits))
+        found = cls(predicted, loss, expected_losses(dataset, loss, options, splits))
+        for sure in SURE:
+            found = dataclasses.replace(found, sure=sure)
+            reached = score(dataset, found.choices(dataset), samples=1)["oracle_share"].value
+            if reached >= AIM:
+                break
+        return found
 
     @property
     def unsure_loss(self) -> float:
-        """More is expected to be lost for one in ten rows only."""
-        return float(np.quantile(self.expected, SURE))
+        """More is expected to be lost for a few rows only."""
+        return float(np.quantile(self.expected, self.sure))
+
+    def choices(self, dataset: Dataset) -> NDArray[np.intp]:
+        """Return the choices with the short lists of unsure predictions measured."""
+        unsure = self.expected > self.unsure_loss
+        return choices_measured(dataset, self.predicted, unsure, self.margin(dataset), MEASURED)
 
     def margin(self, dataset: Dataset) -> float:
         """Return `margin` of the rows whose short list is of use."""
@@ -223,7 +240,12 @@ def _train_one(dataset: Dataset, options: Options, unseen: Unseen) -> tuple[Mode
         "tolerance": round(float(np.expm1(np.median(dataset.tolerance))), 5),
         "margin": unseen.margin(dataset),
         "unsure_loss": unseen.unsure_loss,
+        "sizes": {name: _range(size(dataset.features, dataset.k)) for name, size in SIZES.items()},
     }
+
+
+def _range(values: NDArray[np.float64]) -> list[float]:
+    return [float(values.min()), float(values.max())]
 
 
 def margin(dataset: Dataset, predicted: NDArray[np.float64], covered: float = COVERED) -> float:
