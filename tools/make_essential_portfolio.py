@@ -35,7 +35,7 @@ def suffice(times) -> set[str]:
     """Candidates, added one after the other, each the one that lowers the loss most."""
     names = list(times.columns)
     logs = np.nan_to_num(np.log(times.div(times.min(axis=1), axis=0)).to_numpy(), nan=np.log(10.0)).clip(max=np.log(10))
-    chosen = {n for n in names if is_compared(parse(n)) or "/csr/vector" in n}
+    chosen = {n for n in names if is_compared(parse(n))}
     best = logs[:, [names.index(n) for n in chosen]].min(axis=1)
     while best.mean() > LOSS:
         added = int(np.minimum(best[:, None], logs).mean(axis=0).argmin())

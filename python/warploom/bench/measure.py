@@ -106,8 +106,7 @@ class _Session:
     def is_wanted(self, candidate: Candidate) -> bool:
         if candidate.permutation != "none" and candidate.permutation not in self.prepared.permutations:
             return False
-        is_gao = (candidate.kernel.format, candidate.kernel.name) == ("csr", "vector")  # compared at every setting
-        return is_gao or not is_redundant(candidate, self.problem)
+        return _is_csr_vector(candidate) or not is_redundant(candidate, self.problem)
 
     def candidate(self, candidate: Candidate, position: int, run: int) -> Iterator[dict[str, Any]]:
         if time.monotonic() > self.deadline:
@@ -196,7 +195,13 @@ class _Session:
 
 def is_compared(candidate: Candidate) -> bool:
     """Whether tables compare a candidate whatever its speed: default settings, as in the papers, and the vendor's."""
-    return candidate.kernel.name == "cusparse" or candidate == Candidate.make(candidate.kernel, candidate.permutation)
+    is_default = candidate == Candidate.make(candidate.kernel, candidate.permutation)
+    return is_default or candidate.kernel.name == "cusparse" or _is_csr_vector(candidate)
+
+
+def _is_csr_vector(candidate: Candidate) -> bool:
+    """Gao et al. (2024) compare every number of threads per row."""
+    return (candidate.kernel.format, candidate.kernel.name) == ("csr", "vector")
 
 
 def _one_line(error: BaseException) -> str:
