@@ -1,11 +1,7 @@
-"""What features cost, as a multiple of one product y = A x.
+"""What features cost on the CPU, as a multiple of one product y = A x.
 
-``python benchmarks/features.py [cpu] [--threads N]``: on the CPU. The unit is SciPy's single-threaded float64 SpMV on
-the same matrix; times are medians.
-
-``python benchmarks/features.py gpu``: of matrices in GPU memory. The unit is the float32 SpMV ``spmv/none/csr/vector``
-with its default parameters, between events on the device; features are timed by the wall clock, from the call until
-the values are on the host. Medians again.
+Run ``python benchmarks/features.py [--threads N]``. The unit is SciPy's single-threaded float64 SpMV on the same
+matrix; times are medians. ``warploom experiment run features`` measures the same for matrices in GPU memory.
 """
 
 from __future__ import annotations
@@ -51,22 +47,6 @@ def power_law(nnz, per_row, rng):
     return from_rows(lengths, rng.permutation(m)[np.minimum(ranks, m - 1)], m)
 
 
-def arrow(nnz):
-    """The first row and column, and the diagonal: one cache line is requested by every row."""
-    m = nnz // 3
-    lengths = np.full(m, 2)
-    lengths[0] = m
-    pairs = np.stack([np.zeros(m - 1, np.int64), np.arange(1, m)], axis=1)
-    return from_rows(lengths, np.concatenate([np.arange(m), pairs.ravel()]), m)
-
-
-def unsorted(A, rng):
-    """The same matrix with the columns of every row in any order."""
-    rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
-    order = np.lexsort((rng.random(A.nnz), rows))
-    return scipy.sparse.csr_array((A.data, A.indices[order], A.indptr), shape=A.shape)
-
-
 def median_seconds(function, repeats):
     function()
     times = []
@@ -87,54 +67,7 @@ def matrices(seed):
         yield "power law, 10 a row", power_law(nnz, 10, rng)
 
 
-def gpu_matrices(seed):
-    rng = np.random.default_rng(seed)
-    for nnz in (10**6, 10**7, 5 * 10**7):
-        yield "banded, 10 a row", banded(nnz, 10)
-        yield "banded, 100 a row", banded(nnz, 100)
-        yield "uniform, 10 a row", uniform(nnz, 10, rng)
-        yield "uniform, 100 a row", uniform(nnz, 100, rng)
-        yield "power law, 10 a row", power_law(nnz, 10, rng)
-        yield "arrow", arrow(nnz)
-        if nnz < 5 * 10**7:
-            yield "uniform, 10 a row, unsorted", unsorted(uniform(nnz, 10, rng), rng)
-
-
-def product_seconds(view, resident, repeats):
-    """Median of one SpMV on the GPU, with its operands in the cache as far as they fit."""
-    m, n = view.shape
-    plan = _core.prepare_product("spmv", view, "csr", "vector", 1, "column", {}, None, 0, None, resident)
-    x, y = (_core.DeviceMemory(0, 4 * size) for size in (n, m))
-    _core.fill_device(0, x.pointer, 0, 4 * n)
-    times = plan.time_device(
-        x.pointer, n, y.pointer, m, 1, 0, cold=False, warmup=3, repeats=repeats, budget_ms=1e3, min_repeats=repeats
-    )
-    return 1e-6 * float(np.median(times))
-
-
-def measure_gpu(args):
-    info = _core.cuda_info()
-    if not info["devices"]:
-        raise SystemExit(f"no GPU: {info['error']}")
-    table = Table(title=f"Feature cost on {info['devices'][0]['name']}; unit: one SpMV (float32, spmv/none/csr/vector)")
-    table.add_column("matrix")
-    for heading in ("rows", "nnz", "SpMV us", "spmm us", "spmm x", "spmv us", "spmv x"):
-        table.add_column(heading, justify="right")
-    for name, A in gpu_matrices(args.seed):
-        view = as_csr(A, dtype=np.float32)
-        resident = _core.upload_csr(view, 0)
-        product = product_seconds(view, resident, args.repeats)
-        cells = []
-        for of_set in ("spmm", "spmv"):
-            seconds = median_seconds(
-                lambda of_set=of_set, resident=resident: _core.compute_features_device(of_set, resident), args.repeats
-            )
-            cells += [f"{seconds * 1e6:.1f}", f"{seconds / product:.2f}"]
-        table.add_row(name, f"{A.shape[0]:,}", f"{A.nnz:,}", f"{product * 1e6:.1f}", *cells)
-    Console(width=130).print(table)
-
-
-def measure_cpu(args):
+def measure(args):
     table = Table(
         title=f"Feature cost; unit: one SpMV of SciPy {scipy.__version__} (1 thread, float64). "
         f"warploom: {_core.num_threads()} threads"
@@ -161,16 +94,12 @@ def measure_cpu(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("device", nargs="?", choices=["cpu", "gpu"], default="cpu")
     parser.add_argument("--threads", type=int, default=0, help="threads of warploom; 0: all processors")
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     _core.set_num_threads(args.threads)
-    if args.device == "gpu":
-        measure_gpu(args)
-    else:
-        measure_cpu(args)
+    measure(args)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from warploom import features
-from warploom.bench.measurements import Measurements
+from warploom.bench.measurements import Measurements, part_of
 from warploom.candidates import parse
 from warploom.errors import ParameterError
 from warploom.predictor import MAX_STORED_VECTORS, Model, StoredVectors
@@ -120,7 +120,7 @@ def threads_per_row_data(
         There are no times of them.
     """
     dataset, left_out = complete(Dataset.of(measurements, f"spmv/{dtype}", cache), CANDIDATES)
-    whole = np.array([not _is_block(name) for name in dataset.names])
+    whole = part_of(pd.Series(dataset.names)) != "block"
     if not whole.any():
         raise ParameterError("there is no whole matrix with all the times", argument="measurements")
     return dataset.rows(whole), left_out
@@ -891,7 +891,7 @@ def blocks_data(
         There are no blocks, or none of one of the kinds.
     """
     dataset, _ = complete(Dataset.of(measurements, f"spmv/{dtype}", cache), CANDIDATES)
-    blocks = np.array([_is_block(name) for name in dataset.names])
+    blocks = part_of(pd.Series(dataset.names)) == "block"
     if not blocks.any():
         raise ParameterError(
             "no blocks of rows were measured (names ending in a slice; the part 'blocks' of the standard corpus)",
@@ -963,10 +963,6 @@ def study_blocks(
         average=_average(whole),
         unknown=unknown,
     )
-
-
-def _is_block(name: str) -> bool:
-    return name.endswith("]")
 
 
 def _whole(name: str) -> str:
