@@ -2,7 +2,7 @@
 // where results go, so that the host can run them too.
 //
 // The columns of every row have to ascend (repeats are legal): a row then requests a line where the line of its column
-// differs from that of the column before, and a row that requests the same line is found by bisection.
+// differs from that of the column before, and whether the row before requests it as well is found by a search in it.
 #pragma once
 
 #include <cstdint>
@@ -52,13 +52,31 @@ WARPLOOM_HOST_DEVICE std::int64_t row_of_nonzero(const Offsets& indptr, std::int
   return first;
 }
 
-// The first position in [begin, end) of ascending columns that is not below `column`, or `end`. Nearby ones are found
-// without bisection.
+// The first position in [begin, end) of ascending columns that is not below `column`, or `end`. Looked for from `guess`,
+// in [begin, end], with steps that double, and then by bisection: a good guess takes two reads.
 template <class Columns>
 WARPLOOM_HOST_DEVICE std::int64_t first_not_below(const Columns& columns, std::int64_t begin, std::int64_t end,
-                                                  std::int32_t column) {
-  for (int near = 0; near < 4; ++near, ++begin) {
-    if (begin >= end || columns[begin] >= column) return begin;
+                                                  std::int64_t guess, std::int32_t column) {
+  if (guess < end && columns[guess] < column) {
+    begin = guess + 1;
+    for (std::int64_t step = 1; end - begin >= step; step *= 2) {
+      const std::int64_t probe = begin + step - 1;
+      if (columns[probe] >= column) {
+        end = probe;
+        break;
+      }
+      begin = probe + 1;
+    }
+  } else {
+    end = guess;
+    for (std::int64_t step = 1; end - begin >= step; step *= 2) {
+      const std::int64_t probe = end - step;
+      if (columns[probe] < column) {
+        begin = probe + 1;
+        break;
+      }
+      end = probe;
+    }
   }
   while (begin < end) {
     const std::int64_t middle = begin + (end - begin) / 2;
@@ -69,6 +87,16 @@ WARPLOOM_HOST_DEVICE std::int64_t first_not_below(const Columns& columns, std::i
     }
   }
   return begin;
+}
+
+// Where the row before [before, row_begin) probably stands where nonzero j of row [row_begin, row_end) does, less j: as
+// far along as j is. 0 where the offsets do not ascend.
+WARPLOOM_HOST_DEVICE std::int64_t shift_to_row_before(std::int64_t before, std::int64_t row_begin, std::int64_t row_end,
+                                                      std::int64_t j) {
+  if (before > row_begin || row_begin > j) return 0;
+  if (row_begin == j || j >= row_end) return before - row_begin;
+  const float along = static_cast<float>(j - row_begin) / static_cast<float>(row_end - row_begin);
+  return before + static_cast<std::int64_t>(along * static_cast<float>(row_begin - before)) - j;
 }
 
 struct piece_geometry {
@@ -97,6 +125,7 @@ WARPLOOM_HOST_DEVICE std::int64_t count_piece(const Offsets& indptr, const Colum
   // Where the row before may hold the next line.
   std::int64_t before = row > 0 ? static_cast<std::int64_t>(indptr[row - 1]) : row_begin;
   if (before < 0) before = 0;
+  std::int64_t shift = shift_to_row_before(before, row_begin, row_end, begin);
   std::int32_t column_before = -1;
   std::uint32_t line_before = none;
   std::uint32_t block_before = none;
@@ -120,6 +149,7 @@ WARPLOOM_HOST_DEVICE std::int64_t count_piece(const Offsets& indptr, const Colum
       if (before < 0) before = 0;
       row_begin = indptr[row];
       row_end = indptr[row + 1];
+      shift = shift_to_row_before(before, row_begin, row_end, row_begin);
       column_before = -1;
       line_before = none;
       block_before = none;
@@ -134,8 +164,13 @@ WARPLOOM_HOST_DEVICE std::int64_t count_piece(const Offsets& indptr, const Colum
       ++open.lines;
       const std::int64_t before_end = row_begin < j ? row_begin : j;
       const auto line_begin = static_cast<std::int32_t>(line * shape.line.divisor);
-      before = first_not_below(columns, before, before_end, line_begin);
-      open.shared += before < before_end && shape.line.quotient(columns[before]) == line;
+      if (before < before_end) {
+        std::int64_t guess = j + shift;
+        guess = guess < before ? before : guess > before_end ? before_end : guess;
+        before = first_not_below(columns, before, before_end, guess, line_begin);
+        shift = before - j;
+        open.shared += before < before_end && shape.line.quotient(columns[before]) == line;
+      }
     }
     if (shape.count_blocks) {
       const std::uint32_t block = shape.block.quotient(column);

@@ -65,6 +65,10 @@ struct indices_view {
   }
 };
 
+// Places for lines that a block of the first kernel has in shared memory.
+constexpr int table_bits = 10;
+constexpr int table_size = 1 << table_bits;
+
 // What both kernels are told.
 struct work_view {
   std::uint32_t num_rows;
@@ -80,6 +84,8 @@ struct work_view {
   line_counters* lines;       // [num_lines]
   std::uint64_t* row_lines;   // [num_rows]: lines of a row, and shared ones in the upper half
   std::uint32_t* row_blocks;  // [num_rows], or null where blocks are lines
+
+  __host__ __device__ bool all_lines_have_places() const { return num_lines <= table_size; }
 };
 
 __device__ void find_maximum(std::uint64_t* findings, int which, std::uint64_t value) {
@@ -93,9 +99,8 @@ __device__ void find_sum(std::uint64_t* to, std::uint64_t value) {
 // ---- The first kernel
 
 // Requests of a block, gathered by line: neighbouring rows request the same lines, and some lines are requested by
-// nearly all rows. A line whose place is taken goes to memory directly.
-constexpr int table_bits = 10;
-constexpr int table_size = 1 << table_bits;
+// nearly all rows. Where every line has a place of its own, a block gathers those of many pieces of the nonzeros;
+// otherwise a line whose place is taken goes to memory directly.
 constexpr std::uint32_t no_line = ~std::uint32_t{0};
 
 struct request_table {
@@ -127,14 +132,14 @@ struct block_sink {
 
   __device__ void request(std::uint32_t line, std::int64_t row) {
     const std::uint32_t warp = 1u << work.warps.remainder(static_cast<std::uint32_t>(row));
-    const std::uint32_t place = line * 2654435769u >> (32 - table_bits);
-    const std::uint32_t holder = atomicCAS(&table.line[place], no_line, line);
-    if (holder == no_line || holder == line) {
-      atomicAdd(&table.requests[place], 1u);
-      atomicOr(&table.warps[place], warp);
-    } else {
-      add_requests(work.lines[line], 1, warp);
+    std::uint32_t place = line;
+    if (!work.all_lines_have_places()) {
+      place = line * 2654435769u >> (32 - table_bits);
+      const std::uint32_t holder = atomicCAS(&table.line[place], no_line, line);
+      if (holder != no_line && holder != line) return add_requests(work.lines[line], 1, warp);
     }
+    atomicAdd(&table.requests[place], 1u);
+    atomicOr(&table.warps[place], warp);
   }
   __device__ void whole_row(std::int64_t row, const row_counts& counts) {  // nobody else writes to it
     work.row_lines[row] = packed(counts);
@@ -184,25 +189,15 @@ __device__ void finish_row(block_sink& sink, std::int64_t row, const row_counts&
   }
 }
 
-__global__ void __launch_bounds__(threads_per_block) count_nonzeros_kernel(const work_view work) {
+// Counts nonzeros begin .. begin + size - 1. Called by whole blocks.
+__device__ void count_block_piece(const work_view& work, std::int64_t begin, int size, request_table& table) {
   __shared__ std::int32_t columns[nonzeros_per_block];
-  __shared__ request_table table;
   __shared__ std::uint32_t block_rows[2];
-  const std::int64_t begin = std::int64_t{blockIdx.x} * nonzeros_per_block;
-  const std::int64_t nnz = min(work.indptr[work.num_rows], work.num_indices);
-  if (begin >= nnz) return;  // the whole block: arrays may be longer than they need be
-  const int size = static_cast<int>(min(std::int64_t{nonzeros_per_block}, nnz - begin));
-
   for (int i = threadIdx.x; i < size; i += threads_per_block) {
     const std::int64_t column = work.indices[begin + i];
     const bool inside = static_cast<std::uint64_t>(column) < work.num_cols;
     if (!inside) find_maximum(work.findings, index_outside, cuda::as_maximum(begin + i));
     columns[i] = inside ? static_cast<std::int32_t>(column) : 0;  // so that nothing is written out of bounds
-  }
-  for (int i = threadIdx.x; i < table_size; i += threads_per_block) {
-    table.line[i] = no_line;
-    table.requests[i] = 0;
-    table.warps[i] = 0;
   }
   const int warp = threadIdx.x / 32;
   if (warp < 2) {
@@ -224,8 +219,30 @@ __global__ void __launch_bounds__(threads_per_block) count_nonzeros_kernel(const
   }
   finish_row(sink, row, open);
   __syncthreads();
+}
+
+__global__ void __launch_bounds__(threads_per_block)
+    count_nonzeros_kernel(const work_view work, const int pieces_per_block) {
+  __shared__ request_table table;
+  const std::int64_t nonzeros_of_all = std::int64_t{pieces_per_block} * nonzeros_per_block;
+  std::int64_t begin = blockIdx.x * nonzeros_of_all;
+  const std::int64_t nnz = min(work.indptr[work.num_rows], work.num_indices);
+  if (begin >= nnz) return;  // the whole block: arrays may be longer than they need be
+  const std::int64_t end = min(begin + nonzeros_of_all, nnz);
+
   for (int i = threadIdx.x; i < table_size; i += threads_per_block) {
-    if (table.line[i] != no_line) add_requests(work.lines[table.line[i]], table.requests[i], table.warps[i]);
+    table.line[i] = no_line;
+    table.requests[i] = 0;
+    table.warps[i] = 0;
+  }
+  for (; begin < end; begin += nonzeros_per_block) {
+    const int size = static_cast<int>(min(std::int64_t{nonzeros_per_block}, end - begin));
+    count_block_piece(work, begin, size, table);
+  }
+  for (int i = threadIdx.x; i < table_size; i += threads_per_block) {
+    if (table.requests[i] == 0) continue;
+    const std::uint32_t line = work.all_lines_have_places() ? i : table.line[i];
+    add_requests(work.lines[line], table.requests[i], table.warps[i]);
   }
 }
 
@@ -400,14 +417,18 @@ void find(work_view work, std::uint64_t* findings, cudaStream_t stream) {
       count_blocks ? reinterpret_cast<std::uint32_t*>(first + findings_bytes + lines_bytes + rows_bytes) : nullptr;
   WARPLOOM_CUDA_CHECK(cudaMemsetAsync(first, 0, bytes, stream));
 
+  const std::int64_t multiprocessors = cuda::device_attribute(cudaDevAttrMultiProcessorCount);
   const std::int64_t pieces = ceil_divide(work.num_indices, nonzeros_per_block);
   if (pieces > 0 && work.num_rows > 0 && work.num_cols > 0) {
-    count_nonzeros_kernel<<<static_cast<unsigned>(pieces), threads_per_block, 0, stream>>>(work);
+    // As few blocks as keep the GPU busy where they gather; each adds what it gathered to the same lines in memory.
+    const std::int64_t gathered = std::max<std::int64_t>(pieces / (8 * multiprocessors), 1);
+    const std::int64_t of_block = work.all_lines_have_places() ? gathered : 1;
+    const auto blocks = static_cast<unsigned>(ceil_divide(pieces, of_block));
+    count_nonzeros_kernel<<<blocks, threads_per_block, 0, stream>>>(work, static_cast<int>(of_block));
     cuda::check_launch("count_nonzeros_kernel");
   }
   const std::int64_t wanted = ceil_divide(std::max(work.num_rows, work.num_lines), threads_per_block);
-  const std::int64_t resident = 4 * cuda::device_attribute(cudaDevAttrMultiProcessorCount);
-  const auto blocks = static_cast<unsigned>(std::clamp<std::int64_t>(wanted, 1, resident));
+  const auto blocks = static_cast<unsigned>(std::clamp<std::int64_t>(wanted, 1, 4 * multiprocessors));
   summarise_kernel<<<blocks, threads_per_block, 0, stream>>>(work);
   cuda::check_launch("summarise_kernel");
   WARPLOOM_CUDA_CHECK(cudaMemcpyAsync(findings, work.findings, findings_bytes, cudaMemcpyDeviceToHost, stream));
