@@ -31,6 +31,9 @@ __all__ = ["MeasureSelector", "Problem", "Selection", "Selector"]
 
 Progress = Callable[[int, int, str], None]
 
+_RANDOM_NUMBERS = 1_000_003
+"""Different values in the operand that plans are measured with: prime, so that rows and columns do not repeat."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
@@ -121,8 +124,11 @@ class Bench:
         self.problem = problem
         m, n = problem.matrix.shape
         self._dtype = problem.matrix.data.dtype
-        # Up to 64 random columns, repeated: quick to make for large k, and neither zeros nor a pattern to profit from.
-        self._block = np.random.default_rng(seed).uniform(-1, 1, (n, min(problem.k, 64))).astype(self._dtype)
+        # Up to 64 columns of random numbers, repeated: quick to make, and neither zeros nor a pattern to profit from.
+        width = min(problem.k, 64)
+        numbers = np.random.default_rng(seed).uniform(-1, 1, min(n * width, _RANDOM_NUMBERS)).astype(self._dtype)
+        by_column = problem.layout == "column"
+        self._block = np.resize(numbers, (width, n)).T if by_column else np.resize(numbers, (n, width))
         self._line = problem.k if problem.layout == "row" else m
         self._lead_B, self._lead_C = (problem.k,) * 2 if problem.layout == "row" else (max(n, 1), max(m, 1))
         if problem.device.kind == "cuda":
@@ -145,13 +151,14 @@ class Bench:
         """B in pieces as they lie in memory: for k = rows it may be larger than the host would like to hold."""
         n, k, width = self.problem.matrix.shape[1], self.problem.k, self._block.shape[1]
         if self.problem.layout == "column":
-            columns = np.ascontiguousarray(self._block.T)
             for first in range(0, k, max(width, 1)):
-                yield columns[: k - first]
-            return
-        step = max(1, elements // k)
-        for first in range(0, n, step):
-            yield np.ascontiguousarray(self._block[first : first + step][:, np.arange(k) % width])
+                yield self._block.T[: k - first]
+        elif k == width:
+            yield self._block
+        else:
+            step = max(1, elements // k)
+            for first in range(0, n, step):
+                yield np.ascontiguousarray(np.tile(self._block[first : first + step], -(-k // width))[:, :k])
 
     def _too_large(self, error: Exception) -> OutOfMemoryError:
         m, n = self.problem.matrix.shape
@@ -173,8 +180,8 @@ class Bench:
                 B[:, start : start + width] = self._block[:, : self.problem.k - start]
         return B
 
-    def _columns(self, columns: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return self._block[:, columns % max(self._block.shape[1], 1)]
+    def _part_of_B(self, rows: np.ndarray[Any, Any], columns: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return self._block[np.ix_(rows, columns % max(self._block.shape[1], 1))]
 
     def check(self, plan: Plan) -> str:
         """Run a plan once and compare a sample of its result with float64 sums.
@@ -235,15 +242,16 @@ class Bench:
         That rounding is infinite where NaN and infinity in A spread or sums overflow: not judged here.
         """
         matrix, k, rows = self.problem.matrix, self.problem.k, self._sampled_rows
-        data = matrix.data[: matrix.nnz].astype(np.float64)  # SciPy takes no rows of a float16 matrix
-        A = scipy.sparse.csr_array((data, matrix.indices[: matrix.nnz], matrix.indptr), shape=matrix.shape)
-        A, lengths = A[rows], self.problem.row_lengths[rows]
-        if self.problem.layout == "column":
-            lines = np.unique([0, k - 1, *np.random.default_rng(1).integers(0, k, 6)])
-            B = self._columns(lines).astype(np.float64)
-        else:
-            lines = rows
-            B = self._operand(np.float64, "C")
+        lengths = self.problem.row_lengths[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.arange(offsets[-1]) + np.repeat(matrix.indptr[rows] - offsets[:-1], lengths)
+        needed, indices = np.unique(matrix.indices[places], return_inverse=True)
+        values = matrix.data[places].astype(np.float64)
+        A = scipy.sparse.csr_array((values, indices, offsets), shape=(len(rows), len(needed)))
+        by_column = self.problem.layout == "column"
+        columns = np.unique([0, k - 1, *np.random.default_rng(1).integers(0, k, 6)]) if by_column else np.arange(k)
+        lines = columns if by_column else rows
+        B = self._part_of_B(needed, columns).astype(np.float64)
         # SciPy's abs() would add up duplicates first: 1 - 1 may be rounded like 2.
         magnitudes = scipy.sparse.csr_array((abs(A.data), A.indices, A.indptr), shape=A.shape)
         limits = np.finfo(self._dtype)
@@ -255,7 +263,7 @@ class Bench:
             if self._dtype == np.float16:  # summed in float32, rounded once more at the end
                 bound += float(limits.eps) * abs(exact)
         bound[~(scale < limits.max / 2)] = np.inf
-        if self.problem.layout == "column":
+        if by_column:
             exact, bound = exact.T, bound.T
         return lines, exact, bound
 
