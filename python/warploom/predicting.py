@@ -5,18 +5,18 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warploom import _core, features, profiles
+from warploom import _core, features, permutations, profiles
 from warploom._device import Device, load_cusparse
 from warploom.candidates import Candidate, checked_patterns, matches, parse
 from warploom.errors import DeviceError, OutOfMemoryError, ParameterError
 from warploom.explanation import Explanation, Row
 from warploom.prediction import Choice, Prediction, Selector
-from warploom.selection import Bench, Problem, Selection, default_kernel, is_redundant
+from warploom.selection import SEARCHED_ROWS, Bench, Problem, Selection, default_kernel, is_redundant
 
 if TYPE_CHECKING:
     from warploom.plan import Plan
@@ -91,11 +91,11 @@ class PredictSelector:
         choice, proxy = _choose(self.source.selector, problem, values, patterns, self.calls, vendor, kind)
         unsure = choice.unsure or bool(proxy) or bool(self.source.note)
         measured: dict[str, Row] = {}
-        order: Iterator[str] = choice.names()
+        plan: Plan | None = None
         if self.verify or (unsure and self._is_worth_measuring(choice)):
-            measured = _measured(problem, self._to_measure(choice, unsure), progress)
-            order = itertools.chain(sorted(measured, key=lambda name: self._cost(measured[name])), order)
-        plan = _first_that_fits(problem, order)
+            measured, plan = _measured(problem, self._to_measure(choice, unsure), self._cost, progress)
+        if plan is None:
+            plan = _first_that_fits(problem, choice.names())
         explanation = functools.partial(
             _explain, problem, choice, plan.candidate, measured, values, self.source, proxy, self.calls
         )
@@ -205,6 +205,7 @@ def _choose(
     device: str,
 ) -> tuple[Choice, str]:
     (op, dtype, layout, cache), proxy = _kind(selector, problem)
+    rows = problem.matrix.shape[0]
     row_lengths = (int(values["spmv_nnz_per_row_min"]), int(values["spmv_nnz_per_row_max"]))
 
     def may_be_taken(name: str) -> bool:
@@ -212,6 +213,8 @@ def _choose(
             return False
         candidate = _parsed(name)
         if device not in candidate.kernel.devices:
+            return False
+        if patterns is None and rows > SEARCHED_ROWS and permutations.searches(candidate.permutation):
             return False
         return not is_redundant(candidate, problem, row_lengths) and not _reason_against(candidate, problem)
 
@@ -247,15 +250,21 @@ def _reason_against(candidate: Candidate, problem: Problem) -> str:
     )
 
 
-def _measured(problem: Problem, names: Sequence[str], progress: Progress | None) -> dict[str, Row]:
-    """Measure a few candidates; those that fail are left out."""
+def _measured(
+    problem: Problem, names: Sequence[str], cost: Callable[[Row], float], progress: Progress | None
+) -> tuple[dict[str, Row], Plan | None]:
+    """Measure a few candidates, and keep the plan that costs least; those that fail are left out."""
+    from warploom.plan import permute
+
     bench = Bench(problem)
-    rows = {}
+    permuted = functools.cache(functools.partial(permute, problem.matrix))
+    rows: dict[str, Row] = {}
+    best: Plan | None = None
     for done, name in enumerate(names):
         if progress:
             progress(done, len(names), name)
         try:
-            plan = _prepared(problem, name)
+            plan = _prepared(problem, name, permuted(_parsed(name).permutation))
             if bench.check(plan):
                 continue
             timing = bench.time(plan, repeats=20, budget_ms=10)
@@ -269,16 +278,20 @@ def _measured(problem: Problem, names: Sequence[str], progress: Progress | None)
             p90_us=timing.p90,
             bytes=plan.nbytes,
         )
-    return rows
+        if best is None or cost(rows[name]) < cost(rows[best.candidate]):
+            best = plan
+    return rows, best
 
 
-def _prepared(problem: Problem, name: str) -> Plan:
+def _prepared(
+    problem: Problem, name: str, permutation: tuple[np.ndarray[Any, Any] | None, float] | None = None
+) -> Plan:
     from warploom.plan import Plan
 
     candidate = _parsed(name)
     resident = problem.resident if candidate.kernel.from_device else None
     return Plan(
-        problem.matrix, candidate, problem.k, problem.layout, problem.device, problem.allocate, resident=resident
+        problem.matrix, candidate, problem.k, problem.layout, problem.device, problem.allocate, permutation, resident
     )
 
 

@@ -34,6 +34,10 @@ Progress = Callable[[int, int, str], None]
 _RANDOM_NUMBERS = 1_000_003
 """Different values in the operand that plans are measured with: prime, so that rows and columns do not repeat."""
 
+SEARCHED_ROWS = 100_000
+"""Permutations that search for the nearest row are left out for matrices with more rows, unless they are named: the
+search takes far longer than it can win back."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
@@ -181,7 +185,8 @@ class Bench:
         return B
 
     def _part_of_B(self, rows: np.ndarray[Any, Any], columns: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return self._block[np.ix_(rows, columns % max(self._block.shape[1], 1))]
+        part: np.ndarray[Any, Any] = self._block[np.ix_(rows, columns % max(self._block.shape[1], 1))]
+        return part
 
     def check(self, plan: Plan) -> str:
         """Run a plan once and compare a sample of its result with float64 sums.
@@ -342,7 +347,7 @@ class MeasureSelector:
     ----------
     permutation_rows : int
         Permutations that search for the nearest row are left out for matrices with more rows than this, unless the
-        patterns name them: the search takes far longer than it can win back.
+        patterns name them.
     repeats : int
         Timed runs of each candidate.
     budget_ms : float
@@ -355,7 +360,7 @@ class MeasureSelector:
     def __init__(
         self,
         *,
-        permutation_rows: int = 100_000,
+        permutation_rows: int = SEARCHED_ROWS,
         repeats: int = 30,
         budget_ms: float = 50.0,
         calls: float | None = None,

@@ -198,6 +198,7 @@ def fixed(source, *names, unsure=False, shortlisted=1, outside=""):
     return dataclasses.replace(source, selector=Fixed(source.selector, choice))
 
 
+SPMM_LPT = "spmm/lpt/csr/row_split"
 SCALAR, MERGE, VECTOR = (f"spmv/none/csr/{kernel}" for kernel in ("scalar", "merge", "vector"))
 
 
@@ -210,6 +211,38 @@ def test_an_unsure_prediction_measures_the_short_list(matrix, source, monkeypatc
     assert rows[MERGE].median_us == 5.0
     assert rows[MERGE].predicted_us == pytest.approx(11.0)
     assert math.isnan(rows[VECTOR].median_us)
+
+
+def test_measuring_a_short_list_prepares_each_once_and_permutes_once(matrix, source, monkeypatch):
+    names = [SPMM_LPT, "spmm/lpt/segmented-csr/row_split", "spmm/none/csr/row_split"]
+    made_up(monkeypatch, {names[1]: 5.0})
+    prepared, permuted = [], []
+    prepare, compute = predicting._prepared, wl.permutations.compute
+    monkeypatch.setattr(predicting, "_prepared", lambda p, name, *a: prepared.append(name) or prepare(p, name, *a))
+    monkeypatch.setattr(wl.permutations, "compute", lambda name, *a: permuted.append(name) or compute(name, *a))
+    unsure = fixed(source, *names, unsure=True, shortlisted=3)
+    chosen = PredictSelector(unsure).select(problem(matrix, "spmm", 8, "row"), None, None)
+    assert chosen.candidate == chosen.plan.candidate == names[1]
+    assert sorted(prepared) == sorted(names)
+    assert permuted == ["lpt"]
+    B = np.ones((matrix.shape[1], 8))
+    np.testing.assert_allclose(chosen.plan @ B, matrix @ B)
+
+
+def test_searching_permutations_are_left_out_for_many_rows_unless_named(matrix, source, monkeypatch):
+    searching = {name for name in wl.permutations.names() if wl.permutations.searches(name)}
+
+    def predicted(**options):
+        rows = predict(matrix, "spmm", k=8, dtype="float32", **options).rows
+        return {r.candidate.split("/")[1] for r in rows} & searching
+
+    few_rows = predicted()
+    assert few_rows
+    monkeypatch.setattr(predicting, "SEARCHED_ROWS", matrix.shape[0] - 1)
+    assert not predicted()
+    assert predicted(candidates=f"spmm/{min(few_rows)}/*") == {min(few_rows)}
+    monkeypatch.setattr(predicting, "SEARCHED_ROWS", matrix.shape[0])
+    assert predicted() == few_rows
 
 
 def test_outside_of_what_was_measured_the_vendor_is_measured_too(matrix, source, monkeypatch):
