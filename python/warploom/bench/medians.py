@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from warploom.bench.measurements import Measurements, group_ids
+from warploom.bench.measurements import Measurements
+from warploom.candidates import matches
 from warploom.errors import ParameterError
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "geometric_mean",
     "is_vendor",
     "kernel_of",
+    "of_one_environment",
     "settings",
 ]
 
@@ -29,7 +31,7 @@ class Medians:
     """Medians of the first run of one setting with one state of the cache.
 
     Where a matrix was measured in several environments of one GPU, only those of one environment are here, so that
-    times that are compared come from one sweep: the environment with the most candidates.
+    times that are compared come from one sweep: see `of_one_environment`.
     """
 
     setting: str
@@ -40,8 +42,16 @@ class Medians:
     """What was measured on, in words."""
 
     @classmethod
-    def of(cls, measurements: Measurements, setting: str, cache: str) -> Medians:
+    def of(cls, measurements: Measurements, setting: str, cache: str, needed: Iterable[str] | None = None) -> Medians:
         """Take the times of a setting.
+
+        Parameters
+        ----------
+        measurements : Measurements
+        setting : str
+        cache : {"warm", "cold"}
+        needed : iterable of str, optional
+            Patterns of the candidates that are to be compared; all if not given.
 
         Raises
         ------
@@ -59,7 +69,7 @@ class Medians:
                 f"{setting} was measured on different GPUs ({', '.join(gpus)}); select the environments of one",
                 argument="measurements",
             )
-        rows = _one_environment_each(rows)
+        rows = of_one_environment(rows, ["matrix"], needed)
         times = rows.pivot(index="matrix", columns="candidate", values="median_us").astype(np.float64)
         times.index, times.columns = times.index.astype(str), times.columns.astype(str)
         return cls(setting, cache, times, describe_environments(environments))
@@ -82,13 +92,35 @@ class Medians:
         return f"{self.environment}; {self.setting}, {self.cache} L2 cache, {matrices:,} matrices"
 
 
-def _one_environment_each(rows: pd.DataFrame) -> pd.DataFrame:
-    if rows["environment"].nunique() == 1:
+def of_one_environment(rows: pd.DataFrame, by: Sequence[str], needed: Iterable[str] | None = None) -> pd.DataFrame:
+    """Keep what can be compared: of each group, the rows of one environment.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Measurements.
+    by : sequence of str
+        Columns that make groups.
+    needed : iterable of str, optional
+        Patterns of the candidates that are compared; all if not given.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows of the environment with the most times of what is needed, then of any candidate.
+    """
+    if rows["environment"].nunique() <= 1:
         return rows
-    ids = group_ids(rows, ("matrix", "environment"))
-    ordered = rows.assign(count=np.bincount(ids)[ids], environment=rows["environment"].astype(str))
-    first = ordered.sort_values(["count", "environment"], ascending=[False, True]).drop_duplicates("matrix")
-    return ordered.merge(first[["matrix", "environment"]], on=["matrix", "environment"])
+    timed = rows["median_us"].notna()
+    patterns = None if needed is None else list(needed)
+    counted = pd.DataFrame({"needed": timed & rows["candidate"].map(lambda name: matches(name, patterns)).astype(bool)})
+    counted = counted.assign(
+        timed=timed, environment=rows["environment"].astype(str), **{name: rows[name] for name in by}
+    )
+    counts = counted.groupby([*by, "environment"], observed=True).sum().reset_index()
+    order = counts.sort_values(["needed", "timed", "environment"], ascending=[False, False, True])
+    most = order.drop_duplicates(by)[[*by, "environment"]]
+    return rows.assign(environment=counted["environment"]).merge(most, on=[*by, "environment"])
 
 
 def describe_environments(environments: Mapping[str, Mapping[str, Any]]) -> str:

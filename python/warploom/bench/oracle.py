@@ -70,7 +70,7 @@ def row_permutations(
     ParameterError
         There are no times of this setting, or no matrix has the times of all techniques.
     """
-    medians = Medians.of(measurements, setting, cache)
+    medians = Medians.of(measurements, setting, cache, _techniques().values())
     times, left_out = _complete(medians, _techniques())
     within = _tolerances(measurements, within)
     frame = _compare(times, times["csr"], wins(times, cache, within))
@@ -105,7 +105,7 @@ def permutation_portfolios(measurements: Measurements, setting: str = PAPER_SPMM
     ParameterError
         There are no times of this setting, or no matrix has the times of all techniques.
     """
-    medians = Medians.of(measurements, setting, cache)
+    medians = Medians.of(measurements, setting, cache, _techniques().values())
     times, left_out = _complete(medians, _techniques())
     values, plain = times.to_numpy(), times["csr"].to_numpy()
     rows = []
@@ -145,8 +145,8 @@ def threads_per_row(
     ParameterError
         There are no times of this setting, or no matrix has the times of all numbers.
     """
-    medians = Medians.of(measurements, f"spmv/{dtype}", cache)
     by_threads = _vector_candidates()
+    medians = Medians.of(measurements, f"spmv/{dtype}", cache, by_threads.values())
     times, left_out = _complete(medians, {str(threads): name for threads, name in by_threads.items()})
     base = times["16"]
     within = _tolerances(measurements, within)

@@ -77,7 +77,7 @@ class Context:
         return self.measurements.matrices.set_index("matrix")
 
     @functools.cached_property
-    def _medians(self) -> dict[tuple[str, str, bool], Medians]:
+    def _medians(self) -> dict[tuple[str, str, bool, tuple[str, ...]], Medians]:
         return {}
 
     def medians(self, sweep: Sweep) -> Medians:
@@ -93,9 +93,10 @@ class Context:
         measurements = self._with_transposes if sweep.transposes else self.originals
         if measurements is None or not self._has(measurements, sweep):
             raise self.missing(f"times of {sweep.setting} with a {sweep.cache} L2 cache", sweep.command())
-        key = (sweep.setting, sweep.cache, sweep.transposes)
+        needed = tuple(dict.fromkeys(sweep.techniques.values()))
+        key = (sweep.setting, sweep.cache, sweep.transposes, needed)
         if key not in self._medians:
-            self._medians[key] = Medians.of(measurements, sweep.setting, sweep.cache)
+            self._medians[key] = Medians.of(measurements, sweep.setting, sweep.cache, needed)
         return self._medians[key]
 
     @staticmethod

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from warploom import features
 from warploom.bench.measurements import Measurements, sort
-from warploom.bench.medians import default_of_vendor, is_vendor
+from warploom.bench.medians import default_of_vendor, is_vendor, of_one_environment
 from warploom.bench.repeatability import Tolerances, tolerances
 from warploom.bench.settings import Setting
 from warploom.errors import ParameterError
@@ -31,7 +31,8 @@ class Dataset:
     """Times of the candidates of one operation: a row for each matrix and setting, a column for each candidate.
 
     Times are medians of the first run with one state of the cache. Where a matrix was measured in several
-    environments, the one with most of its times counts, so that times of a row come from one sweep.
+    environments, one of them counts, so that times of a row come from one sweep: see
+    `warploom.bench.medians.of_one_environment`.
 
     Attributes
     ----------
@@ -91,6 +92,7 @@ class Dataset:
         *,
         within: Tolerances | None = None,
         fewest: int = 2,
+        needed: Sequence[str] | None = None,
     ) -> Dataset:
         """Take the times of one or more settings.
 
@@ -105,6 +107,8 @@ class Dataset:
             nothing was measured twice.
         fewest : int
             Rows with fewer times are left out.
+        needed : sequence of str, optional
+            Patterns of the candidates that are to be compared; all if not given.
 
         Raises
         ------
@@ -116,7 +120,7 @@ class Dataset:
         if len(kinds) != 1:
             raise ParameterError("settings of one operation, value type and layout are needed", argument="settings")
         op, dtype, layout = next(iter(kinds))
-        rows = _rows(measurements, wanted, cache)
+        rows = _rows(measurements, wanted, cache, needed)
         timed = rows[rows["median_us"].notna()]
         if timed.empty:
             raise ParameterError(f"no times of {', '.join(wanted)} with a {cache} cache", argument="settings")
@@ -346,19 +350,15 @@ def _joined(families: NDArray[np.str_], groups: NDArray[np.str_]) -> NDArray[np.
     return np.array([first[group] for group in groups])
 
 
-def _rows(measurements: Measurements, settings: Sequence[str], cache: str) -> pd.DataFrame:
+def _rows(
+    measurements: Measurements, settings: Sequence[str], cache: str, needed: Sequence[str] | None
+) -> pd.DataFrame:
     """Return rows of the first run with times or not reached, of one environment for each matrix and setting."""
     rows = measurements.measurements
     missed = (rows["status"] == _NOT_REACHED) & (rows["candidate"] != "")
     timed = (rows["status"] == "ok") & (rows["cache"] == cache) & rows["median_us"].notna()
     rows = rows[(rows["run"] == 0) & rows["setting"].isin(settings) & (timed | missed)]
-    if rows["environment"].nunique() > 1:
-        pair = ["matrix", "setting"]
-        counts = rows.groupby([*pair, "environment"], observed=True)["median_us"].count().reset_index(name="count")
-        counts["environment"] = counts["environment"].astype(str)
-        most = counts.sort_values(["count", "environment"], ascending=[False, True]).drop_duplicates(pair)
-        rows = rows.assign(environment=rows["environment"].astype(str))
-        rows = rows.merge(most[[*pair, "environment"]], on=[*pair, "environment"])
+    rows = of_one_environment(rows, ["matrix", "setting"], needed)
     text = {name: rows[name].astype(str) for name in ("matrix", "setting", "candidate")}
     return sort(rows.assign(**text), ("matrix", "setting", "candidate"))
 

@@ -206,7 +206,8 @@ def row_order_data(
     ParameterError
         There are no times of them.
     """
-    return complete(Dataset.of(measurements, SETTING, cache), list(techniques.values()))
+    wanted = list(techniques.values())
+    return complete(Dataset.of(measurements, SETTING, cache, needed=wanted), wanted)
 
 
 def class_weights(classes: NDArray[np.intp], number: int) -> NDArray[np.float64]:

@@ -119,7 +119,7 @@ def threads_per_row_data(
     ParameterError
         There are no times of them.
     """
-    dataset, left_out = complete(Dataset.of(measurements, f"spmv/{dtype}", cache), CANDIDATES)
+    dataset, left_out = complete(Dataset.of(measurements, f"spmv/{dtype}", cache, needed=CANDIDATES), CANDIDATES)
     whole = part_of(pd.Series(dataset.names)) != "block"
     if not whole.any():
         raise ParameterError("there is no whole matrix with all the times", argument="measurements")
@@ -890,7 +890,7 @@ def blocks_data(
     ParameterError
         There are no blocks, or none of one of the kinds.
     """
-    dataset, _ = complete(Dataset.of(measurements, f"spmv/{dtype}", cache), CANDIDATES)
+    dataset, _ = complete(Dataset.of(measurements, f"spmv/{dtype}", cache, needed=CANDIDATES), CANDIDATES)
     blocks = part_of(pd.Series(dataset.names)) == "block"
     if not blocks.any():
         raise ParameterError(

@@ -15,6 +15,7 @@ from warploom.bench.medians import (
     geometric_mean,
     is_vendor,
     kernel_of,
+    of_one_environment,
     settings,
 )
 from warploom.errors import ParameterError
@@ -59,6 +60,30 @@ def two_environments(folder, gpu):
 def test_times_that_are_compared_are_of_one_environment(tmp_path):
     medians = Medians.of(two_environments(tmp_path, ENVIRONMENT["gpu"]), "spmv/float64", "warm")
     assert medians.times.loc["a"].to_dict() == {"x": 2.0, "y": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("needed", "expected"),
+    [
+        (None, {"x": 2.0, "y": 3.0, "z": 4.0}),
+        (["w", "x"], {"x": 1.0, "w": 5.0}),
+        (["[!yz]"], {"x": 2.0, "y": 3.0, "z": 4.0}),  # brackets stand for themselves: nothing is needed
+        (["w", "x", "y", "z"], {"x": 2.0, "y": 3.0, "z": 4.0}),
+        (["*"], {"x": 2.0, "y": 3.0, "z": 4.0}),
+        (["x"], {"x": 2.0, "y": 3.0, "z": 4.0}),  # a draw: that of more times
+    ],
+)
+def test_the_environment_is_the_one_with_most_of_what_is_needed(tmp_path, needed, expected):
+    store = Store(tmp_path)
+    store.append(matrix("a"), [measured("a", "x", 1.0), measured("a", "w", 5.0)], ENVIRONMENT)
+    others = [measured("a", name, time) for name, time in (("x", 2.0), ("y", 3.0), ("z", 4.0))]
+    store.append(matrix("a"), [*others, failed("a", "w")], {**ENVIRONMENT, "driver": "2"})
+    loaded = Measurements.load(tmp_path)
+    medians = Medians.of(loaded, "spmv/float64", "warm", needed)
+    assert medians.times.loc["a"].dropna().to_dict() == expected
+    rows = of_one_environment(loaded.measurements, ["matrix", "setting"], needed)
+    assert rows["environment"].nunique() == 1
+    assert set(rows["candidate"]) >= set(expected)
 
 
 def test_different_gpus_are_not_mixed(tmp_path):
