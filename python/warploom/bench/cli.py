@@ -136,7 +136,7 @@ def _dask(address: str) -> Executor:
 
 @bench.command("merge")
 @click.argument("output", type=click.Path(file_okay=False))
-@click.argument("inputs", nargs=-1, required=True, type=click.Path(exists=True))
+@click.argument("inputs", nargs=-1, required=True)
 def merge_command(output: str, inputs: tuple[str, ...]) -> None:
     """Put the results of several sweeps into one table of measurements and one of matrices, in the folder OUTPUT."""
     merged = merge(inputs, output)

@@ -87,6 +87,16 @@ class Medians:
         """Return the least time among some candidates for each matrix; NaN where none has one."""
         return self.times[list(candidates)].min(axis=1).astype(np.float64)
 
+    def widely_measured(self) -> Medians:
+        """Leave out matrices with times of less than half of warploom's kernels: their fastest may be any other."""
+        own = self.candidates(vendor=False)
+        if not own:
+            return self
+        kernels = np.array([kernel_of(name) for name in own])
+        timed = self.times[own].notna().to_numpy()
+        share = np.mean([timed[:, kernels == kernel].any(axis=1) for kernel in np.unique(kernels)], axis=0)
+        return dataclasses.replace(self, times=self.times[share >= 0.5])
+
     def note(self, matrices: int) -> str:
         """Return a line that says what figures over so many matrices were measured on."""
         return f"{self.environment}; {self.setting}, {self.cache} L2 cache, {matrices:,} matrices"

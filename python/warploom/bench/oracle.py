@@ -198,7 +198,7 @@ def spmv_algorithms(
     ParameterError
         There are no times of this setting.
     """
-    medians = Medians.of(measurements, f"spmv/{dtype}", cache)
+    medians = Medians.of(measurements, f"spmv/{dtype}", cache).widely_measured()
     reference = _vector_candidates()[16]
     if reference not in medians.times:
         raise ParameterError(f"no times of {reference} in {medians.setting}", argument="measurements")
@@ -231,7 +231,7 @@ def kernels(measurements: Measurements, setting: str, cache: str, within: Tolera
     ParameterError
         There are no times of this setting, or none of the vendor's.
     """
-    medians = Medians.of(measurements, setting, cache)
+    medians = Medians.of(measurements, setting, cache).widely_measured()
     vendor = medians.candidates(vendor=True)
     if not vendor:
         raise ParameterError(f"no times of the vendor's kernels in {setting}", argument="measurements")

@@ -163,7 +163,7 @@ def speedups(measurements: Measurements, panels: Sequence[tuple[str, str]], *, b
     facts = measurements.matrices.set_index("matrix")
     groups = sorted(facts[by].astype(str).unique()) if by else [""]
     for axis, (setting, cache) in zip(axes, panels, strict=False):
-        medians = Medians.of(measurements, setting, cache)
+        medians = Medians.of(measurements, setting, cache).widely_measured()
         own, vendor = (medians.best(medians.candidates(vendor=v)) for v in (False, True))
         _scatter(axis, (vendor / own).dropna(), facts, by, groups)
         axis.set_title("\n".join([_panel_title(setting, cache), axis.get_title()]), fontsize=_FONT)

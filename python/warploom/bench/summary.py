@@ -157,7 +157,8 @@ def speedups(measurements: Measurements, by: str | None = None) -> Summary:
     -------
     Summary
         Geometric mean over the vendor's default and over the fastest of the vendor's candidates; of the latter also
-        the 5th percentile, the least, and the share below 0.98. Matrices count that have times of both.
+        the 5th percentile, the least, and the share below 0.98. Matrices count that have times of both,
+        and of at least half of warploom's kernels.
 
     Raises
     ------
@@ -170,7 +171,7 @@ def speedups(measurements: Measurements, by: str | None = None) -> Summary:
     rows = []
     every: set[str] = set()
     for setting, cache in measured_settings(measurements):
-        medians = Medians.of(measurements, setting, cache)
+        medians = Medians.of(measurements, setting, cache).widely_measured()
         found = _speedups_of(medians)
         every |= set(found.index)
         groups = facts.loc[found.index, by].astype(str) if by else pd.Series("", index=found.index)
@@ -240,7 +241,7 @@ def floor_shares(measurements: Measurements) -> Summary:
     rows = []
     every: set[str] = set()
     for setting, cache in measured_settings(measurements):
-        medians = Medians.of(measurements, setting, cache)
+        medians = Medians.of(measurements, setting, cache).widely_measured()
         own = medians.best(medians.candidates(vendor=False)).dropna()
         share = (_floor_us(measurements, setting, facts) / own).dropna()
         every |= set(share.index)

@@ -29,6 +29,7 @@ from warploom.predictor import Model
 from warploom.training._held_out import HeldOut, complete, fastest, input_matrix
 from warploom.training._network import NetworkOptions, fit_classes, fit_times
 from warploom.training.data import Dataset, random_splits
+from warploom.training.selector import Options, fit, predictions
 
 __all__ = [
     "ALL_TECHNIQUES",
@@ -72,6 +73,8 @@ MATRIX_INPUTS = features.names("spmm")[:9]
 
 REGRESSION = NetworkOptions()
 CLASSIFIER = NetworkOptions(l2=1e-3, epochs=100)
+BOOSTING = Options(iterations=400, rate=0.05, leaves=14, share=0.6)
+"""Of warploom's own selector (`warploom.training.selector`), for comparison."""
 
 TOPOLOGIES: tuple[tuple[int, ...], ...] = (
     (16,),
@@ -110,6 +113,8 @@ class RowOrderStudy:
         ``predicted_us``, ``error`` = abs(predicted / time - 1).
     classifier : HeldOut
         Choices by the classifier with a softmax.
+    boosted : HeldOut
+        Choices by boosted trees, as warploom's own selector has them: not the paper's.
     matrix_only : HeldOut
         Choices by the regression from `MATRIX_INPUTS` alone.
     always : pandas.DataFrame
@@ -126,6 +131,7 @@ class RowOrderStudy:
     regression: HeldOut
     predicted: pd.DataFrame
     classifier: HeldOut
+    boosted: HeldOut
     matrix_only: HeldOut
     always: pd.DataFrame
     topologies: pd.DataFrame
@@ -160,7 +166,7 @@ class RowOrderStudy:
             "left_out": self.left_out,
             "error_median": float(f"{self.predicted['error'].median():.5g}"),
             "error_within_10": float(f"{(self.predicted['error'] <= 0.1).mean():.5g}"),
-            **{name: getattr(self, name).as_dict() for name in ("regression", "classifier", "matrix_only")},
+            **{name: getattr(self, name).as_dict() for name in ("regression", "classifier", "boosted", "matrix_only")},
         }
 
 
@@ -237,6 +243,7 @@ def study(
     seeds: Sequence[int] = (0, 1, 2, 3),
     regression: NetworkOptions = REGRESSION,
     classifier: NetworkOptions = CLASSIFIER,
+    boosting: Options = BOOSTING,
     topologies: Iterable[tuple[int, ...]] = TOPOLOGIES,
     samples: int = 1000,
 ) -> RowOrderStudy:
@@ -253,6 +260,7 @@ def study(
     seeds : sequence of int
         One for each split. The paper has one split; of small test sets, several tell more.
     regression, classifier : NetworkOptions
+    boosting : Options
     topologies : iterable of tuple of int
         Hidden layers to compare, trained as `regression` otherwise.
     samples : int
@@ -283,6 +291,7 @@ def study(
         regression=runs.held_out(scores, best=np.argmin),
         predicted=runs.predicted(scores),
         classifier=runs.held_out(classes, best=np.argmax),
+        boosted=runs.held_out(runs.boosted(boosting), best=np.argmin),
         matrix_only=runs.held_out(by_matrix, best=np.argmin),
         always=runs.always(),
         topologies=pd.DataFrame(rows),
@@ -380,6 +389,11 @@ class _Runs:
 
     def classes(self, inputs: Sequence[str], options: NetworkOptions) -> list[NDArray[np.float64]]:
         return [self.predict(self.fit_classes(rows, inputs, options), test) for rows, test in self.splits]
+
+    def boosted(self, options: Options) -> list[NDArray[np.float64]]:
+        of_test = zip(self.splits, self.tests, strict=True)
+        candidates = self.dataset.candidates
+        return [predictions(fit(self.dataset.rows(rows), options, candidates), test) for (rows, _), test in of_test]
 
     def predict(self, model: Model, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         return model.predict(input_matrix(self.dataset, "spmm", model.inputs)[rows])

@@ -110,7 +110,7 @@ def test_cache_is_warm_unless_told_otherwise():
 
 
 def test_what_the_features_tell_is_learnt(found):
-    for choices in (found.regression, found.classifier):
+    for choices in (found.regression, found.classifier, found.boosted):
         figures = choices.figures["raw"]
         assert figures["accuracy"] > 0.75
         assert figures["gain_share"] > 0.85
