@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import functools
+import os
 from pathlib import Path
 
 import nbformat
@@ -19,9 +21,21 @@ def read(name: str) -> nbformat.NotebookNode:
     return nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
 
 
-@functools.cache
 def execute(name: str) -> nbformat.NotebookNode:
-    """Run a notebook top to bottom in a kernel of its own; raises what a cell raises, and TimeoutError."""
+    """Run a notebook top to bottom in a kernel of its own; raises what a cell raises, and TimeoutError.
+
+    The first call starts all of them, one for each core: they are most of what the tests take.
+    """
+    return _all()[name].result()
+
+
+@functools.cache
+def _all() -> dict[str, concurrent.futures.Future[nbformat.NotebookNode]]:
+    pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
+    return {name: pool.submit(_run, name) for name in NAMES}
+
+
+def _run(name: str) -> nbformat.NotebookNode:
     notebook = read(name)
     client = NotebookClient(notebook, timeout=SECONDS, kernel_name="python3")
     asyncio.run(asyncio.wait_for(client.async_execute(), SECONDS))
