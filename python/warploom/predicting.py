@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +14,18 @@ import numpy as np
 from warploom import _core, features, permutations, profiles
 from warploom._device import Device, load_cusparse
 from warploom.candidates import Candidate, checked_patterns, matches, parse
-from warploom.errors import DeviceError, OutOfMemoryError, ParameterError
+from warploom.errors import OutOfMemoryError, ParameterError
 from warploom.explanation import Explanation, Row
 from warploom.prediction import Choice, Prediction, Selector
-from warploom.selection import SEARCHED_ROWS, Bench, Problem, Selection, default_kernel, is_redundant
+from warploom.selection import (
+    SEARCHED_ROWS,
+    MeasureSelector,
+    MeasuringSession,
+    Problem,
+    Selection,
+    default_kernel,
+    is_redundant,
+)
 
 if TYPE_CHECKING:
     from warploom.plan import Plan
@@ -93,7 +102,7 @@ class PredictSelector:
         measured: dict[str, Row] = {}
         plan: Plan | None = None
         if self.verify or (unsure and self._is_worth_measuring(choice)):
-            measured, plan = _measured(problem, self._to_measure(choice, unsure), self._cost, progress)
+            measured, plan = self._measure(problem, self._to_measure(choice, unsure), progress)
         if plan is None:
             plan = _first_that_fits(problem, choice.names())
         explanation = functools.partial(
@@ -112,8 +121,16 @@ class PredictSelector:
             names += itertools.islice(filter(_is_vendor, choice.names()), 3)
         return list(dict.fromkeys(names))
 
-    def _cost(self, row: Row) -> float:
-        return row.median_us + (1e3 * row.preparation_ms / self.calls if self.calls else 0.0)
+    def _measure(
+        self, problem: Problem, names: Sequence[str], progress: Progress | None
+    ) -> tuple[dict[str, Row], Plan | None]:
+        """Measure a few candidates, and keep the plan that costs least; those that fail are left out."""
+        session = MeasuringSession(problem, MeasureSelector(repeats=20, budget_ms=10, calls=self.calls))
+        candidates = sorted(map(_parsed, names), key=lambda candidate: candidate.permutation)  # each is computed once
+        for candidate in candidates:
+            session.measure(candidate, progress, len(candidates))
+        measured = {row.candidate: row for row in session.rows if not math.isnan(row.median_us)}
+        return measured, session.best[0] if session.best else None
 
 
 def predict(
@@ -250,48 +267,13 @@ def _reason_against(candidate: Candidate, problem: Problem) -> str:
     )
 
 
-def _measured(
-    problem: Problem, names: Sequence[str], cost: Callable[[Row], float], progress: Progress | None
-) -> tuple[dict[str, Row], Plan | None]:
-    """Measure a few candidates, and keep the plan that costs least; those that fail are left out."""
-    from warploom.plan import permute
-
-    bench = Bench(problem)
-    permuted = functools.cache(functools.partial(permute, problem.matrix))
-    rows: dict[str, Row] = {}
-    best: Plan | None = None
-    for done, name in enumerate(names):
-        if progress:
-            progress(done, len(names), name)
-        try:
-            plan = _prepared(problem, name, permuted(_parsed(name).permutation))
-            if bench.check(plan):
-                continue
-            timing = bench.time(plan, repeats=20, budget_ms=10)
-        except (DeviceError, MemoryError, ParameterError):
-            continue
-        rows[name] = Row(
-            name,
-            preparation_ms=sum(plan.preparation_ms.values()),
-            median_us=timing.median,
-            p10_us=timing.p10,
-            p90_us=timing.p90,
-            bytes=plan.nbytes,
-        )
-        if best is None or cost(rows[name]) < cost(rows[best.candidate]):
-            best = plan
-    return rows, best
-
-
-def _prepared(
-    problem: Problem, name: str, permutation: tuple[np.ndarray[Any, Any] | None, float] | None = None
-) -> Plan:
+def _prepared(problem: Problem, name: str) -> Plan:
     from warploom.plan import Plan
 
     candidate = _parsed(name)
     resident = problem.resident if candidate.kernel.from_device else None
     return Plan(
-        problem.matrix, candidate, problem.k, problem.layout, problem.device, problem.allocate, permutation, resident
+        problem.matrix, candidate, problem.k, problem.layout, problem.device, problem.allocate, resident=resident
     )
 
 

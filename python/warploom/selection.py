@@ -386,7 +386,7 @@ class MeasureSelector:
                 f"no candidate for {problem.layout}-major operands on {problem.device} matches {patterns!r}",
                 argument="candidates",
             )
-        session = _Session(problem, self)
+        session = MeasuringSession(problem, self)
         baseline = Candidate.make(default_kernel(problem.op, problem.layout)).name
         plain = [c for c in listed if c.permutation == "none"]
         # One permutation after the other: each is computed once for all kernels.
@@ -464,7 +464,7 @@ def default_kernel(op: str, layout: str) -> Any:
     return next(k for k in kernels(op) if k.format == "csr" and k.name == native)
 
 
-class _Session:
+class MeasuringSession:
     """One run of the measurement: operands, permutations computed so far, rows of the table, best plan."""
 
     def __init__(self, problem: Problem, settings: MeasureSelector) -> None:

@@ -217,8 +217,8 @@ def test_measuring_a_short_list_prepares_each_once_and_permutes_once(matrix, sou
     names = [SPMM_LPT, "spmm/lpt/segmented-csr/row_split", "spmm/none/csr/row_split"]
     made_up(monkeypatch, {names[1]: 5.0})
     prepared, permuted = [], []
-    prepare, compute = predicting._prepared, wl.permutations.compute
-    monkeypatch.setattr(predicting, "_prepared", lambda p, name, *a: prepared.append(name) or prepare(p, name, *a))
+    prepare, compute = Plan.__init__, wl.permutations.compute
+    monkeypatch.setattr(Plan, "__init__", lambda p, A, c, *a, **k: prepared.append(c.name) or prepare(p, A, c, *a, **k))
     monkeypatch.setattr(wl.permutations, "compute", lambda name, *a: permuted.append(name) or compute(name, *a))
     unsure = fixed(source, *names, unsure=True, shortlisted=3)
     chosen = PredictSelector(unsure).select(problem(matrix, "spmm", 8, "row"), None, None)

@@ -16,6 +16,7 @@ from warploom.errors import ParameterError
 
 __all__ = [
     "Medians",
+    "are_widely_measured",
     "default_of_vendor",
     "describe_environments",
     "geometric_mean",
@@ -92,14 +93,31 @@ class Medians:
         own = self.candidates(vendor=False)
         if not own:
             return self
-        kernels = np.array([kernel_of(name) for name in own])
-        timed = self.times[own].notna().to_numpy()
-        share = np.mean([timed[:, kernels == kernel].any(axis=1) for kernel in np.unique(kernels)], axis=0)
-        return dataclasses.replace(self, times=self.times[share >= 0.5])
+        wide = are_widely_measured(own, self.times[own].notna().to_numpy())
+        return dataclasses.replace(self, times=self.times[wide])
 
     def note(self, matrices: int) -> str:
         """Return a line that says what figures over so many matrices were measured on."""
         return f"{self.environment}; {self.setting}, {self.cache} L2 cache, {matrices:,} matrices"
+
+
+def are_widely_measured(candidates: Sequence[str], measured: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Say for which matrices at least half of the kernels were measured.
+
+    Parameters
+    ----------
+    candidates : sequence of str
+        At least one.
+    measured : ndarray of bool, shape (n, candidates)
+        For each matrix.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+    """
+    kernels = np.array([kernel_of(name) for name in candidates])
+    known = [measured[:, kernels == kernel].any(axis=1) for kernel in np.unique(kernels)]
+    return np.asarray(np.mean(known, axis=0) >= 0.5)
 
 
 def of_one_environment(rows: pd.DataFrame, by: Sequence[str], needed: Iterable[str] | None = None) -> pd.DataFrame:

@@ -191,7 +191,7 @@ def spmv_algorithms(
     Summary
         A row for each format and kernel, with its best parameters for each matrix and no row permutation, and one for
         the oracle among them all. A kernel's speedups are over the matrices that it was measured on; shares of wins
-        are over all.
+        are over all. Matrices count on which at least half of warploom's kernels were measured.
 
     Raises
     ------
@@ -224,7 +224,8 @@ def kernels(measurements: Measurements, setting: str, cache: str, within: Tolera
     -------
     Summary
         A row for each format and kernel of warploom's, with the best row permutation and parameters for each matrix;
-        and the oracle among all of them, over the vendor's best and over the vendor's default.
+        and the oracle among all of them, over the vendor's best and over the vendor's default. Matrices count on which
+        at least half of warploom's kernels were measured.
 
     Raises
     ------

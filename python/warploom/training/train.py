@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from warploom.bench.measurements import Measurements
+from warploom.bench.medians import are_widely_measured
 from warploom.bench.medians import settings as measured_settings
 from warploom.bench.repeatability import Tolerances, tolerances
 from warploom.bench.settings import Setting
@@ -140,9 +141,7 @@ def widely_measured(dataset: Dataset) -> Dataset:
     Transposes and parts of matrices are measured for other models, with a few kernels only: the fastest of these says
     nothing of the others.
     """
-    kernels = np.array([name.partition("[")[0].split("/", 2)[2] for name in dataset.candidates])
-    measured = [dataset.supported[:, kernels == kernel].any(axis=1) for kernel in np.unique(kernels)]
-    return dataset.rows(np.mean(measured, axis=0) >= 0.5)
+    return dataset.rows(are_widely_measured(dataset.candidates, dataset.supported))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -84,6 +86,19 @@ def test_the_environment_is_the_one_with_most_of_what_is_needed(tmp_path, needed
     rows = of_one_environment(loaded.measurements, ["matrix", "setting"], needed)
     assert rows["environment"].nunique() == 1
     assert set(rows["candidate"]) >= set(expected)
+
+
+def test_matrices_with_less_than_half_of_the_kernels_are_not_widely_measured():
+    vector, others = [f"spmv/none/csr/vector[threads_per_row={n}]" for n in (2, 4)], ["csr/scalar", "csr/merge"]
+    every = [*vector, *(f"spmv/none/{kernel}" for kernel in others), "spmv/none/csr/cusparse"]
+    rows = [measured("all", name, 1.0) for name in every]
+    rows += [measured("two", name, 1.0) for name in (vector[0], every[2])]
+    rows += [measured("one", name, 1.0) for name in (*vector, every[-1])]  # the vendor's does not count
+    medians = Medians.of(tables([matrix(name) for name in ("all", "two", "one")], rows), "spmv/float64", "warm")
+    assert medians.widely_measured().times.index.tolist() == ["all", "two"]
+    assert sorted(medians.times.index) == ["all", "one", "two"]
+    only_vendor = dataclasses.replace(medians, times=medians.times[[every[-1]]])
+    assert len(only_vendor.widely_measured().times) == 3
 
 
 def test_different_gpus_are_not_mixed(tmp_path):
