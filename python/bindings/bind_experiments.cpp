@@ -3,8 +3,9 @@
 #include <string>
 
 #include "common.hpp"
+#include "device/cuda_function.hpp"
+#include "experiments/experiments.hpp"
 #include "warploom/error.hpp"
-#include "warploom/experiments.hpp"
 
 namespace warploom::python {
 namespace {
@@ -55,7 +56,7 @@ void bind_experiments(py::module_& module) {
         const csr_parts parts = make_parts(threads_per_row, gather, arithmetic);
         check(matrix, resident);
         const device_guard guard(resident.device);
-        return wrap_spmv_plan(matrix, resident.device, prepare_csr_parts(resident.matrix, parts));
+        return wrap_spmv_plan(matrix, resident.device, WARPLOOM_CUDA(prepare_csr_parts)(resident.matrix, parts));
       },
       py::arg("matrix"), py::arg("resident"), py::kw_only(), py::arg("threads_per_row"), py::arg("gather"),
       py::arg("arithmetic"), "CSR-vector with or without its random access to x and its arithmetic.");
@@ -66,7 +67,7 @@ void bind_experiments(py::module_& module) {
         check(matrix, resident);
         const device_guard guard(resident.device);
         return wrap_spmv_plan(matrix, resident.device,
-                              prepare_cmrs_read(resident.matrix, read, allocate_device_memory));
+                              WARPLOOM_CUDA(prepare_cmrs_read)(resident.matrix, read, allocate_device_memory));
       },
       py::arg("matrix"), py::arg("resident"), py::kw_only(), py::arg("height"), py::arg("strips"),
       "A kernel that reads columns and values as CMRS does, and reserves the shared memory of its partial sums.");
@@ -76,7 +77,7 @@ void bind_experiments(py::module_& module) {
         const value_type type = parse_dtype(dtype);
         const cmrs_read read = make_read(height, strips);
         const device_guard guard(device);
-        return cmrs_read_occupancy(type, read);
+        return WARPLOOM_CUDA(cmrs_read_occupancy)(type, read);
       },
       py::arg("device"), py::arg("dtype"), py::kw_only(), py::arg("height"), py::arg("strips"),
       "Share of the threads of a multiprocessor that this kernel leaves room for.");

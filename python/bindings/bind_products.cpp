@@ -49,14 +49,15 @@ py::list describe_kernels(const std::string& op) {
     for (const layout order : kernel.layouts) layouts.append(to_string(order));
     py::list devices;
     devices.append("cuda");
-    if (kernel.on_cpu) devices.append("cpu");
+    if (kernel.runs_on_cpu()) devices.append("cpu");
     py::list dtypes;
-    for (const value_type dtype : kernel.dtypes) dtypes.append(dtype_name(dtype));
-    list.append(py::dict(
-        py::arg("name") = kernel.name, py::arg("format") = kernel.format, py::arg("summary") = kernel.summary,
-        py::arg("layouts") = layouts, py::arg("parameters") = describe_parameters(kernel.parameters),
-        py::arg("permutes") = kernel.permutes, py::arg("reproducible") = kernel.reproducible,
-        py::arg("devices") = devices, py::arg("dtypes") = dtypes, py::arg("from_device") = kernel.from_device));
+    for (const value_type dtype : kernel.dtypes) dtypes.append(name_of(dtype));
+    list.append(py::dict(py::arg("name") = kernel.name, py::arg("format") = kernel.format,
+                         py::arg("summary") = kernel.summary, py::arg("layouts") = layouts,
+                         py::arg("parameters") = describe_parameters(kernel.parameters),
+                         py::arg("permutes") = kernel.permutes, py::arg("reproducible") = kernel.reproducible,
+                         py::arg("devices") = devices, py::arg("dtypes") = dtypes,
+                         py::arg("from_device") = kernel.from_device, py::arg("source") = kernel.source));
   }
   return list;
 }
@@ -66,7 +67,7 @@ py::list describe_kernels(const std::string& op) {
 void check_dtype(const py::array& array, value_type dtype, const char* name) {
   if (value_type_of(array) == dtype) return;
   throw error(error_kind::dtype, name, -1,
-              std::string(name) + " must be " + dtype_name(dtype) + " like the matrix, got " +
+              std::string(name) + " must be " + name_of(dtype) + " like the matrix, got " +
                   py::cast<std::string>(py::str(array.dtype())));
 }
 
@@ -249,14 +250,6 @@ product_request make_request(const csr_holder& matrix, const product_kernel& ker
   return request;
 }
 
-// Why the kernel cannot run this request, or "".
-std::string reason_against(const csr_holder& matrix, const product_kernel& kernel, const product_request& request) {
-  if (std::find(kernel.dtypes.begin(), kernel.dtypes.end(), matrix.view.dtype) == kernel.dtypes.end()) {
-    return std::string("does not work on ") + dtype_name(matrix.view.dtype);
-  }
-  return kernel.unsupported_reason(matrix.view, request);
-}
-
 std::unique_ptr<bound_plan> prepare(const std::string& op_name, const csr_holder& matrix, const std::string& format,
                                     const std::string& kernel_name, std::int64_t k, const std::string& layout_name,
                                     const parameter_values& parameters, const std::optional<permutation_array>& perm,
@@ -266,33 +259,19 @@ std::unique_ptr<bound_plan> prepare(const std::string& op_name, const csr_holder
   const product_kernel& kernel = find_kernel(op, format, kernel_name);
   product_request request = make_request(matrix, kernel, k, layout_name, parameters, perm);
   if (op == operation::spmv && k != 1) throw error(error_kind::parameter, "k", -1, "k must be 1 for SpMV");
-  if (device < 0 && !kernel.on_cpu) {
-    throw error(error_kind::parameter, "candidate", -1, format + "/" + kernel_name + " runs on a GPU only");
-  }
   if (resident) {
     if (resident->device != device) throw error(error_kind::device, "resident", -1, "the matrix is on another device");
     request.resident = resident->matrix;
   }
   if (block_threads_per_row) {
-    if (format != "csr" || kernel_name != "blockwise") {
-      throw error(error_kind::parameter, "block_threads_per_row", -1,
-                  "block_threads_per_row is for csr/blockwise, got " + format + "/" + kernel_name);
-    }
-    request.block_threads_per_row = {block_threads_per_row->data(),
-                                     static_cast<std::size_t>(block_threads_per_row->size())};
+    request.inputs["block_threads_per_row"] = {block_threads_per_row->data(),
+                                               static_cast<std::size_t>(block_threads_per_row->size())};
   }
   const device_allocator allocator = make_allocator(allocate);
   std::unique_ptr<product_plan> plan;
   {
     const py::gil_scoped_release release;
-    const std::string reason = reason_against(matrix, kernel, request);
-    if (!reason.empty()) throw error(error_kind::parameter, "candidate", -1, format + "/" + kernel_name + " " + reason);
-    if (device < 0) {
-      plan = kernel.prepare_cpu(matrix.view, request);
-    } else {
-      const device_guard guard(device);
-      plan = kernel.prepare_cuda(matrix.view, request, allocator);
-    }
+    plan = warploom::prepare(kernel, matrix.view, request, device, allocator);
   }
   return std::make_unique<bound_plan>(matrix, op, request.order, device, std::move(plan));
 }
@@ -301,7 +280,7 @@ std::string unsupported_reason(const std::string& op, const csr_holder& matrix, 
                                const std::string& kernel_name, std::int64_t k, const std::string& layout_name,
                                const parameter_values& parameters, const std::optional<permutation_array>& perm) {
   const product_kernel& kernel = find_kernel(parse_operation(op), format, kernel_name);
-  return reason_against(matrix, kernel, make_request(matrix, kernel, k, layout_name, parameters, perm));
+  return warploom::reason_against(kernel, matrix.view, make_request(matrix, kernel, k, layout_name, parameters, perm));
 }
 
 // ---- Reference

@@ -42,10 +42,6 @@ inline py::dtype numpy_dtype(value_type type) {
   return type == value_type::float32 ? py::dtype::of<float>() : py::dtype::of<double>();
 }
 
-inline const char* dtype_name(value_type type) {
-  return type == value_type::float16 ? "float16" : type == value_type::float32 ? "float32" : "float64";
-}
-
 // The value type of an array, or nothing if it is not a supported one in native byte order.
 inline std::optional<value_type> value_type_of(const py::array& array) {
   for (const value_type type : {value_type::float16, value_type::float32, value_type::float64}) {

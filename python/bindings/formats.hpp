@@ -65,5 +65,4 @@ py::class_<Matrix> bind_stored_matrix(py::module_& module, const char* name) {
       });
 }
 
-
 }  // namespace warploom::python

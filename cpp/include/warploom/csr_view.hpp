@@ -22,6 +22,10 @@ inline std::size_t size_of(value_type type) {
   return type == value_type::float16 ? 2 : type == value_type::float32 ? 4 : 8;
 }
 
+inline const char* name_of(value_type type) {
+  return type == value_type::float16 ? "float16" : type == value_type::float32 ? "float32" : "float64";
+}
+
 // Where the nonzeros are. Permutations and features need nothing else.
 struct csr_pattern {
   std::int64_t num_rows = 0;

@@ -34,7 +34,7 @@ struct spmv_statistics {
 void write_features(const spmm_statistics& statistics, double* values);
 void write_features(const spmv_statistics& statistics, double* values);
 
-// Defined in kernels/cuda/features, and in kernels/no_cuda.
+// Defined in spmm.cu and spmv.cu.
 void compute_cuda_spmm_features(const device_csr_arrays& matrix, const geometry& shape, CUstream_st* stream,
                                 double* values);
 void compute_cuda_spmv_features(const device_csr_arrays& matrix, const geometry& shape, CUstream_st* stream,

@@ -1,6 +1,7 @@
 // The 24 features of Mehrabi et al. 2021, Table II, in its order.
 #include <array>
 
+#include "device/cuda_function.hpp"
 #include "features/cache_lines.hpp"
 #include "features/row_lengths.hpp"
 #include "features/sets.hpp"
@@ -66,6 +67,6 @@ void write_features(const spmm_statistics& statistics, double* values) {
   write_summary(lines.adjacent_distance);
 }
 
-constinit const feature_set spmm_features = {"spmm", names, compute, compute_cuda_spmm_features};
+constinit const feature_set spmm_features = {"spmm", names, compute, WARPLOOM_CUDA(compute_cuda_spmm_features)};
 
 }  // namespace warploom

@@ -1,58 +1,60 @@
-// What both registries of kernels share: finding a kernel and completing its parameters.
-#include <algorithm>
-#include <string>
+// The visible list of kernels. A new one is a description beside its code, in the folder of its format or strategy, and
+// a row here: <operation>_<format>_<kernel>.
+#include <vector>
 
-#include "warploom/error.hpp"
 #include "warploom/kernels/product.hpp"
 
 namespace warploom {
-namespace {
 
-template <class Items, class Name>
-std::string join(const Items& items, Name name) {
-  std::string text;
-  for (const auto& item : items) text += (text.empty() ? "" : ", ") + name(item);
-  return text;
-}
+// clang-format off
+#define WARPLOOM_SPMM_KERNELS(row) \
+  row(spmm_csr_c_stationary) \
+  row(spmm_dcsr_c_stationary) \
+  row(spmm_csr_row_split) \
+  row(spmm_dcsr_row_split) \
+  row(spmm_segmented_csr_row_split) \
+  row(spmm_segmented_csr_c_stationary) \
+  row(spmm_padded_csr_c_stationary) \
+  row(spmm_padded_csr_row_split) \
+  row(spmm_csr_cusparse) \
+  row(spmm_coo_cusparse)
 
-void check_parameter(const product_kernel& kernel, const std::string& name, int value) {
-  const auto known = std::find_if(kernel.parameters.begin(), kernel.parameters.end(),
-                                  [&](const parameter& p) { return p.name == name; });
-  if (known == kernel.parameters.end()) {
-    throw error(error_kind::parameter, name, -1,
-                kernel.format + "/" + kernel.name + " has no parameter '" + name +
-                    "'; known: " + join(kernel.parameters, [](const parameter& p) { return p.name; }));
-  }
-  const std::vector<int>& accepted = known->values;
-  if (std::find(accepted.begin(), accepted.end(), value) == accepted.end()) {
-    throw error(error_kind::parameter, name, -1,
-                name + " of " + kernel.format + "/" + kernel.name + " must be one of " +
-                    join(accepted, [](int v) { return std::to_string(v); }) + ", got " + std::to_string(value));
-  }
-}
+#define WARPLOOM_SPMV_KERNELS(row) \
+  row(spmv_csr_scalar) \
+  row(spmv_csr_vector) \
+  row(spmv_csr_adaptive) \
+  row(spmv_csr_merge) \
+  row(spmv_csr_blockwise) \
+  row(spmv_padded_csr_vector) \
+  row(spmv_packed_csr_segmented_sum) \
+  row(spmv_coo_segmented_sum) \
+  row(spmv_ell_vector) \
+  row(spmv_hyb_fused) \
+  row(spmv_sell_vector) \
+  row(spmv_compressed_sell_vector) \
+  row(spmv_bsr_vector) \
+  row(spmv_cmrs_basic) \
+  row(spmv_cmrs_modified) \
+  row(spmv_cmrs_registers) \
+  row(spmv_dasp_tensor_core) \
+  row(spmv_dasp_cuda_core) \
+  row(spmv_column_panels_shared_x) \
+  row(spmv_csr_cusparse) \
+  row(spmv_coo_cusparse) \
+  row(spmv_sell_cusparse) \
+  row(spmv_bsr_cusparse)
+// clang-format on
 
-}  // namespace
+#define WARPLOOM_DECLARE(description) product_kernel description();
+#define WARPLOOM_CALL(description) description(),
+
+WARPLOOM_SPMM_KERNELS(WARPLOOM_DECLARE)
+WARPLOOM_SPMV_KERNELS(WARPLOOM_DECLARE)
 
 std::span<const product_kernel> kernels(operation op) {
-  return op == operation::spmm ? spmm_kernels() : spmv_kernels();
-}
-
-const product_kernel& find_kernel(operation op, std::string_view format, std::string_view name) {
-  const auto known = kernels(op);
-  for (const auto& kernel : known) {
-    if (kernel.format == format && kernel.name == name) return kernel;
-  }
-  throw error(error_kind::parameter, "candidate", -1,
-              std::string("unknown ") + (op == operation::spmm ? "SpMM" : "SpMV") + " kernel '" + std::string(format) +
-                  "/" + std::string(name) + "'; known: " +
-                  join(known, [](const product_kernel& kernel) { return kernel.format + "/" + kernel.name; }));
-}
-
-parameter_values complete_parameters(const product_kernel& kernel, const parameter_values& given) {
-  for (const auto& [name, value] : given) check_parameter(kernel, name, value);
-  parameter_values complete = given;
-  for (const parameter& p : kernel.parameters) complete.emplace(p.name, p.default_value);
-  return complete;
+  static const std::vector<product_kernel> spmm{WARPLOOM_SPMM_KERNELS(WARPLOOM_CALL)};
+  static const std::vector<product_kernel> spmv{WARPLOOM_SPMV_KERNELS(WARPLOOM_CALL)};
+  return op == operation::spmm ? spmm : spmv;
 }
 
 }  // namespace warploom

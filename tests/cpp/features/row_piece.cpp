@@ -1,5 +1,5 @@
 // The pieces of a matrix, counted as the threads of a GPU do, add up to what sets of lines say.
-#include "warploom/row_piece.hpp"
+#include "features/row_piece.hpp"
 
 #include <algorithm>
 #include <map>

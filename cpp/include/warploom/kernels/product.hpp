@@ -1,9 +1,9 @@
 // Products C = A B with a sparse A (m x n) and dense B (n x k), C (m x k). C is overwritten, never accumulated into.
 // SpMM takes any k; SpMV is the same with k = 1, where B and C are vectors.
 //
-// A kernel is registered once (cpp/src/kernels/spmm_registry.cpp, spmv_registry.cpp) with the format it reads, the
-// layouts of B and C it works on and its parameters. Preparing a kernel for a matrix gives a plan, which can run any
-// number of times.
+// A kernel describes itself in the folder of its format or strategy (cpp/src/kernels/<name>) and has one row in the
+// registry (cpp/src/kernels/registry.cpp). Everything that is special about it stands in its description: code outside
+// the folder knows no kernel by name. Preparing a kernel for a matrix gives a plan, which can run any number of times.
 #pragma once
 
 #include <cstddef>
@@ -49,13 +49,22 @@ class device_csr;
 std::shared_ptr<const device_csr> upload_csr(const csr_view& matrix, const device_allocator& allocate);
 std::size_t device_csr_bytes(const device_csr& matrix);
 
+// Arrays that a kernel takes beside the matrix, by name; see product_kernel::inputs.
+using kernel_inputs = std::map<std::string, std::span<const std::int32_t>>;
+
 // Everything but the matrix that preparation may depend on.
 struct product_request {
   std::int64_t k = 1;  // columns of B the plan is tuned for and sized for
   layout order = layout::row_major;
-  parameter_values parameters;                          // complete: every parameter of the kernel
-  std::span<const std::int32_t> perm;                   // row permutation, or empty
-  std::span<const std::int32_t> block_threads_per_row;  // csr/blockwise: one for each short-row block, or empty
+  parameter_values parameters;         // complete: every parameter of the kernel
+  std::span<const std::int32_t> perm;  // row permutation, or empty
+  kernel_inputs inputs;                // those of the kernel's own inputs that are given
+
+  // Empty if it is not given.
+  std::span<const std::int32_t> input(const std::string& name) const {
+    const auto given = inputs.find(name);
+    return given == inputs.end() ? std::span<const std::int32_t>{} : given->second;
+  }
   // The matrix in the memory of the current device, for kernels that start from it there; null: upload it.
   std::shared_ptr<const device_csr> resident;
 };
@@ -74,33 +83,74 @@ class product_plan {
   virtual std::vector<double> time_conversion(const timing_options&) { return {}; }
 };
 
+// What is known of a matrix without looking at its pattern.
+struct matrix_summary {
+  std::int64_t num_rows = 0;
+  std::int64_t num_cols = 0;
+  std::int64_t nnz = 0;
+  std::int64_t shortest_row = 0;  // nonzeros; 0 without rows
+  std::int64_t longest_row = 0;
+};
+
+// An array that a kernel takes beside the matrix and works without.
+struct kernel_input {
+  std::string name;
+  std::string meaning;
+};
+
 struct product_kernel {
+  operation op;
   std::string name;    // "c_stationary"
   std::string format;  // "csr", "dcsr", ...
   std::string summary;
+  std::string source;  // the paper the idea is from, or "own"
   std::vector<layout> layouts;
   std::vector<parameter> parameters;
+  std::vector<kernel_input> inputs{};
   std::vector<value_type> dtypes{value_type::float32, value_type::float64};
-  bool permutes = true;      // whether a row permutation makes sense
-  bool reproducible = true;  // bitwise the same result in every run
+  bool permutes = true;                // whether a row permutation makes sense
+  bool reproducible = true;            // bitwise the same result in every run
+  bool vendor = false;                 // the vendor's library: a baseline beside being a candidate
+  bool from_device = false;            // prepare_cuda reads request.resident
+  bool compared_fully = false;         // tables compare every setting, not only the default one
+  std::vector<layout> baseline_for{};  // layouts in which it is the "plain CSR" that speedups are over
 
-  bool on_cpu = true;        // whether there is a CPU executor; prepare_cpu is null otherwise
-  bool from_device = false;  // prepare_cuda reads request.resident
-
+  // Whether the kernel cannot pay off on such a matrix: it is not tried then unless it is named. Null: never.
+  bool (*hopeless)(const matrix_summary& matrix) = nullptr;
+  // Whether, on such a matrix, another setting does the same work, so that this one need not be tried. Not asked of
+  // default settings, which are always of interest. Null: never.
+  bool (*redundant)(const matrix_summary& matrix, const product_request& request) = nullptr;
   // Why the kernel cannot run this request, or "" if it can. `matrix` is validated.
   std::string (*unsupported_reason)(const csr_view& matrix, const product_request& request);
-  std::unique_ptr<product_plan> (*prepare_cpu)(const csr_view& matrix, const product_request& request);
+  // Why a GPU cannot number the threads of this request, or "". Null: no limit that a matrix could reach.
+  std::string (*launch_limit)(const matrix_summary& matrix, const product_request& request) = nullptr;
+
+  // Null where there is no such executor: on the CPU for the vendor's kernels, on the GPU in builds without CUDA.
+  std::unique_ptr<product_plan> (*prepare_cpu)(const csr_view& matrix, const product_request& request) = nullptr;
   std::unique_ptr<product_plan> (*prepare_cuda)(const csr_view& matrix, const product_request& request,
-                                                const device_allocator& allocate);
+                                                const device_allocator& allocate) = nullptr;
+
+  bool runs_on_cpu() const { return prepare_cpu != nullptr; }
+  bool works_on(value_type dtype) const;
+  bool works_on(layout order) const;
+  std::string label() const { return format + "/" + name; }
 };
 
 // The registry: one entry per (format, kernel).
 std::span<const product_kernel> kernels(operation op);
-std::span<const product_kernel> spmm_kernels();
-std::span<const product_kernel> spmv_kernels();
 
 // Throws error_kind::parameter with the known names.
 const product_kernel& find_kernel(operation op, std::string_view format, std::string_view name);
+
+// Prepares the kernel on the GPU `device`, or on the CPU if it is negative. Throws error_kind::parameter if the kernel
+// cannot run the request, index_overflow beyond its launch limit, and device where there is no such executor.
+std::unique_ptr<product_plan> prepare(const product_kernel& kernel, const csr_view& matrix,
+                                      const product_request& request, int device, const device_allocator& allocate);
+
+// Why `prepare` would refuse the request with error_kind::parameter, or "".
+std::string reason_against(const product_kernel& kernel, const csr_view& matrix, const product_request& request);
+
+matrix_summary summarize(const csr_pattern& matrix);
 
 // Fills in defaults; throws error_kind::parameter for an unknown parameter or a value that is not accepted.
 parameter_values complete_parameters(const product_kernel& kernel, const parameter_values& given);

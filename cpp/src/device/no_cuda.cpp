@@ -1,0 +1,45 @@
+// The GPU in a build without CUDA: there is none, and using it is one clear error. device.hpp promises the rest.
+#include "warploom/cusparse.hpp"
+#include "warploom/device.hpp"
+#include "warploom/error.hpp"
+#include "warploom/features.hpp"
+#include "warploom/kernels/product.hpp"
+
+namespace warploom {
+namespace {
+
+constexpr const char* no_cuda_message =
+    "this build of warploom has no CUDA kernels; reinstall it with a CUDA toolkit (nvcc) on the PATH, or use "
+    "device='cpu'";
+
+[[noreturn]] void no_cuda() { throw error(error_kind::device, "device", -1, no_cuda_message); }
+
+}  // namespace
+
+cuda_info query_cuda() {
+  cuda_info info;
+  info.error = no_cuda_message;
+  return info;
+}
+
+device_guard::device_guard(int) { no_cuda(); }
+device_guard::~device_guard() = default;
+
+std::shared_ptr<void> allocate_device_memory(std::size_t) { no_cuda(); }
+void fill_device(void*, int, std::size_t, CUstream_st*) { no_cuda(); }
+void copy_to_device(void*, const void*, std::size_t, CUstream_st*) { no_cuda(); }
+void copy_to_host(void*, const void*, std::size_t, CUstream_st*) { no_cuda(); }
+void synchronize(CUstream_st*) { no_cuda(); }
+std::vector<double> time_on_device(const std::function<void(CUstream_st*)>&, const timing_options&, CUstream_st*) {
+  no_cuda();
+}
+std::shared_ptr<void> eviction_memory() { no_cuda(); }
+double measure_copy_bandwidth(std::size_t) { no_cuda(); }
+std::shared_ptr<const device_csr> upload_csr(const csr_view&, const device_allocator&) { no_cuda(); }
+std::size_t device_csr_bytes(const device_csr&) { no_cuda(); }
+device_csr_arrays arrays_of(const device_csr&) { no_cuda(); }
+
+void load_cusparse(const std::string&) { no_cuda(); }
+std::string cusparse_version() { return ""; }
+
+}  // namespace warploom

@@ -1,0 +1,42 @@
+// What the feature kernels share about the arrays they are given.
+#pragma once
+
+#include <cstdint>
+
+#include "features/device_workspace.hpp"
+#include "features/sets.hpp"
+
+namespace warploom::cuda {
+
+// The first of several positions, found as a maximum: zeroed memory then means that there is none.
+inline constexpr std::uint64_t no_position = 0;
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    inline std::uint64_t as_maximum(std::uint64_t position) {
+  return ~position;
+}
+inline std::int64_t as_position(std::uint64_t maximum) { return static_cast<std::int64_t>(~maximum); }
+
+// What a pass over indptr finds, with maxima for positions.
+struct offset_findings {
+  std::int64_t first;          // indptr[0]
+  std::int64_t nnz;            // indptr[num_rows]
+  std::uint64_t decrease;      // position of the first entry below the one before it
+  std::uint64_t out_of_range;  // position of the first entry beyond the indices
+};
+
+// Throws invalid_matrix as the boundary does for a matrix in host memory: argument "indptr", the same position.
+void check_offsets(const offset_findings& found, const device_csr_arrays& matrix);
+
+// Throws invalid_matrix for the first index outside [0, num_cols), as a maximum.
+void check_indices(std::uint64_t outside, std::int64_t nnz, const device_csr_arrays& matrix);
+
+// The columns of a matrix whose arrays are known to be sound, sorted within rows: nnz int32.
+pooled_memory sort_columns(const device_csr_arrays& matrix, std::int64_t nnz, cudaStream_t stream);
+
+// Brings the pattern to the host and computes the features there.
+void compute_on_host(const feature_set& set, const device_csr_arrays& matrix, const geometry& shape,
+                     cudaStream_t stream, double* values);
+
+}  // namespace warploom::cuda

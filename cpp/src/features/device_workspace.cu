@@ -1,0 +1,69 @@
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "features/device_workspace.hpp"
+
+namespace warploom::cuda {
+namespace {
+
+constexpr std::uint64_t kept_bytes = 256u << 20;
+
+// What is kept is never given back: at exit there may be no driver any more to give it to.
+struct kept {
+  std::mutex changing;
+  std::vector<void*> pinned;
+  std::map<int, cudaMemPool_t> pools;
+};
+
+kept& all_kept() {
+  static kept& all = *new kept;
+  return all;
+}
+
+cudaMemPool_t pool_of_current_device() {
+  kept& all = all_kept();
+  const std::lock_guard<std::mutex> lock(all.changing);
+  cudaMemPool_t& pool = all.pools[current_device()];
+  if (pool != nullptr) return pool;
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = current_device();
+  cudaMemPool_t made = nullptr;
+  WARPLOOM_CUDA_CHECK(cudaMemPoolCreate(&made, &properties));
+  std::uint64_t threshold = kept_bytes;
+  WARPLOOM_CUDA_CHECK(cudaMemPoolSetAttribute(made, cudaMemPoolAttrReleaseThreshold, &threshold));
+  return pool = made;
+}
+
+}  // namespace
+
+pinned_memory::pinned_memory() {
+  kept& all = all_kept();
+  {
+    const std::lock_guard<std::mutex> lock(all.changing);
+    if (!all.pinned.empty()) {
+      memory_ = all.pinned.back();
+      all.pinned.pop_back();
+      return;
+    }
+  }
+  WARPLOOM_CUDA_CHECK(cudaHostAlloc(&memory_, bytes, cudaHostAllocPortable | cudaHostAllocMapped));
+}
+
+pinned_memory::~pinned_memory() {
+  kept& all = all_kept();
+  const std::lock_guard<std::mutex> lock(all.changing);
+  all.pinned.push_back(memory_);
+}
+
+pooled_memory::pooled_memory(std::size_t bytes, cudaStream_t stream) : stream_(stream) {
+  if (bytes > 0) WARPLOOM_CUDA_CHECK(cudaMallocFromPoolAsync(&memory_, bytes, pool_of_current_device(), stream));
+}
+
+pooled_memory::~pooled_memory() {
+  if (memory_ != nullptr) cudaFreeAsync(memory_, stream_);
+}
+
+}  // namespace warploom::cuda

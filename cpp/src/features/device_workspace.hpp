@@ -1,0 +1,54 @@
+// Memory that feature extraction borrows for a call. Any number of threads may do so at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "device/runtime.hpp"
+
+namespace warploom::cuda {
+
+// Memory of the host that kernels write to: to allocate it takes longer than to compute features, so it is kept for
+// the next call, whatever the device.
+class pinned_memory {
+ public:
+  static constexpr std::size_t bytes = 32 << 10;
+
+  pinned_memory();
+  ~pinned_memory();
+  pinned_memory(const pinned_memory&) = delete;
+  pinned_memory& operator=(const pinned_memory&) = delete;
+
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(memory_);
+  }
+
+ private:
+  void* memory_;
+};
+
+// Memory of the current device for work on one stream. It comes from a pool of its own that keeps some of what it gets
+// back: the default pool returns all of it to the driver whenever a stream is synchronised, and to get it again takes
+// longer than the kernels.
+class pooled_memory {
+ public:
+  pooled_memory(std::size_t bytes, cudaStream_t stream);
+  ~pooled_memory();
+  pooled_memory(pooled_memory&& other) noexcept : memory_(other.memory_), stream_(other.stream_) {
+    other.memory_ = nullptr;
+  }
+  pooled_memory& operator=(pooled_memory&&) = delete;
+
+  std::byte* data() const { return static_cast<std::byte*>(memory_); }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(memory_);
+  }
+
+ private:
+  void* memory_ = nullptr;
+  cudaStream_t stream_;
+};
+
+}  // namespace warploom::cuda

@@ -1,0 +1,151 @@
+// The eleven features of a matrix in GPU memory. One kernel reads indptr once; every thread block writes what it has
+// seen to host memory, where the few hundred results are added up: no second launch, no copy, nothing to be zeroed.
+//
+// The variance comes from the exact sum of squares, in 128 bits, so that it does not depend on any order.
+#include <algorithm>
+#include <array>
+
+#include "features/device_boundary.hpp"
+
+namespace warploom {
+namespace {
+
+constexpr int threads_per_block = 512;
+constexpr int warps_per_block = threads_per_block / 32;
+constexpr int rows_at_once = 4;  // independent loads of a thread
+constexpr unsigned full_warp = 0xffffffffu;
+
+using uint128 = unsigned __int128;
+
+// Of the rows of a thread, a warp or a block. All zero: of no rows.
+struct lengths_seen {
+  std::uint64_t squares_low;  // sum of squared lengths
+  std::uint64_t squares_high;
+  std::uint64_t longest;
+  std::uint64_t not_shortest;  // complement of the shortest length
+  std::uint64_t decrease;      // positions, as maxima
+  std::uint64_t out_of_range;
+  std::int64_t first_offset;  // these two by block 0 only
+  std::int64_t nnz;
+
+  __host__ __device__ uint128 squares() const { return uint128{squares_high} << 64 | squares_low; }
+  __host__ __device__ void set_squares(uint128 sum) {
+    squares_low = static_cast<std::uint64_t>(sum);
+    squares_high = static_cast<std::uint64_t>(sum >> 64);
+  }
+  __host__ __device__ void merge(const lengths_seen& other) {
+    set_squares(squares() + other.squares());
+    longest = longest < other.longest ? other.longest : longest;
+    not_shortest = not_shortest < other.not_shortest ? other.not_shortest : not_shortest;
+    decrease = decrease < other.decrease ? other.decrease : decrease;
+    out_of_range = out_of_range < other.out_of_range ? other.out_of_range : out_of_range;
+  }
+};
+
+__device__ lengths_seen of_lane(const lengths_seen& seen, int offset) {
+  lengths_seen other{};
+  other.squares_low = __shfl_xor_sync(full_warp, seen.squares_low, offset);
+  other.squares_high = __shfl_xor_sync(full_warp, seen.squares_high, offset);
+  other.longest = __shfl_xor_sync(full_warp, seen.longest, offset);
+  other.not_shortest = __shfl_xor_sync(full_warp, seen.not_shortest, offset);
+  other.decrease = __shfl_xor_sync(full_warp, seen.decrease, offset);
+  other.out_of_range = __shfl_xor_sync(full_warp, seen.out_of_range, offset);
+  return other;
+}
+
+__device__ void merge_warp(lengths_seen& seen) {
+  for (int offset = 16; offset > 0; offset /= 2) seen.merge(of_lane(seen, offset));
+}
+
+template <class Offset>
+__global__ void __launch_bounds__(threads_per_block)
+    row_lengths_kernel(unsigned num_rows, const Offset* __restrict__ indptr, std::int64_t num_indices,
+                       lengths_seen* __restrict__ of_blocks) {
+  __shared__ lengths_seen of_warps[warps_per_block];
+  const unsigned stride = gridDim.x * threads_per_block;
+  lengths_seen seen{};
+  uint128 squares = 0;
+  for (unsigned first = blockIdx.x * threads_per_block + threadIdx.x; first < num_rows;
+       first += rows_at_once * stride) {
+    Offset begin[rows_at_once];
+    Offset end[rows_at_once];
+#pragma unroll
+    for (int u = 0; u < rows_at_once; ++u) {
+      const unsigned row = first + u * stride;
+      begin[u] = row < num_rows ? indptr[row] : 0;
+      end[u] = row < num_rows ? indptr[row + 1] : 0;
+    }
+#pragma unroll
+    for (int u = 0; u < rows_at_once; ++u) {
+      const unsigned row = first + u * stride;
+      if (row >= num_rows) continue;
+      const auto position = cuda::as_maximum(std::uint64_t{row} + 1);
+      if (end[u] < begin[u] && seen.decrease < position) seen.decrease = position;
+      if (end[u] > num_indices && seen.out_of_range < position) seen.out_of_range = position;
+      // Of a malformed matrix nothing else is used.
+      const std::uint64_t length = static_cast<std::uint64_t>(end[u]) - static_cast<std::uint64_t>(begin[u]);
+      squares += uint128{length} * length;
+      seen.longest = seen.longest < length ? length : seen.longest;
+      seen.not_shortest = seen.not_shortest < ~length ? ~length : seen.not_shortest;
+    }
+  }
+  seen.set_squares(squares);
+  merge_warp(seen);
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = seen;
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  seen = threadIdx.x < warps_per_block ? of_warps[threadIdx.x] : lengths_seen{};
+  merge_warp(seen);
+  if (threadIdx.x != 0) return;
+  if (blockIdx.x == 0) {
+    seen.first_offset = indptr[0];
+    seen.nnz = indptr[num_rows];
+  }
+  of_blocks[blockIdx.x] = seen;
+}
+
+constexpr std::int64_t most_blocks = cuda::pinned_memory::bytes / sizeof(lengths_seen);
+
+int blocks_for(std::int64_t num_rows) {
+  const std::int64_t wanted = (num_rows + threads_per_block * rows_at_once - 1) / (threads_per_block * rows_at_once);
+  const std::int64_t resident = 2 * cuda::device_attribute(cudaDevAttrMultiProcessorCount);
+  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, std::min(resident, most_blocks)));
+}
+
+// The mean squared deviation from the mean, from integers: (m sum l^2 - nnz^2) / m^2.
+double variance(std::int64_t num_rows, std::int64_t nnz, uint128 squares) {
+  if (num_rows == 0) return 0.0;
+  const auto rows = static_cast<double>(num_rows);
+  const uint128 difference = static_cast<uint128>(num_rows) * squares - static_cast<uint128>(nnz) * nnz;
+  return static_cast<double>(difference) / rows / rows;
+}
+
+}  // namespace
+
+void compute_cuda_spmv_features(const device_csr_arrays& matrix, const geometry&, CUstream_st* stream, double* values) {
+  const cuda::pinned_memory results;
+  auto* const of_blocks = results.as<lengths_seen>();
+  const int blocks = blocks_for(matrix.num_rows);
+  const auto launch = [&](const auto* indptr) {
+    row_lengths_kernel<<<blocks, threads_per_block, 0, stream>>>(static_cast<unsigned>(matrix.num_rows), indptr,
+                                                                 matrix.num_indices, of_blocks);
+  };
+  if (matrix.wide_indptr) {
+    launch(static_cast<const std::int64_t*>(matrix.indptr));
+  } else {
+    launch(static_cast<const std::int32_t*>(matrix.indptr));
+  }
+  cuda::check_launch("row_lengths_kernel");
+  synchronize(stream);
+
+  lengths_seen all = of_blocks[0];
+  for (int block = 1; block < blocks; ++block) all.merge(of_blocks[block]);
+  cuda::check_offsets({all.first_offset, all.nnz, all.decrease, all.out_of_range}, matrix);
+  write_features(spmv_statistics{{matrix.num_rows, matrix.num_cols, all.nnz},
+                                 summary(matrix.num_rows, all.nnz, static_cast<std::int64_t>(~all.not_shortest),
+                                         static_cast<std::int64_t>(all.longest)),
+                                 variance(matrix.num_rows, all.nnz, all.squares())},
+                 values);
+}
+
+}  // namespace warploom

@@ -1,0 +1,91 @@
+// SpMV through BSR: block row after block row. Zeros filled into a block are multiplied, as they are on the GPU.
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "kernels/cpu/format_plan.hpp"
+#include "kernels/description.hpp"
+#include "warploom/formats/bsr.hpp"
+
+namespace warploom {
+
+prepare_cuda_function prepare_cuda_spmv_bsr_vector;
+
+namespace {
+
+class cpu_bsr_plan final : public cpu_balanced_plan<cpu_bsr_plan, bsr_matrix> {
+ public:
+  explicit cpu_bsr_plan(bsr_matrix matrix) : cpu_balanced_plan(std::move(matrix)) {
+    matrix_.occupied = {};  // for the way back only
+    ranges_ = balance_work(matrix_.num_block_rows(), [&](std::int64_t b) {
+      return (matrix_.indptr[b + 1] - matrix_.indptr[b]) * matrix_.block_size * matrix_.block_size;
+    });
+  }
+
+  template <class Value>
+  void multiply_values(const Value* x, Value* y) const {
+    for_each_range([&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t b = begin; b < end; ++b) multiply_block_row(b, x, y);
+    });
+  }
+
+ private:
+  template <class Value>
+  void multiply_block_row(std::int64_t block_row, const Value* x, Value* y) const {
+    const std::int64_t size = matrix_.block_size;
+    const auto* values = reinterpret_cast<const Value*>(matrix_.data.data());
+    std::array<accumulator_t<Value>, 8> sums{};
+    for (std::int64_t block = matrix_.indptr[block_row]; block < matrix_.indptr[block_row + 1]; ++block) {
+      const std::int64_t column = matrix_.indices[block] * size;
+      const std::int64_t columns = std::min(size, matrix_.num_cols - column);
+      for (std::int64_t i = 0; i < size; ++i) {
+        for (std::int64_t j = 0; j < columns; ++j) sums[i] += values[(block * size + i) * size + j] * x[column + j];
+      }
+    }
+    const std::int64_t first = block_row * size;
+    for (std::int64_t i = 0; i < std::min(size, matrix_.num_rows - first); ++i) y[first + i] = Value(sums[i]);
+  }
+};
+
+std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_request& request) {
+  return std::make_unique<cpu_bsr_plan>(to_bsr(matrix, request.parameters.at("block_size")));
+}
+
+std::string bsr_reason(const csr_view& matrix, const product_request& request) {
+  if (!request.perm.empty()) return "does not take a row permutation";
+  // Their sum would be rounded to float16 before it meets x.
+  if (matrix.dtype == value_type::float16 && has_repeated_entries(matrix)) return "would add repeated entries up";
+  const std::int64_t places = bsr_places(matrix, request.parameters.at("block_size"));
+  const std::string reason = padding_reason(places, matrix.nnz());
+  if (!reason.empty()) return reason;
+  return places > std::numeric_limits<std::int32_t>::max() ? "needs fewer than 2^31 places" : "";
+}
+
+}  // namespace
+
+product_kernel spmv_bsr_vector() {
+  return {
+      .op = operation::spmv,
+      .name = "vector",
+      .format = "bsr",
+      .summary =
+          "threads_per_block_row threads for each row of blocks. Zeros filled into a block are multiplied, as in "
+          "SciPy's BSR: a NaN or infinity in x reaches every row of the blocks it meets.",
+      .source = "-",
+      .layouts = {layout::column_major},
+      .parameters = {{"block_size", 2, {2, 4, 8}, {2, 4, 8}, true, "rows and columns of a block"},
+                     {"threads_per_block_row",
+                      8,
+                      {4, 8, 16, 32},
+                      {8, 16, 32},
+                      false,
+                      "threads that share a row of blocks; at least as many as it takes to load one block"}},
+      .dtypes = all_value_types,
+      .permutes = false,
+      .unsupported_reason = bsr_reason,
+      .prepare_cpu = prepare_cpu,
+      .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmv_bsr_vector),
+  };
+}
+
+}  // namespace warploom

@@ -1,0 +1,48 @@
+// Rows cut into pieces, numbered on the host, and the workspace on the device in which the pieces meet.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "device/runtime.hpp"
+#include "kernels/device/row_pieces.cuh"
+
+namespace warploom::cuda {
+
+// Pieces of a row have neighbouring slots; rows are numbered as they come.
+struct host_cut_rows {
+  std::vector<row_pieces> rows;
+  std::int32_t num_slots = 0;
+
+  // Begins another row; returns its number.
+  std::int32_t add_row() {
+    rows.push_back({num_slots, 0});
+    return static_cast<std::int32_t>(rows.size()) - 1;
+  }
+  // Adds a piece to the last row; returns its slot.
+  std::int32_t add_piece() {
+    ++rows.back().count;
+    return num_slots++;
+  }
+};
+
+template <class Value>
+class device_cut_rows {
+ public:
+  device_cut_rows(const host_cut_rows& host, const device_allocator& allocate)
+      : rows_(upload(host.rows.data(), host.rows.size(), allocate)),
+        workspace_(host.num_slots, allocate),
+        arrived_(host.rows.size(), allocate) {
+    if (arrived_.size() > 0) WARPLOOM_CUDA_CHECK(cudaMemset(arrived_.data(), 0, arrived_.bytes()));
+  }
+
+  cut_rows_view<Value> view() const { return {rows_.data(), workspace_.data(), arrived_.data()}; }
+  std::size_t bytes() const { return rows_.bytes() + workspace_.bytes() + arrived_.bytes(); }
+
+ private:
+  device_array<row_pieces> rows_;
+  device_array<sum_type_t<Value>> workspace_;
+  device_array<unsigned> arrived_;
+};
+
+}  // namespace warploom::cuda

@@ -1,0 +1,94 @@
+// CSR-vector (Bell and Garland 2009; Gao et al. 2024, Sec. 2.1): `threads_per_row` neighbouring threads share the
+// nonzeros of a row and add up with shuffles. One thread a row is CSR-scalar.
+#include <bit>
+
+#include "device/device_csr.hpp"
+#include "kernels/description.hpp"
+#include "kernels/device/values.cuh"
+#include "kernels/dispatch_constant.hpp"
+#include "kernels/spmv_plan.hpp"
+
+namespace warploom {
+namespace {
+
+constexpr int threads_per_block = 128;
+
+template <int T, class Value, class Offset>
+__global__ void __launch_bounds__(threads_per_block)
+    csr_vector_kernel(unsigned num_rows, const Offset* __restrict__ indptr, const std::int32_t* __restrict__ indices,
+                      const Value* __restrict__ data, const std::int32_t* __restrict__ row_ids,
+                      const Value* __restrict__ x, Value* __restrict__ y) {
+  using sum_type = cuda::sum_type_t<Value>;
+  const std::uint64_t thread = std::uint64_t{blockIdx.x} * threads_per_block + threadIdx.x;
+  const auto row = static_cast<unsigned>(thread / T);
+  const int lane = threadIdx.x % T;
+  sum_type sum = 0;
+  if (row < num_rows) {  // lanes past the last row still take part in the shuffles
+    const Offset end = indptr[row + 1];
+#pragma unroll 4
+    for (Offset j = indptr[row] + lane; j < end; j += T) sum += cuda::widen(data[j]) * cuda::widen(x[indices[j]]);
+  }
+#pragma unroll
+  for (int offset = T / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+  if (row < num_rows && lane == 0) y[row_ids ? row_ids[row] : row] = cuda::narrow<Value>(sum);
+}
+
+template <class Value>
+class csr_vector_plan final : public spmv_plan {
+ public:
+  csr_vector_plan(cuda::csr_rows rows, int threads_per_row)
+      : rows_(std::move(rows)), threads_per_row_(threads_per_row) {}
+
+  void multiply(const void* x, void* y, CUstream_st* stream) override {
+    if (rows_.matrix->num_rows() == 0) return;
+    cuda::dispatch_constant<1, 2, 4, 8, 16, 32>(threads_per_row_, [&](auto threads) { launch<threads>(x, y, stream); });
+  }
+
+  std::size_t bytes() const override { return rows_.bytes(); }
+
+ private:
+  template <int T>
+  void launch(const void* x, void* y, cudaStream_t stream) const {
+    const device_csr& A = *rows_.matrix;
+    if (A.wide()) {
+      launch<T>(A.indptr64(), x, y, stream);
+    } else {
+      launch<T>(A.indptr32(), x, y, stream);
+    }
+  }
+
+  template <int T, class Offset>
+  void launch(const Offset* indptr, const void* x, void* y, cudaStream_t stream) const {
+    const device_csr& A = *rows_.matrix;
+    const std::int64_t blocks = (A.num_rows() * T + threads_per_block - 1) / threads_per_block;
+    csr_vector_kernel<T><<<static_cast<unsigned>(blocks), threads_per_block, 0, stream>>>(
+        static_cast<unsigned>(A.num_rows()), indptr, A.indices(), A.values<Value>(), rows_.row_ids.data(),
+        static_cast<const Value*>(x), static_cast<Value*>(y));
+    cuda::check_launch("csr_vector_kernel");
+  }
+
+  cuda::csr_rows rows_;
+  int threads_per_row_;
+};
+
+std::unique_ptr<product_plan> prepare(const csr_view& matrix, const product_request& request,
+                                      const device_allocator& allocate, int threads_per_row) {
+  cuda::csr_rows rows(matrix, request, allocate);
+  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
+    return std::make_unique<csr_vector_plan<decltype(value)>>(std::move(rows), threads_per_row);
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<product_plan> prepare_cuda_spmv_csr_vector(const csr_view& matrix, const product_request& request,
+                                                           const device_allocator& allocate) {
+  return prepare(matrix, request, allocate, request.parameters.at("threads_per_row"));
+}
+
+std::unique_ptr<product_plan> prepare_cuda_spmv_csr_scalar(const csr_view& matrix, const product_request& request,
+                                                           const device_allocator& allocate) {
+  return prepare(matrix, request, allocate, 1);
+}
+
+}  // namespace warploom

@@ -1,0 +1,15 @@
+// What cuSPARSE refuses, whatever the format.
+#pragma once
+
+#include "kernels/description.hpp"
+#include "warploom/cusparse.hpp"
+
+namespace warploom {
+
+inline std::string cusparse_reason(const csr_view& matrix, const product_request& request) {
+  if (cusparse_version().empty()) return "needs cuSPARSE, which was not found";
+  if (!request.perm.empty()) return "does not take a row permutation";
+  return needs_int32_offsets(matrix, request);
+}
+
+}  // namespace warploom

@@ -1,0 +1,129 @@
+// The vendor's SpMM behind the same interface: CSR and COO, every algorithm, both layouts, preprocessed where the
+// library offers it.
+#include <limits>
+#include <vector>
+
+#include "device/runtime.hpp"
+#include "kernels/cusparse/api.hpp"
+#include "kernels/description.hpp"
+
+namespace warploom {
+namespace {
+
+namespace api = cuda::cusparse;
+
+// The values of the parameter "algorithm"; 0 is the library's default.
+api::spmm_algorithm csr_algorithm(int number) {
+  constexpr api::spmm_algorithm algorithms[] = {api::spmm_default, api::spmm_csr_algorithm1, api::spmm_csr_algorithm2,
+                                                api::spmm_csr_algorithm3};
+  return algorithms[number];
+}
+
+api::spmm_algorithm coo_algorithm(int number) {
+  constexpr api::spmm_algorithm algorithms[] = {api::spmm_default, api::spmm_coo_algorithm1, api::spmm_coo_algorithm2,
+                                                api::spmm_coo_algorithm3, api::spmm_coo_algorithm4};
+  return algorithms[number];
+}
+
+class dense_operand {
+ public:
+  dense_operand(const dense_view& matrix, layout order, cudaDataType type) {
+    WARPLOOM_CUSPARSE_CHECK(CreateDnMat, &handle_, matrix.num_rows, matrix.num_cols, matrix.leading_dimension,
+                            matrix.data, type, order == layout::row_major ? api::row_major : api::column_major);
+  }
+  ~dense_operand() { api::api().DestroyDnMat(handle_); }
+  dense_operand(const dense_operand&) = delete;
+  dense_operand& operator=(const dense_operand&) = delete;
+  operator api::dense_descriptor() const { return handle_; }
+
+ private:
+  api::dense_descriptor handle_ = nullptr;
+};
+
+class cusparse_plan final : public product_plan {
+ public:
+  enum class sparse_format { csr, coo };
+
+  cusparse_plan(const csr_view& matrix, const product_request& request, const device_allocator& allocate,
+                sparse_format format)
+      : num_rows_(matrix.num_rows),
+        num_cols_(matrix.num_cols),
+        order_(request.order),
+        type_(matrix.dtype == value_type::float32 ? CUDA_R_32F : CUDA_R_64F),
+        algorithm_(format == sparse_format::csr ? csr_algorithm(request.parameters.at("algorithm"))
+                                                : coo_algorithm(request.parameters.at("algorithm"))),
+        allocate_(allocate),
+        indices_(cuda::upload(matrix.indices, matrix.nnz(), allocate)),
+        data_(
+            cuda::upload(static_cast<const std::byte*>(matrix.data), matrix.nnz() * size_of(matrix.dtype), allocate)) {
+    const std::vector<std::int32_t> offsets(matrix.indptr, matrix.indptr + num_rows_ + 1);
+    if (format == sparse_format::csr) {
+      rows_ = cuda::upload(offsets.data(), offsets.size(), allocate);
+      WARPLOOM_CUSPARSE_CHECK(CreateCsr, &matrix_, num_rows_, num_cols_, matrix.nnz(), rows_.data(), indices_.data(),
+                              data_.data(), api::index_int32, api::index_int32, api::base_zero, type_);
+    } else {
+      std::vector<std::int32_t> row_of(matrix.nnz());
+      for (std::int64_t row = 0; row < num_rows_; ++row) {
+        std::fill(row_of.begin() + offsets[row], row_of.begin() + offsets[row + 1], static_cast<std::int32_t>(row));
+      }
+      rows_ = cuda::upload(row_of.data(), row_of.size(), allocate);
+      WARPLOOM_CUSPARSE_CHECK(CreateCoo, &matrix_, num_rows_, num_cols_, matrix.nnz(), rows_.data(), indices_.data(),
+                              data_.data(), api::index_int32, api::base_zero, type_);
+    }
+  }
+
+  ~cusparse_plan() override { api::api().DestroySpMat(matrix_); }
+
+  void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
+    if (C.num_rows == 0 || C.num_cols == 0) return;
+    const api::handle handle = api::current_handle();
+    WARPLOOM_CUSPARSE_CHECK(SetStream, handle, stream);
+    const dense_operand b(B, order_, type_);
+    const dense_operand c(C, order_, type_);
+    const double one[1] = {1.0}, zero[1] = {0.0};
+    const float onef[1] = {1.0f}, zerof[1] = {0.0f};
+    const void* alpha = type_ == CUDA_R_32F ? static_cast<const void*>(onef) : one;
+    const void* beta = type_ == CUDA_R_32F ? static_cast<const void*>(zerof) : zero;
+    constexpr auto plain = api::non_transpose;
+    if (prepared_columns_ != C.num_cols) {
+      std::size_t size = 0;
+      WARPLOOM_CUSPARSE_CHECK(SpMM_bufferSize, handle, plain, plain, alpha, matrix_, b, beta, c, type_, algorithm_,
+                              &size);
+      if (size > buffer_.size()) buffer_ = {size, allocate_};
+      WARPLOOM_CUSPARSE_CHECK(SpMM_preprocess, handle, plain, plain, alpha, matrix_, b, beta, c, type_, algorithm_,
+                              buffer_.data());
+      prepared_columns_ = C.num_cols;
+    }
+    WARPLOOM_CUSPARSE_CHECK(SpMM, handle, plain, plain, alpha, matrix_, b, beta, c, type_, algorithm_, buffer_.data());
+  }
+
+  std::size_t bytes() const override { return rows_.bytes() + indices_.bytes() + data_.bytes() + buffer_.bytes(); }
+
+ private:
+  std::int64_t num_rows_;
+  std::int64_t num_cols_;
+  layout order_;
+  cudaDataType type_;
+  api::spmm_algorithm algorithm_;
+  device_allocator allocate_;
+  cuda::device_array<std::int32_t> rows_;  // row offsets (CSR) or row indices (COO)
+  cuda::device_array<std::int32_t> indices_;
+  cuda::device_array<std::byte> data_;
+  cuda::device_array<std::byte> buffer_;
+  std::int64_t prepared_columns_ = -1;  // the buffer and the preprocessing are for this many columns
+  api::sparse_descriptor matrix_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<product_plan> prepare_cuda_spmm_csr_cusparse(const csr_view& matrix, const product_request& request,
+                                                             const device_allocator& allocate) {
+  return std::make_unique<cusparse_plan>(matrix, request, allocate, cusparse_plan::sparse_format::csr);
+}
+
+std::unique_ptr<product_plan> prepare_cuda_spmm_coo_cusparse(const csr_view& matrix, const product_request& request,
+                                                             const device_allocator& allocate) {
+  return std::make_unique<cusparse_plan>(matrix, request, allocate, cusparse_plan::sparse_format::coo);
+}
+
+}  // namespace warploom

@@ -1,0 +1,189 @@
+// The vendor's SpMV behind the same interface: CSR, COO, sliced ELL and BSR, every algorithm, preprocessed where the
+// library offers it.
+#include <algorithm>
+#include <vector>
+
+#include "device/device_csr.hpp"
+#include "kernels/cusparse/api.hpp"
+#include "kernels/description.hpp"
+#include "kernels/spmv_plan.hpp"
+#include "warploom/formats/bsr.hpp"
+#include "warploom/formats/sell.hpp"
+
+namespace warploom {
+namespace {
+
+namespace api = cuda::cusparse;
+
+cudaDataType data_type(value_type dtype) {
+  return dtype == value_type::float16 ? CUDA_R_16F : dtype == value_type::float32 ? CUDA_R_32F : CUDA_R_64F;
+}
+
+class vector_operand {
+ public:
+  vector_operand(std::int64_t size, const void* values, cudaDataType type) {
+    WARPLOOM_CUSPARSE_CHECK(CreateDnVec, &handle_, size, const_cast<void*>(values), type);
+  }
+  ~vector_operand() { api::api().DestroyDnVec(handle_); }
+  vector_operand(const vector_operand&) = delete;
+  vector_operand& operator=(const vector_operand&) = delete;
+  operator api::vector_descriptor() const { return handle_; }
+
+ private:
+  api::vector_descriptor handle_ = nullptr;
+};
+
+// A matrix as the library sees it, with the memory it refers to.
+struct vendor_matrix {
+  std::shared_ptr<const device_csr> csr;  // null if nothing of it is used
+  cuda::device_array<std::int32_t> rows;  // offsets or row indices that are not those of `csr`
+  cuda::device_array<std::int32_t> indices;
+  cuda::device_array<std::byte> data;
+  api::sparse_descriptor handle = nullptr;
+
+  vendor_matrix() = default;
+  vendor_matrix(vendor_matrix&& other) noexcept
+      : csr(std::move(other.csr)),
+        rows(std::move(other.rows)),
+        indices(std::move(other.indices)),
+        data(std::move(other.data)),
+        handle(std::exchange(other.handle, nullptr)) {}
+  vendor_matrix& operator=(vendor_matrix&&) = delete;
+  ~vendor_matrix() {
+    if (handle != nullptr) api::api().DestroySpMat(handle);
+  }
+  std::size_t bytes() const { return (csr ? csr->bytes() : 0) + rows.bytes() + indices.bytes() + data.bytes(); }
+};
+
+class cusparse_plan final : public spmv_plan {
+ public:
+  cusparse_plan(const csr_view& shape, vendor_matrix matrix, api::spmv_algorithm algorithm,
+                const device_allocator& allocate)
+      : num_rows_(shape.num_rows),
+        num_cols_(shape.num_cols),
+        type_(data_type(shape.dtype)),
+        algorithm_(algorithm),
+        allocate_(allocate),
+        matrix_(std::move(matrix)) {}
+
+  void multiply(const void* x_values, void* y_values, CUstream_st* stream) override {
+    if (num_rows_ == 0) return;
+    const api::handle handle = api::current_handle();
+    WARPLOOM_CUSPARSE_CHECK(SetStream, handle, stream);
+    const vector_operand x(num_cols_, x_values, type_);
+    const vector_operand y(num_rows_, y_values, type_);
+    const double one = 1.0, zero = 0.0;
+    const float onef = 1.0f, zerof = 0.0f;
+    const bool wide = type_ == CUDA_R_64F;
+    const void* alpha = wide ? static_cast<const void*>(&one) : &onef;
+    const void* beta = wide ? static_cast<const void*>(&zero) : &zerof;
+    const cudaDataType sum_type = wide ? CUDA_R_64F : CUDA_R_32F;
+    constexpr auto plain = api::non_transpose;
+    if (!prepared_) {
+      std::size_t size = 0;
+      WARPLOOM_CUSPARSE_CHECK(SpMV_bufferSize, handle, plain, alpha, matrix_.handle, x, beta, y, sum_type, algorithm_,
+                              &size);
+      buffer_ = {size, allocate_};
+      if (api::api().SpMV_preprocess != nullptr) {
+        WARPLOOM_CUSPARSE_CHECK(SpMV_preprocess, handle, plain, alpha, matrix_.handle, x, beta, y, sum_type, algorithm_,
+                                buffer_.data());
+      }
+      prepared_ = true;
+    }
+    WARPLOOM_CUSPARSE_CHECK(SpMV, handle, plain, alpha, matrix_.handle, x, beta, y, sum_type, algorithm_,
+                            buffer_.data());
+  }
+
+  std::size_t bytes() const override { return matrix_.bytes() + buffer_.bytes(); }
+
+ private:
+  std::int64_t num_rows_;
+  std::int64_t num_cols_;
+  cudaDataType type_;
+  api::spmv_algorithm algorithm_;
+  device_allocator allocate_;
+  vendor_matrix matrix_;
+  cuda::device_array<std::byte> buffer_;
+  bool prepared_ = false;
+};
+
+std::shared_ptr<const device_csr> resident(const csr_view& matrix, const product_request& request,
+                                           const device_allocator& allocate) {
+  return request.resident ? request.resident : upload_csr(matrix, allocate);
+}
+
+// The library takes pointers to mutable arrays but does not write to them.
+template <class Value>
+void* pointer(const Value* array) {
+  return const_cast<Value*>(array);
+}
+
+}  // namespace
+
+std::unique_ptr<product_plan> prepare_cuda_spmv_csr_cusparse(const csr_view& matrix, const product_request& request,
+                                                             const device_allocator& allocate) {
+  constexpr api::spmv_algorithm algorithms[] = {api::spmv_default, api::spmv_csr_algorithm1, api::spmv_csr_algorithm2};
+  vendor_matrix stored;
+  stored.csr = resident(matrix, request, allocate);
+  const device_csr& A = *stored.csr;
+  WARPLOOM_CUSPARSE_CHECK(CreateCsr, &stored.handle, A.num_rows(), A.num_cols(), A.nnz(), pointer(A.indptr32()),
+                          pointer(A.indices()), pointer(A.values<std::byte>()), api::index_int32, api::index_int32,
+                          api::base_zero, data_type(A.dtype()));
+  return std::make_unique<cusparse_plan>(matrix, std::move(stored), algorithms[request.parameters.at("algorithm")],
+                                         allocate);
+}
+
+std::unique_ptr<product_plan> prepare_cuda_spmv_coo_cusparse(const csr_view& matrix, const product_request& request,
+                                                             const device_allocator& allocate) {
+  constexpr api::spmv_algorithm algorithms[] = {api::spmv_default, api::spmv_coo_algorithm1, api::spmv_coo_algorithm2};
+  vendor_matrix stored;
+  stored.csr = resident(matrix, request, allocate);
+  std::vector<std::int32_t> row_of(matrix.nnz());
+  for (std::int64_t row = 0; row < matrix.num_rows; ++row) {
+    std::fill(row_of.begin() + matrix.indptr[row], row_of.begin() + matrix.indptr[row + 1],
+              static_cast<std::int32_t>(row));
+  }
+  stored.rows = cuda::upload(row_of.data(), row_of.size(), allocate);
+  const device_csr& A = *stored.csr;
+  WARPLOOM_CUSPARSE_CHECK(CreateCoo, &stored.handle, A.num_rows(), A.num_cols(), A.nnz(), stored.rows.data(),
+                          pointer(A.indices()), pointer(A.values<std::byte>()), api::index_int32, api::base_zero,
+                          data_type(A.dtype()));
+  return std::make_unique<cusparse_plan>(matrix, std::move(stored), algorithms[request.parameters.at("algorithm")],
+                                         allocate);
+}
+
+std::unique_ptr<product_plan> prepare_cuda_spmv_sell_cusparse(const csr_view& matrix, const product_request& request,
+                                                              const device_allocator& allocate) {
+  if (api::api().CreateSlicedEll == nullptr)
+    throw error(error_kind::device, "cusparse", -1, "cuSPARSE has no sliced ELL");
+  constexpr std::int64_t original_order = 1;
+  const sell_matrix sell = to_sell(matrix, request.parameters.at("slice_height"), original_order);
+  const std::vector<std::int32_t> offsets(sell.slice_ptr.begin(), sell.slice_ptr.end());
+  vendor_matrix stored;
+  stored.rows = cuda::upload(offsets.data(), offsets.size(), allocate);
+  stored.indices = cuda::upload(sell.indices.data(), sell.indices.size(), allocate);
+  stored.data = cuda::upload(sell.data.data(), sell.data.size(), allocate);
+  WARPLOOM_CUSPARSE_CHECK(CreateSlicedEll, &stored.handle, matrix.num_rows, matrix.num_cols, matrix.nnz(),
+                          sell.places(), sell.slice_height, stored.rows.data(), stored.indices.data(),
+                          stored.data.data(), api::index_int32, api::index_int32, api::base_zero,
+                          data_type(matrix.dtype));
+  return std::make_unique<cusparse_plan>(matrix, std::move(stored), api::spmv_sell_algorithm1, allocate);
+}
+
+std::unique_ptr<product_plan> prepare_cuda_spmv_bsr_cusparse(const csr_view& matrix, const product_request& request,
+                                                             const device_allocator& allocate) {
+  if (api::api().CreateBsr == nullptr) throw error(error_kind::device, "cusparse", -1, "cuSPARSE has no generic BSR");
+  const bsr_matrix bsr = to_bsr(matrix, request.parameters.at("block_size"));
+  const std::vector<std::int32_t> offsets(bsr.indptr.begin(), bsr.indptr.end());
+  const std::int64_t size = bsr.block_size;
+  vendor_matrix stored;
+  stored.rows = cuda::upload(offsets.data(), offsets.size(), allocate);
+  stored.indices = cuda::upload(bsr.indices.data(), bsr.indices.size(), allocate);
+  stored.data = cuda::upload(bsr.data.data(), bsr.data.size(), allocate);
+  WARPLOOM_CUSPARSE_CHECK(CreateBsr, &stored.handle, bsr.num_block_rows(), matrix.num_cols / size, bsr.num_blocks(),
+                          size, size, stored.rows.data(), stored.indices.data(), stored.data.data(), api::index_int32,
+                          api::index_int32, api::base_zero, data_type(matrix.dtype), api::row_major);
+  return std::make_unique<cusparse_plan>(matrix, std::move(stored), api::spmv_bsr_algorithm1, allocate);
+}
+
+}  // namespace warploom

@@ -1,0 +1,103 @@
+// What all kernels share: being found by name, completing parameters, and being prepared.
+#include <algorithm>
+#include <string>
+
+#include "warploom/error.hpp"
+#include "warploom/kernels/product.hpp"
+
+namespace warploom {
+namespace {
+
+template <class Items, class Name>
+std::string join(const Items& items, Name name) {
+  std::string text;
+  for (const auto& item : items) text += (text.empty() ? "" : ", ") + name(item);
+  return text;
+}
+
+void check_parameter(const product_kernel& kernel, const std::string& name, int value) {
+  const auto known = std::find_if(kernel.parameters.begin(), kernel.parameters.end(),
+                                  [&](const parameter& p) { return p.name == name; });
+  if (known == kernel.parameters.end()) {
+    throw error(error_kind::parameter, name, -1,
+                kernel.format + "/" + kernel.name + " has no parameter '" + name +
+                    "'; known: " + join(kernel.parameters, [](const parameter& p) { return p.name; }));
+  }
+  const std::vector<int>& accepted = known->values;
+  if (std::find(accepted.begin(), accepted.end(), value) == accepted.end()) {
+    throw error(error_kind::parameter, name, -1,
+                name + " of " + kernel.format + "/" + kernel.name + " must be one of " +
+                    join(accepted, [](int v) { return std::to_string(v); }) + ", got " + std::to_string(value));
+  }
+}
+
+void check_input(const product_kernel& kernel, const std::string& name) {
+  const bool known = std::any_of(kernel.inputs.begin(), kernel.inputs.end(),
+                                 [&](const kernel_input& input) { return input.name == name; });
+  if (known) return;
+  throw error(error_kind::parameter, name, -1, kernel.label() + " takes no " + name);
+}
+
+}  // namespace
+
+bool product_kernel::works_on(value_type dtype) const {
+  return std::find(dtypes.begin(), dtypes.end(), dtype) != dtypes.end();
+}
+
+bool product_kernel::works_on(layout order) const {
+  return std::find(layouts.begin(), layouts.end(), order) != layouts.end();
+}
+
+const product_kernel& find_kernel(operation op, std::string_view format, std::string_view name) {
+  const auto known = kernels(op);
+  for (const auto& kernel : known) {
+    if (kernel.format == format && kernel.name == name) return kernel;
+  }
+  throw error(error_kind::parameter, "candidate", -1,
+              std::string("unknown ") + (op == operation::spmm ? "SpMM" : "SpMV") + " kernel '" + std::string(format) +
+                  "/" + std::string(name) + "'; known: " +
+                  join(known, [](const product_kernel& kernel) { return kernel.format + "/" + kernel.name; }));
+}
+
+parameter_values complete_parameters(const product_kernel& kernel, const parameter_values& given) {
+  for (const auto& [name, value] : given) check_parameter(kernel, name, value);
+  parameter_values complete = given;
+  for (const parameter& p : kernel.parameters) complete.emplace(p.name, p.default_value);
+  return complete;
+}
+
+matrix_summary summarize(const csr_pattern& matrix) {
+  matrix_summary summary{matrix.num_rows, matrix.num_cols, matrix.nnz()};
+  if (matrix.num_rows == 0) return summary;
+  summary.shortest_row = summary.longest_row = matrix.row_length(0);
+  for (std::int64_t row = 1; row < matrix.num_rows; ++row) {
+    summary.shortest_row = std::min(summary.shortest_row, matrix.row_length(row));
+    summary.longest_row = std::max(summary.longest_row, matrix.row_length(row));
+  }
+  return summary;
+}
+
+std::string reason_against(const product_kernel& kernel, const csr_view& matrix, const product_request& request) {
+  if (!kernel.works_on(matrix.dtype)) return std::string("does not work on ") + name_of(matrix.dtype);
+  if (request.perm.data() != nullptr && !kernel.permutes) return "does not take a row permutation";
+  return kernel.unsupported_reason(matrix, request);
+}
+
+std::unique_ptr<product_plan> prepare(const product_kernel& kernel, const csr_view& matrix,
+                                      const product_request& request, int device, const device_allocator& allocate) {
+  for (const auto& [name, values] : request.inputs) check_input(kernel, name);
+  if (device < 0 && !kernel.runs_on_cpu()) {
+    throw error(error_kind::parameter, "candidate", -1, kernel.label() + " runs on a GPU only");
+  }
+  const std::string reason = reason_against(kernel, matrix, request);
+  if (!reason.empty()) throw error(error_kind::parameter, "candidate", -1, kernel.label() + " " + reason);
+  if (device < 0) return kernel.prepare_cpu(matrix, request);
+  if (kernel.launch_limit) {
+    const std::string limit = kernel.launch_limit(summarize(matrix), request);
+    if (!limit.empty()) throw error(error_kind::index_overflow, "candidate", -1, kernel.label() + " " + limit);
+  }
+  const device_guard guard(device);  // builds without CUDA go no further
+  return kernel.prepare_cuda(matrix, request, allocate);
+}
+
+}  // namespace warploom

@@ -1,0 +1,67 @@
+// CSR packed into warps: where a warp finds its entries needs no load, and what each lane adds to is stored beside
+// them.
+//
+// A lane holds `entries_per_lane` consecutive entries of one row; a row takes as many neighbouring lanes as it needs. A
+// warp has `steps` times 32 lanes, one step after another, and a block has eight warps. Rows longer than a warp come
+// first, the longest at the front: each is cut into pieces that begin neighbouring warps, of one block if the row fits
+// into one. The other rows follow in their order, within one warp each; they also fill what the long rows left over.
+// Rows without entries are listed apart.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/csr/row_storage.hpp"
+#include "warploom/csr_view.hpp"
+#include "warploom/formats/csr.hpp"
+
+namespace warploom {
+
+inline constexpr int packed_warps_per_block = 8;
+
+// One piece of a cut row. The pieces of a row follow each other. A row of several blocks has a partial sum for each of
+// them, those from `first_partial` on.
+struct alignas(16) packed_piece {
+  std::int32_t row;
+  std::int32_t first_partial;
+  std::int32_t num_blocks;
+  // Number of the block among those of the row * 256 + first warp of the row in the block * 16 + whether this piece is
+  // the last of the row in the block.
+  std::uint32_t place;
+};
+
+// What a lane adds to. The lowest 30 bits are a row, or the index of a piece if `packed_cut` is set.
+inline constexpr std::uint32_t packed_head = 1u << 31;  // the first lane of a row or piece
+inline constexpr std::uint32_t packed_cut = 1u << 30;
+inline constexpr std::uint32_t packed_target = packed_cut - 1;
+inline constexpr std::uint32_t packed_filler = packed_head | packed_target;  // a lane without entries
+
+struct packed_csr {
+  std::int64_t num_rows = 0;
+  std::int64_t num_cols = 0;
+  value_type dtype = value_type::float32;
+  std::int64_t num_entries = 0;
+  int entries_per_lane = 1;
+  int steps = 1;
+  std::vector<std::uint32_t> lanes;      // [number of warps * steps * 32]
+  std::vector<std::int32_t> indices;     // [lanes * entries_per_lane], -1 where there is no entry
+  std::vector<std::byte> data;           // the same number of `dtype`, 0 where there is no entry
+  std::vector<packed_piece> pieces;      // of cut rows
+  std::int32_t num_partials = 0;         // sums of blocks, of the rows that take several
+  std::vector<std::int32_t> empty_rows;  // rows without entries
+
+  std::int64_t nnz() const { return num_entries; }
+  std::int64_t lanes_per_warp() const { return std::int64_t{32} * steps; }
+  std::int64_t num_warps() const { return static_cast<std::int64_t>(lanes.size()) / lanes_per_warp(); }
+  std::int64_t places() const { return static_cast<std::int64_t>(indices.size()); }
+  std::size_t bytes() const;
+};
+
+// `rows` must store every row; there may be at most 2^30 - 2 of them.
+packed_csr to_packed(const row_storage& rows, int entries_per_lane, int steps);
+
+// In the caller's row order, entries in their stored order.
+csr_matrix to_csr(const packed_csr& matrix);
+
+}  // namespace warploom

@@ -1,0 +1,263 @@
+// SpMV on rows packed into warps. All entries of a warp are loaded at once, from places that need no load to be known;
+// the lanes of a row add up by a segmented scan, so that rows of any lengths share a warp. Two dependent memory
+// accesses (entries, x) stand before the sums, as for padded rows, and no lane waits for a longer row.
+#include "device/runtime.hpp"
+#include "kernels/description.hpp"
+#include "kernels/device/values.cuh"
+#include "kernels/device/vector.cuh"
+#include "kernels/dispatch_constant.hpp"
+#include "kernels/packed_csr/packed_csr.hpp"
+#include "kernels/spmv_plan.hpp"
+
+namespace warploom {
+namespace {
+
+constexpr unsigned all_lanes = 0xffffffffu;
+
+template <class Value>
+struct packed_view {
+  using sum_type = cuda::sum_type_t<Value>;
+  unsigned num_warps;
+  unsigned num_empty_rows;
+  const std::uint32_t* lanes;
+  const std::int32_t* indices;
+  const Value* data;
+  const int4* pieces;  // packed_piece
+  const std::int32_t* empty_rows;
+  sum_type* partial;
+  unsigned* arrived;  // [partials]: the first one of each row counts; zero between runs
+};
+
+// V consecutive elements at once.
+template <int V, class T>
+__device__ __forceinline__ cuda::vector<T, V> load_entries(const T* from) {
+  constexpr int bytes = sizeof(T) * V;
+  cuda::vector<T, V> result;
+  if constexpr (bytes == 2) {
+    *reinterpret_cast<unsigned short*>(&result) = __ldg(reinterpret_cast<const unsigned short*>(from));
+  } else if constexpr (bytes <= 16) {
+    result = cuda::load<T, V>(from);
+  } else {
+    constexpr int half = V / 2;
+    const auto low = cuda::load<T, half>(from);
+    const auto high = cuda::load<T, half>(from + half);
+#pragma unroll
+    for (int i = 0; i < half; ++i) {
+      result.lane[i] = low.lane[i];
+      result.lane[half + i] = high.lane[i];
+    }
+  }
+  return result;
+}
+
+// Leaves one block's sum of a row of several blocks; the warp that arrives last adds them all, always in the same
+// order. Called by whole warps.
+template <class Value>
+__device__ void finish_block(const packed_view<Value>& A, const int4& piece, cuda::sum_type_t<Value> sum, Value* y) {
+  const unsigned lane = threadIdx.x % 32;
+  const int first = piece.y, count = piece.z;
+  unsigned before = 0;
+  if (lane == 0) {
+    __stcg(A.partial + first + (static_cast<unsigned>(piece.w) >> 8), sum);
+    __threadfence();
+    before = atomicAdd(A.arrived + first, 1u);
+    __threadfence();
+  }
+  before = __shfl_sync(all_lanes, before, 0);
+  if (before + 1 != static_cast<unsigned>(count)) return;
+  cuda::sum_type_t<Value> total = 0;
+#pragma unroll 4
+  for (int i = lane; i < count; i += 32) total += __ldcg(A.partial + first + i);
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) total += __shfl_xor_sync(all_lanes, total, offset);
+  if (lane == 0) {
+    y[piece.x] = cuda::narrow<Value>(total);
+    A.arrived[first] = 0;
+  }
+}
+
+// The sum of the lanes from the last head up to this one, by a scan that stops at the longest run of lanes that share a
+// sum. `heads` has a bit for each lane that begins one.
+template <class Sum>
+__device__ __forceinline__ Sum segmented_scan(Sum sum, unsigned heads) {
+  const unsigned lane = threadIdx.x % 32;
+  const unsigned heads_up_to_me = heads & (all_lanes >> (31 - lane));
+  const int behind = heads_up_to_me ? __clz(heads_up_to_me) - (31 - static_cast<int>(lane)) : static_cast<int>(lane);
+  unsigned runs = ~heads;  // where at least `offset` lanes in a row go on with a sum
+#pragma unroll
+  for (int offset = 1; offset < 32; offset *= 2) {
+    if (runs == 0) break;
+    const Sum other = __shfl_up_sync(all_lanes, sum, offset);
+    if (offset <= behind) sum += other;
+    runs &= runs >> offset;
+  }
+  return sum;
+}
+
+template <int V, int S, bool Cuts, class Value>
+__global__ void __launch_bounds__(packed_warps_per_block * 32)
+    packed_csr_segmented_sum_kernel(const packed_view<Value> A, const Value* __restrict__ x, Value* __restrict__ y) {
+  using sum_type = cuda::sum_type_t<Value>;
+  const unsigned warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  const unsigned lane = threadIdx.x % 32;
+  if (warp >= A.num_warps) {
+    const unsigned i = (warp - A.num_warps) * 32 + lane;
+    if (i < A.num_empty_rows) y[A.empty_rows[i]] = cuda::narrow<Value>(sum_type(0));
+    if constexpr (Cuts) __syncthreads();
+    return;
+  }
+
+  const std::size_t first = std::size_t{warp} * (32 * S) + lane;
+  std::uint32_t meaning[S];
+  cuda::vector<std::int32_t, V> columns[S];
+  cuda::vector<Value, V> values[S];
+#pragma unroll
+  for (int s = 0; s < S; ++s) columns[s] = load_entries<V>(A.indices + (first + 32 * s) * V);
+#pragma unroll
+  for (int s = 0; s < S; ++s) values[s] = load_entries<V>(A.data + (first + 32 * s) * V);
+#pragma unroll
+  for (int s = 0; s < S; ++s) meaning[s] = __ldg(A.lanes + first + 32 * s);
+  // The barrier keeps the compiler from moving loads of the matrix behind those of x, which have to wait for columns.
+  __syncwarp();
+  Value x_values[S][V];
+#pragma unroll
+  for (int s = 0; s < S; ++s) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const std::int32_t column = columns[s].lane[v];
+      x_values[s][v] = column >= 0 ? __ldg(x + column) : Value(0);  // a place without an entry adds 0 * 0
+    }
+  }
+  int4 piece{};
+  bool holds_piece = false;
+  if constexpr (Cuts) {  // a piece begins its warp
+    const std::uint32_t begins_with = __shfl_sync(all_lanes, meaning[0], 0);
+    holds_piece = (begins_with & packed_cut) != 0;
+    if (holds_piece) piece = __ldg(A.pieces + (begins_with & packed_target));
+  }
+
+  sum_type sums[S];
+#pragma unroll
+  for (int s = 0; s < S; ++s) {
+    sums[s] = 0;
+#pragma unroll
+    for (int v = 0; v < V; ++v) sums[s] += cuda::widen(values[s].lane[v]) * cuda::widen(x_values[s][v]);
+  }
+  unsigned heads[S];
+#pragma unroll
+  for (int s = 0; s < S; ++s) heads[s] = __ballot_sync(all_lanes, (meaning[s] & packed_head) != 0);
+
+  __shared__ sum_type piece_sums[Cuts ? packed_warps_per_block : 1];
+  sum_type carried = 0;  // of the row that goes on from the step before
+#pragma unroll
+  for (int s = 0; s < S; ++s) {
+    if (lane == 0 && !(heads[s] & 1u)) sums[s] += carried;
+    const sum_type sum = segmented_scan(sums[s], heads[s]);
+    if (s + 1 < S) carried = __shfl_sync(all_lanes, sum, 31);
+    const bool last_lane_ends = s + 1 == S || (heads[s + 1 < S ? s + 1 : s] & 1u);
+    const unsigned ends = heads[s] >> 1 | (last_lane_ends ? 0x80000000u : 0u);
+    const std::uint32_t target = meaning[s] & packed_target;
+    if ((ends >> lane & 1u) != 0 && target != packed_target) {
+      if (Cuts && (meaning[s] & packed_cut)) {
+        piece_sums[threadIdx.x / 32] = sum;
+      } else {
+        y[target] = cuda::narrow<Value>(sum);
+      }
+    }
+  }
+  if constexpr (Cuts) {
+    __syncthreads();
+    const unsigned place = static_cast<unsigned>(piece.w);
+    if (!holds_piece || !(place & 1u)) return;
+    sum_type total = 0;
+    for (unsigned w = place >> 4 & 15u; w <= threadIdx.x / 32; ++w) total += piece_sums[w];
+    if (piece.z > 1) {
+      finish_block(A, piece, total, y);
+    } else if (lane == 0) {
+      y[piece.x] = cuda::narrow<Value>(total);
+    }
+  }
+}
+
+template <class Value>
+class packed_csr_plan final : public spmv_plan {
+ public:
+  packed_csr_plan(const packed_csr& matrix, const device_allocator& allocate)
+      : entries_per_lane_(matrix.entries_per_lane),
+        steps_(matrix.steps),
+        num_warps_(static_cast<unsigned>(matrix.num_warps())),
+        lanes_(cuda::upload(matrix.lanes.data(), matrix.lanes.size(), allocate)),
+        indices_(cuda::upload(matrix.indices.data(), matrix.indices.size(), allocate)),
+        data_(cuda::upload(reinterpret_cast<const Value*>(matrix.data.data()), matrix.indices.size(), allocate)),
+        pieces_(cuda::upload(matrix.pieces.data(), matrix.pieces.size(), allocate)),
+        empty_rows_(cuda::upload(matrix.empty_rows.data(), matrix.empty_rows.size(), allocate)),
+        partial_(matrix.num_partials, allocate),
+        arrived_(matrix.num_partials, allocate) {
+    if (arrived_.size() > 0) WARPLOOM_CUDA_CHECK(cudaMemset(arrived_.data(), 0, arrived_.bytes()));
+  }
+
+  void multiply(const void* x, void* y, CUstream_st* stream) override {
+    cuda::dispatch_constant<1, 2, 4>(entries_per_lane_, [&](auto entries) { launch<entries>(x, y, stream); });
+  }
+
+  std::size_t bytes() const override {
+    return lanes_.bytes() + indices_.bytes() + data_.bytes() + pieces_.bytes() + empty_rows_.bytes() +
+           partial_.bytes() + arrived_.bytes();
+  }
+
+ private:
+  template <int V>
+  void launch(const void* x, void* y, cudaStream_t stream) const {
+    cuda::dispatch_constant<1, 2, 4>(steps_, [&](auto steps) { launch<V, steps>(x, y, stream); });
+  }
+
+  template <int V, int S>
+  void launch(const void* x, void* y, cudaStream_t stream) const {
+    if (pieces_.size() > 0) {
+      launch<V, S, true>(x, y, stream);
+    } else {
+      launch<V, S, false>(x, y, stream);
+    }
+  }
+
+  template <int V, int S, bool Cuts>
+  void launch(const void* x, void* y, cudaStream_t stream) const {
+    const std::size_t warps = num_warps_ + (empty_rows_.size() + 31) / 32;
+    if (warps == 0) return;
+    // Small blocks spread few warps over all multiprocessors; the pieces of a row need blocks of the full size.
+    const unsigned warps_per_block = Cuts || warps > 1024 ? packed_warps_per_block : 4;
+    const packed_view<Value> A{
+        num_warps_,     static_cast<unsigned>(empty_rows_.size()),     lanes_.data(),      indices_.data(),
+        data_.data(),   reinterpret_cast<const int4*>(pieces_.data()), empty_rows_.data(), partial_.data(),
+        arrived_.data()};
+    const auto blocks = static_cast<unsigned>((warps + warps_per_block - 1) / warps_per_block);
+    packed_csr_segmented_sum_kernel<V, S, Cuts>
+        <<<blocks, warps_per_block * 32, 0, stream>>>(A, static_cast<const Value*>(x), static_cast<Value*>(y));
+    cuda::check_launch("packed_csr_segmented_sum_kernel");
+  }
+
+  int entries_per_lane_;
+  int steps_;
+  unsigned num_warps_;
+  cuda::device_array<std::uint32_t> lanes_;
+  cuda::device_array<std::int32_t> indices_;
+  cuda::device_array<Value> data_;
+  cuda::device_array<packed_piece> pieces_;
+  cuda::device_array<std::int32_t> empty_rows_;
+  cuda::device_array<cuda::sum_type_t<Value>> partial_;
+  cuda::device_array<unsigned> arrived_;
+};
+
+}  // namespace
+
+std::unique_ptr<product_plan> prepare_cuda_spmv_packed_csr_segmented_sum(const csr_view& matrix,
+                                                                         const product_request& request,
+                                                                         const device_allocator& allocate) {
+  const packed_csr packed = to_packed(store_all_rows(matrix, request.perm), request.parameters.at("entries_per_lane"),
+                                      request.parameters.at("steps"));
+  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
+    return std::make_unique<packed_csr_plan<decltype(value)>>(packed, allocate);
+  });
+}
+
+}  // namespace warploom

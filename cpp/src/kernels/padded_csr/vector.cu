@@ -1,0 +1,118 @@
+// SpMV on rows padded to one length: where a row begins needs no load, so a product is two dependent memory accesses
+// (entries, x) instead of three. `threads_per_row` threads take turns at four entries each.
+#include "device/runtime.hpp"
+#include "kernels/description.hpp"
+#include "kernels/device/values.cuh"
+#include "kernels/device/vector.cuh"
+#include "kernels/dispatch_constant.hpp"
+#include "kernels/padded_csr/padded_csr.hpp"
+#include "kernels/spmv_plan.hpp"
+
+namespace warploom {
+namespace {
+
+constexpr int entries_at_once = 4;
+
+template <class Value>
+struct padded_rows {
+  unsigned num_rows;
+  unsigned width;  // a multiple of entries_at_once
+  const std::int32_t* indices;
+  const Value* data;
+  const std::int32_t* row_ids;  // null: the caller's order
+};
+
+template <class Value>
+__device__ __forceinline__ cuda::vector<Value, entries_at_once> load_values(const Value* from) {
+  constexpr int loads = sizeof(Value) * entries_at_once > 16 ? 2 : 1;
+  cuda::vector<Value, entries_at_once> result;
+#pragma unroll
+  for (int i = 0; i < loads; ++i) {
+    constexpr int count = entries_at_once / loads;
+    const auto part = cuda::load<Value, count>(from + i * count);
+#pragma unroll
+    for (int v = 0; v < count; ++v) result.lane[i * count + v] = part.lane[v];
+  }
+  return result;
+}
+
+template <int T, class Value>
+__global__ void __launch_bounds__(256)
+    padded_csr_vector_kernel(const padded_rows<Value> A, const Value* __restrict__ x, Value* __restrict__ y) {
+  const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;
+  const unsigned row = thread / T;
+  const unsigned lane = thread % T;
+  cuda::sum_type_t<Value> sum = 0;
+  if (row < A.num_rows) {  // lanes past the last row still take part in the shuffles
+    const std::size_t begin = std::size_t{row} * A.width;
+    const std::int32_t* indices = A.indices + begin;
+    const Value* data = A.data + begin;
+#pragma unroll 2
+    for (unsigned j = lane * entries_at_once; j < A.width; j += T * entries_at_once) {
+      const int4 columns = __ldg(reinterpret_cast<const int4*>(indices + j));
+      const auto values = load_values(data + j);
+      const std::int32_t column[entries_at_once] = {columns.x, columns.y, columns.z, columns.w};
+#pragma unroll
+      for (int i = 0; i < entries_at_once; ++i) {
+        if (column[i] >= 0) sum += cuda::widen(values.lane[i]) * cuda::widen(__ldg(x + column[i]));
+      }
+    }
+  }
+#pragma unroll
+  for (int offset = T / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+  if (row < A.num_rows && lane == 0) y[A.row_ids ? A.row_ids[row] : row] = cuda::narrow<Value>(sum);
+}
+
+template <class Value>
+class padded_csr_vector_plan final : public spmv_plan {
+ public:
+  padded_csr_vector_plan(const padded_csr& matrix, int threads_per_row, const device_allocator& allocate)
+      : num_rows_(matrix.num_rows),
+        width_(matrix.width),
+        threads_per_row_(threads_per_row),
+        indices_(cuda::upload(matrix.indices.data(), matrix.indices.size(), allocate)),
+        data_(cuda::upload(reinterpret_cast<const Value*>(matrix.data.data()), matrix.indices.size(), allocate)),
+        row_ids_(cuda::upload(matrix.row_ids.data(), matrix.row_ids.size(), allocate)) {}
+
+  void multiply(const void* x, void* y, CUstream_st* stream) override {
+    if (num_rows_ == 0) return;
+    cuda::dispatch_constant<1, 2, 4, 8, 16, 32>(threads_per_row_, [&](auto threads) { launch<threads>(x, y, stream); });
+  }
+
+  std::size_t bytes() const override { return indices_.bytes() + data_.bytes() + row_ids_.bytes(); }
+
+ private:
+  template <int T>
+  void launch(const void* x, void* y, cudaStream_t stream) const {
+    // Small blocks spread few threads over all multiprocessors; many small blocks take longer to start.
+    const std::int64_t threads = num_rows_ * T;
+    const int per_block = threads <= 32768 ? 128 : 256;
+    const auto blocks = static_cast<unsigned>((threads + per_block - 1) / per_block);
+    const padded_rows<Value> A{static_cast<unsigned>(num_rows_), static_cast<unsigned>(width_), indices_.data(),
+                               data_.data(), row_ids_.data()};
+    padded_csr_vector_kernel<T>
+        <<<blocks, per_block, 0, stream>>>(A, static_cast<const Value*>(x), static_cast<Value*>(y));
+    cuda::check_launch("padded_csr_vector_kernel");
+  }
+
+  std::int64_t num_rows_;
+  std::int64_t width_;
+  int threads_per_row_;
+  cuda::device_array<std::int32_t> indices_;
+  cuda::device_array<Value> data_;
+  cuda::device_array<std::int32_t> row_ids_;
+};
+
+}  // namespace
+
+std::unique_ptr<product_plan> prepare_cuda_spmv_padded_csr_vector(const csr_view& matrix,
+                                                                  const product_request& request,
+                                                                  const device_allocator& allocate) {
+  const padded_csr padded = to_padded(store_all_rows(matrix, request.perm));
+  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
+    return std::make_unique<padded_csr_vector_plan<decltype(value)>>(padded, request.parameters.at("threads_per_row"),
+                                                                     allocate);
+  });
+}
+
+}  // namespace warploom

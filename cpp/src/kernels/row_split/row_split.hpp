@@ -1,0 +1,16 @@
+// How row_split takes the columns of C on the CPU.
+#pragma once
+
+#include "kernels/spmm/rows_plan.hpp"
+
+namespace warploom {
+
+// Columns whose sums stay in registers: half of the 16 vector registers that every x86-64 and AArch64 processor has.
+template <class Value>
+constexpr int row_split_tile_width = 8 * 16 / sizeof(Value);
+
+// Columns handed out together: wide enough to read whole cache lines of B, and a giant row is still shared by the
+// threads when k is large.
+constexpr std::int64_t row_split_panel_width = 128;
+
+}  // namespace warploom

@@ -1,0 +1,28 @@
+// How the SpMM kernels on segmented CSR cut rows.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "kernels/description.hpp"
+
+namespace warploom {
+
+// What selection by measurement tries was chosen from sweeps on an H200: leaving any other value out cost less than
+// 1 %.
+inline const parameter segment_length{"segment_length", 128,  {16, 32, 64, 128, 256, 512},
+                                      {32, 128, 512},   true, "most nonzeros of a row that are summed in one piece"};
+
+inline parameter longest_first(int default_value, std::vector<int> tried) {
+  return {"longest_first",  default_value, {0, 1},
+          std::move(tried), false,         "1: segments in decreasing order of length; 0: in the order of the rows"};
+}
+
+// Whether other segments do the same work. Segments longer than every row: shorter ones that still cut no row are the
+// same, and in the order of the rows they are CSR.
+bool redundant_segments(const matrix_summary& matrix, const product_request& request);
+
+// Segments that the rows are cut into, at most.
+std::int64_t most_segments(const matrix_summary& matrix, const product_request& request);
+
+}  // namespace warploom

@@ -1,0 +1,108 @@
+// Every entry is in a lane of its row, rows lie within a warp or begin one, and nothing is lost on the way back.
+#include "kernels/packed_csr/packed_csr.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "support.hpp"
+
+namespace warploom {
+namespace {
+
+// Rows of the given lengths, their columns 0, 1, 2, ...
+csr_matrix rows_of(const std::vector<int>& lengths, value_type dtype) {
+  std::vector<std::vector<std::int32_t>> rows;
+  for (const int length : lengths) {
+    rows.emplace_back(length);
+    std::iota(rows.back().begin(), rows.back().end(), 0);
+  }
+  return test::make_csr(100'000, rows, dtype);
+}
+
+std::int32_t row_of(const packed_csr& packed, std::uint32_t lane) {
+  const std::uint32_t target = lane & packed_target;
+  return lane & packed_cut ? packed.pieces[target].row : static_cast<std::int32_t>(target);
+}
+
+void check_packed(const csr_matrix& matrix, int entries_per_lane, int steps) {
+  const packed_csr packed = to_packed(store_all_rows(matrix.view(), {}), entries_per_lane, steps);
+  REQUIRE(packed.lanes.size() % packed.lanes_per_warp() == 0);
+  REQUIRE(packed.indices.size() == packed.lanes.size() * entries_per_lane);
+  REQUIRE(packed.data.size() == packed.indices.size() * size_of(matrix.dtype));
+  std::vector<std::int64_t> warps_of_row(matrix.num_rows, 0);
+  for (std::size_t lane = 0; lane < packed.lanes.size(); ++lane) {
+    const std::uint32_t meaning = packed.lanes[lane];
+    if (meaning == packed_filler) continue;
+    const bool begins_warp = lane % packed.lanes_per_warp() == 0;
+    const bool continues = lane > 0 && !begins_warp && packed.lanes[lane - 1] != packed_filler &&
+                           row_of(packed, packed.lanes[lane - 1]) == row_of(packed, meaning);
+    CHECK(continues == !(meaning & packed_head));
+    if (meaning & packed_head) ++warps_of_row[row_of(packed, meaning)];
+    if ((meaning & packed_head) && (meaning & packed_cut)) CHECK(begins_warp);
+  }
+  const std::int64_t entries_per_warp = packed.lanes_per_warp() * entries_per_lane;
+  for (std::int64_t row = 0; row < matrix.num_rows; ++row) {
+    const std::int64_t length = matrix.indptr[row + 1] - matrix.indptr[row];
+    CAPTURE(length);
+    CHECK(warps_of_row[row] == (length + entries_per_warp - 1) / entries_per_warp);
+    const bool listed = std::count(packed.empty_rows.begin(), packed.empty_rows.end(), row) > 0;
+    CHECK(listed == (length == 0));
+  }
+  const csr_matrix back = to_csr(packed);
+  CHECK(back.indptr == matrix.indptr);
+  CHECK(back.indices == matrix.indices);
+  CHECK(back.data == matrix.data);
+}
+
+}  // namespace
+
+TEST_CASE("packed-csr keeps every entry, whatever the lengths of the rows") {
+  const std::vector<std::vector<int>> cases{
+      {},
+      {0, 0, 0},
+      {1},
+      {32, 33, 31, 0, 1, 64},
+      {128, 129, 127, 128, 5, 0, 300, 2},
+      {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20},
+      {1024, 3, 1025, 5000, 7, 0, 9000, 2, 2, 2, 600, 513},
+  };
+  for (const value_type dtype : {value_type::float16, value_type::float32, value_type::float64}) {
+    for (const auto& lengths : cases) {
+      const csr_matrix matrix = rows_of(lengths, dtype);
+      for (const int entries_per_lane : {1, 2, 4}) {
+        for (const int steps : {1, 2, 4}) check_packed(matrix, entries_per_lane, steps);
+      }
+    }
+  }
+}
+
+TEST_CASE("the pieces of a row say where it lies") {
+  const csr_matrix matrix = rows_of({3, 9000, 200, 130}, value_type::float32);
+  const packed_csr packed = to_packed(store_all_rows(matrix.view(), {}), 4, 1);  // 128 entries a warp, 1,024 a block
+  REQUIRE(packed.pieces.size() == 71 + 2 + 2);
+  CHECK(packed.pieces[0].row == 1);
+  CHECK(packed.pieces[0].num_blocks == 9);
+  CHECK(packed.num_partials == 9);
+  for (std::size_t i = 0; i < packed.pieces.size(); ++i) {
+    const packed_piece& piece = packed.pieces[i];
+    if (piece.row == 1) {
+      CHECK((piece.place >> 8) == i / packed_warps_per_block);
+      CHECK((piece.place >> 4 & 15u) == 0);
+      const bool last = i % packed_warps_per_block == 7 || i == 70;
+      CHECK((piece.place & 1u) == (last ? 1u : 0u));
+    } else {
+      CHECK(piece.num_blocks == 1);
+    }
+  }
+}
+
+TEST_CASE("packed-csr refuses what it cannot hold") {
+  const csr_matrix matrix = rows_of({1, 2}, value_type::float32);
+  const row_storage rows = store_all_rows(matrix.view(), {});
+  CHECK(test::error_of([&] { to_packed(rows, 0, 1); }).argument() == "entries_per_lane");
+  CHECK(test::error_of([&] { to_packed(rows, 1, 0); }).argument() == "steps");
+}
+
+}  // namespace warploom
