@@ -19,9 +19,9 @@ from warploom import examples, features, permutations
 from warploom.bench.rendering import Summary
 from warploom.formats import BSR, CMRS, COO, CSR, DASP, DCSR, ELL, HYB, SELL, ColumnPanels, CompressedSELL, Format
 from warploom.reproduce import drawing
-from warploom.reproduce.multirow_examples import _EQ_2_1
-from warploom.reproduce.representative_matrices import _FIG_5, matrix_of_row_lengths
-from warploom.reproduce.row_permutation_examples import _FIG_1, cache_lines_of_groups, example_of_orders
+from warploom.reproduce.cmrs2014.example import EQ_2_1
+from warploom.reproduce.dasp2023.example import FIG_5, matrix_of_row_lengths
+from warploom.reproduce.mehrabi2021.example import FIG_1, cache_lines_of_groups, example_of_orders
 
 __all__ = ["example", "permutation", "permutations_table", "storage", "style"]
 
@@ -46,7 +46,7 @@ def style() -> Iterator[None]:
 
 def example() -> scipy.sparse.csr_array:
     """Return the matrix of eq. 2.1 of Koza et al. (2014)."""
-    return _EQ_2_1
+    return EQ_2_1
 
 
 def storage(name: str) -> Figure:
@@ -117,7 +117,7 @@ def _csr() -> Figure:
 
 
 def _dcsr() -> Figure:
-    A = _FIG_1  # of Mehrabi et al. (2021)
+    A = FIG_1  # of Mehrabi et al. (2021)
     stored = DCSR.from_csr(A)
     return _boxes(
         A,
@@ -276,7 +276,7 @@ _SECTIONS = {"long": "long", "regular": "medium", "irregular": "medium", "pieced
 
 def _dasp() -> Figure:
     """Draw the slots of every section for Fig. 5 of Lu and Liu (2023); the numbers in them are columns."""
-    A = matrix_of_row_lengths(_FIG_5, 20)
+    A = matrix_of_row_lengths(FIG_5, 20)
     stored = DASP.from_csr(A, mma_m=2, mma_k=4, max_length=9)
     starts = [*stored.section_starts.values(), len(stored.indices)]
     slots = {

@@ -28,8 +28,9 @@ except ImportError as error:
 
 from warploom.reproduce.context import Context, MissingMeasurementsError
 from warploom.reproduce.registry import PAPERS, Item, find, items
+from warploom.reproduce.report import Outcome
 from warploom.reproduce.result import Result
-from warploom.reproduce.run import Outcome, make, reproduce
+from warploom.reproduce.run import make, reproduce
 
 __all__ = [
     "PAPERS",

@@ -20,7 +20,7 @@ from warploom.corpus.lookup import exact_constructions
 from warploom.corpus.names import canonical
 from warploom.errors import ParameterError
 from warploom.experiments import Findings, load
-from warploom.reproduce.registry import Sweep
+from warploom.reproduce.sweep import Sweep
 
 __all__ = ["Context", "MissingMeasurementsError", "MissingPackagesError"]
 

@@ -39,6 +39,7 @@ __all__ = [
 
 WIDTH = 8.6 / 2.54
 """Inches: a column of a paper."""
+
 PAGE = 17.4 / 2.54
 """Inches: two columns."""
 

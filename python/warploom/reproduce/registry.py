@@ -5,18 +5,16 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import fnmatch
-import functools
-import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Mapping, Sequence
 
+from warploom._discovery import import_modules
 from warploom.errors import ParameterError
+from warploom.reproduce.context import Context
+from warploom.reproduce.result import Result
+from warploom.reproduce.sweep import Sweep
 
-if TYPE_CHECKING:
-    from warploom.reproduce.context import Context
-    from warploom.reproduce.result import Result
-
-__all__ = ["PAPERS", "Item", "Paper", "Printed", "Sweep", "find", "items", "register"]
+__all__ = ["PAPERS", "Item", "Paper", "Printed", "find", "items", "register"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,34 +59,6 @@ PAPERS: Mapping[str, Paper] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Sweep:
-    """Measurements that an item needs: a setting, a state of the L2 cache, and candidates."""
-
-    setting: str
-    cache: str
-    techniques: Mapping[str, str]
-    """From what a column of times is called to a candidate; with ``*`` at its end, the fastest that starts so."""
-    transposes: bool = False
-    """Whether transposes of the matrices count too, where they were measured."""
-    optional: tuple[str, ...] = ()
-    """Techniques that a sweep leaves out for matrices for which they make no sense, and so perhaps for all of them."""
-
-    def candidates(self, technique: str, measured: Iterable[str]) -> list[str]:
-        """Return the measured candidates that a technique stands for."""
-        name = self.techniques[technique]
-        if name.endswith("*"):
-            return [candidate for candidate in measured if candidate.startswith(name[:-1])]
-        return [candidate for candidate in measured if candidate == name]
-
-    def command(self, techniques: Iterable[str] | None = None) -> str:
-        """Return the command that makes the measurements."""
-        chosen = self.techniques.values() if techniques is None else [self.techniques[name] for name in techniques]
-        part = self.setting.split("/")[0]
-        patterns = " ".join(f"--candidates '{name}'" for name in dict.fromkeys(chosen))
-        return f"warploom bench run --output sweep --corpus {part} --setting {self.setting} {patterns}"
-
-
-@dataclasses.dataclass(frozen=True)
 class Printed:
     """A figure that a paper prints."""
 
@@ -120,6 +90,8 @@ class Item:
     sweeps: tuple[Sweep, ...]
     """The measurements that it needs; none for examples and models."""
     make: Callable[[Context], Result]
+    position: float
+    """Where it stands among the figures of the paper: at their numbers, or between them."""
 
     @property
     def paper(self) -> Paper:
@@ -128,29 +100,6 @@ class Item:
 
 
 _ITEMS: dict[str, Item] = {}
-_MODULES = (
-    "row_permutation_examples",
-    "row_permutations",
-    "row_order_models",
-    "thread_examples",
-    "threads_per_row",
-    "threads_per_row_blockwise",
-    "threads_per_row_models",
-    "tensor_cores",
-    "time_split",
-    "representative_matrices",
-    "multirow_examples",
-    "multirow_format",
-    "strip_height",
-)
-# As in the papers; items of one paper stand in this order in its report.
-_ORDER = (
-    "M-F1 M-F3 M-F4 M-F5 M-F6 M-F7 M-F8 M-T1 M-F9 M-F10 M-T2 M-F11 M-F12 M-F13 M-F14 M-cls M-sens M-F15 "
-    "G-F1 G-T1 G-F3 G-T2 G-T4 G-F6 G-T5 G-F7 G-F8 G-T6 G-T7 G-Alg1 G-F5 G-F9 G-T8 G-T9 G-F10 G-F11 G-T10 G-T11 "
-    "G-F12 G-F13 G-F14 G-F15 G-ovh G-prec "
-    "D-F1 D-F2 D-F5 D-F9 D-F10 D-F11 D-T2 D-F12 D-F13 "
-    "C-ex C-eq C-F6.1 C-F6.2 C-F6.3 C-F6.4 C-F6.5 C-F6.6 C-F6.7 C-F6.8 C-tune"
-)
 
 
 def register(
@@ -161,26 +110,52 @@ def register(
     *,
     sweeps: Sequence[Sweep] = (),
     printed: Sequence[Printed] = (),
+    position: float | None = None,
 ) -> Callable[[Callable[[Context], Result]], Callable[[Context], Result]]:
-    """Register the decorated function as the one that makes an item."""
+    """Register the decorated function as the one that makes an item.
+
+    Parameters
+    ----------
+    id : str
+        The letter of the paper, a hyphen, and the number of the figure (``M-F8``, ``C-F6.1``), of the table
+        (``M-T1``), or a word for anything else.
+    title : str
+        One line for lists.
+    place : str
+        Its number in the paper.
+    conclusion : str
+        What the paper concludes from it.
+    sweeps : sequence of Sweep
+        The measurements that it needs.
+    printed : sequence of Printed
+        What the paper prints.
+    position : float, optional
+        Where the item stands in its paper: 8.5 is between figures 8 and 9. Figures stand at their numbers if it is not
+        given, and everything else needs it.
+    """
+    where = _number(id) if position is None else position
 
     def decorate(make: Callable[[Context], Result]) -> Callable[[Context], Result]:
-        _ITEMS[id] = Item(id, title, place, conclusion, tuple(printed), tuple(sweeps), make)
+        if id in _ITEMS:
+            raise ValueError(f"there are two items '{id}'")
+        _ITEMS[id] = Item(id, title, place, conclusion, tuple(printed), tuple(sweeps), make, where)
         return make
 
     return decorate
 
 
-@functools.cache
-def _load() -> None:
-    for module in _MODULES:
-        importlib.import_module(f"warploom.reproduce.{module}")
+def _number(id: str) -> float:
+    found = re.fullmatch(r"[A-Z]-F(\d+(\.\d+)?)", id)
+    if not found:
+        raise ValueError(f"'{id}' has no number of a figure; say its position")
+    return float(found[1])
 
 
 def items() -> list[Item]:
     """Return every item, in the order of the papers."""
-    _load()
-    return [_ITEMS[id] for id in _ORDER.split()]
+    import_modules("warploom.reproduce")
+    papers = list(PAPERS)
+    return sorted(_ITEMS.values(), key=lambda item: (papers.index(item.id[0]), item.position, item.id))
 
 
 def find(names: Sequence[str]) -> list[Item]:

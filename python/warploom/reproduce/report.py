@@ -1,12 +1,15 @@
-"""Pages on which what was made stands beside what the paper prints."""
+"""What became of items, and pages on which it stands beside what the papers print."""
 
 from __future__ import annotations
 
 import base64
+import dataclasses
 import functools
+import html
 import io
+import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 import matplotlib as mpl
@@ -14,18 +17,33 @@ import matplotlib as mpl
 from warploom import __version__
 from warploom.bench.medians import describe_environments
 from warploom.bench.rendering import Summary
+from warploom.reproduce.context import Context
 from warploom.reproduce.drawing import STYLE
+from warploom.reproduce.registry import Item
+from warploom.reproduce.result import Result
 
-if TYPE_CHECKING:
-    from warploom.reproduce.context import Context
-    from warploom.reproduce.run import Outcome
-
-__all__ = ["fragment", "page"]
+__all__ = ["Outcome", "fragment", "page"]
 
 _MOST_ROWS = 30
 _DPI = 200
 _SHOWN = 150
 """Pixels of a browser for an inch of a picture, so that text of 7 pt is as large as the text around it."""
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What became of one item. A notebook shows it as it stands in the report."""
+
+    item: Item
+    result: Result | None
+    """None if it could not be made."""
+    files: list[pathlib.Path]
+    """Picture as PNG and SVG, then the tables as CSV; none if nothing was written."""
+    reason: str = ""
+    """Why it could not be made."""
+
+    def _repr_html_(self) -> str:
+        return f"<p><strong>{html.escape(self.item.title)}</strong></p>\n{fragment(self)}"
 
 
 def page(outcomes: Sequence[Outcome], context: Context) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import html
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -19,29 +17,14 @@ from warploom.reproduce import report
 from warploom.reproduce.context import Context, MissingMeasurementsError
 from warploom.reproduce.drawing import STYLE
 from warploom.reproduce.registry import PAPERS, Item, find
+from warploom.reproduce.report import Outcome
 from warploom.reproduce.result import Result
 
-__all__ = ["Outcome", "make", "reproduce"]
+__all__ = ["make", "reproduce"]
 
 Source = str | os.PathLike[str]
 Progress = Callable[[int, int, str], None]
 _DEFAULT = "h200"
-
-
-@dataclasses.dataclass
-class Outcome:
-    """What became of one item. A notebook shows it as it stands in the report."""
-
-    item: Item
-    result: Result | None
-    """None if it could not be made."""
-    files: list[pathlib.Path]
-    """Picture as PNG and SVG, then the tables as CSV; none if nothing was written."""
-    reason: str = ""
-    """Why it could not be made."""
-
-    def _repr_html_(self) -> str:
-        return f"<p><strong>{html.escape(self.item.title)}</strong></p>\n{report.fragment(self)}"
 
 
 def make(id: str, context: Context | None = None) -> Outcome:

@@ -32,11 +32,13 @@ __all__ = ["Calibration", "calibrate", "chained", "informative", "refine"]
 
 MATRICES_A_MINUTE = 40
 """How many matrices are drawn for each minute; more than are measured, as a rule."""
+
 MOST_NNZ = 2_000_000
 """Larger matrices take too long to make for what they tell."""
 
 CORRECTION = Options(iterations=15, rate=0.15, leaves=6, share=0.6)
 """Small trees: there are few matrices to learn from."""
+
 FOLDS = 4
 
 _Progress = Callable[[int, int, str], None]

@@ -18,7 +18,17 @@ from warploom.bench.repeatability import Tolerances, tolerances
 from warploom.bench.settings import Setting
 from warploom.errors import ParameterError
 
-__all__ = ["Dataset", "base_name", "family_of", "family_splits", "random_folds", "random_splits"]
+__all__ = [
+    "Dataset",
+    "base_name",
+    "complete",
+    "family_of",
+    "family_splits",
+    "fastest",
+    "input_matrix",
+    "random_folds",
+    "random_splits",
+]
 
 UNKNOWN_TOLERANCE = 0.03
 """abs(log) of the ratio of two measurements of the same thing, where nothing was measured twice."""
@@ -236,6 +246,38 @@ class Dataset:
             f"Dataset({kind}, {self.cache}: {len(self):,} rows of {len(set(self.names)):,} matrices, "
             f"{len(self.candidates)} candidates, {np.isfinite(self.times).mean():.0%} measured)"
         )
+
+
+def complete(dataset: Dataset, candidates: Sequence[str]) -> tuple[Dataset, int]:
+    """Take some columns, and the rows where every one that could be chosen has a time.
+
+    Returns
+    -------
+    dataset : Dataset
+    left_out : int
+        Matrices of which a time is lacking since the time limit came first.
+
+    Raises
+    ------
+    ParameterError
+        A candidate was never measured, or there is no complete row.
+    """
+    chosen = dataset.columns(candidates)
+    known = np.isfinite(chosen.times)
+    whole = (known | ~chosen.supported).all(axis=1) & (known.sum(axis=1) > 1)
+    if not whole.any():
+        raise ParameterError("there is no matrix with all the times", argument="measurements")
+    return chosen.rows(whole), int((~whole).sum())
+
+
+def fastest(dataset: Dataset) -> NDArray[np.intp]:
+    """Return the column with the least time of each row."""
+    return np.asarray(np.where(np.isfinite(dataset.times), dataset.times, np.inf).argmin(axis=1), dtype=np.intp)
+
+
+def input_matrix(dataset: Dataset, feature_set: str, inputs: Sequence[str]) -> NDArray[np.float64]:
+    """Return features of a set as columns."""
+    return np.stack([dataset.features[f"{feature_set}_{name}"] for name in inputs], axis=1)
 
 
 def base_name(matrix: str) -> str:

@@ -50,6 +50,7 @@ EFFORT = 0.005
 _Array = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 """Rows to train on, and rows that are held out."""
+
 Form = Callable[[_Array, _Array, Sequence[str], Sequence[str], "Options"], Model]
 
 

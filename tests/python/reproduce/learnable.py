@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from training.training_tables import build, facts, measurement
-from warploom.training.row_order import FOUR_TECHNIQUES, SETTING
+from warploom.bench.oracle import PAPER_SPMM
+from warploom.training.row_order import FOUR_TECHNIQUES
 from warploom.training.threads_per_row import CANDIDATES
 
 TELLING = ("spmm_num_rows", "spmm_warp_load_mean", "spmm_warp_load_max", "spmm_adjacent_vector_distance_mean")
@@ -22,7 +23,7 @@ def spmm(matrices=80):
         divisors = (6.0, *(values[name] for name in TELLING[1:]))
         for candidate, divisor in zip(FOUR_TECHNIQUES.values(), divisors, strict=True):
             row = measurement(f"g/m{i}", candidate, 6 * base / divisor, setting="spmm/float32/column/k=8", cache="cold")
-            rows.append(row | {"setting": SETTING, "k": 10})
+            rows.append(row | {"setting": PAPER_SPMM, "k": 10})
     return build(known, rows)
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from reproduce import synthetic
 from warploom.reproduce import find
-from warploom.reproduce.multirow_examples import acceleration, transferred
-from warploom.reproduce.representative_matrices import REPRESENTATIVE, available
-from warploom.reproduce.row_permutation_examples import cache_lines_of_groups, example_of_orders
-from warploom.reproduce.thread_examples import long_rows_between_short_ones
+from warploom.reproduce.cmrs2014.model import acceleration, transferred
+from warploom.reproduce.dasp2023.representative import REPRESENTATIVE, available
+from warploom.reproduce.gao2024.example import long_rows_between_short_ones
+from warploom.reproduce.mehrabi2021.example import cache_lines_of_groups, example_of_orders
 
 
 def as_printed(results, id, quantities=None):

@@ -6,20 +6,30 @@ import pytest
 
 from warploom.errors import ParameterError
 from warploom.reproduce import PAPERS, find, items
-from warploom.reproduce.registry import Printed, Sweep
+from warploom.reproduce.registry import Printed, register
+from warploom.reproduce.sweep import Sweep
 
 # The list of what has to be reproduced.
 IDS = (
     "M-F1 M-F3 M-F4 M-F5 M-F6 M-F7 M-F8 M-T1 M-F9 M-F10 M-T2 M-F11 M-F12 M-F13 M-F14 M-cls M-sens M-F15 "
     "G-F1 G-T1 G-F3 G-T2 G-T4 G-F6 G-T5 G-F7 G-F8 G-T6 G-T7 G-Alg1 G-F5 G-F9 G-T8 G-T9 G-F10 G-F11 G-T10 G-T11 "
     "G-F12 G-F13 G-F14 G-F15 G-ovh G-prec D-F1 D-F2 D-F5 D-F9 D-F10 D-F11 D-T2 D-F12 D-F13 "
-    "C-ex C-eq C-F6.1 C-F6.2 C-F6.3 C-F6.5 C-F6.4 C-F6.6 C-F6.7 C-F6.8 C-tune"
+    "C-ex C-eq C-F6.1 C-F6.2 C-F6.3 C-F6.4 C-F6.5 C-F6.6 C-F6.7 C-F6.8 C-tune"
 )
 
 
-def test_every_id_is_there():
-    assert {item.id for item in items()} == set(IDS.split())
-    assert len(items()) == len(IDS.split())
+def test_every_id_is_there_in_the_order_of_the_papers():
+    assert [item.id for item in items()] == IDS.split()
+
+
+def test_what_is_no_figure_says_where_it_stands():
+    with pytest.raises(ValueError, match="'M-T9' has no number of a figure"):
+        register("M-T9", "title", "Table 9", "Conclusion.")
+
+
+def test_an_id_is_taken_once():
+    with pytest.raises(ValueError, match="there are two items 'M-F8'"):
+        register("M-F8", "title", "Fig. 8", "Conclusion.")(lambda context: None)
 
 
 def test_every_item_is_made_or_says_why_not():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from warploom.training._network import NetworkOptions, fit_classes, fit_times
+from warploom.training.network import NetworkOptions, fit_classes, fit_times
 
 torch = pytest.importorskip("torch")
 
