@@ -1,6 +1,6 @@
-"""Experiments behind figures that sweeps do not measure: instrumented kernels, kernels that only read, and costs.
+"""What sweeps do not measure: instrumented kernels, kernels that only read, and costs on the GPU and on the CPU.
 
-Each is a module of this package. `run` measures one on the GPU at hand and writes what it found, with what it was
+Each is a module of this package. `run` measures one and writes what it found, with what it was
 measured on, as ``experiments/<name>.csv`` in a folder; `load` reads it from there, or from what is shipped.
 
 Needs the packages of ``pip install 'warploom[bench]'``; ``import warploom`` alone does not import this one.

@@ -13,7 +13,7 @@ __all__ = ["experiment"]
 
 @click.group()
 def experiment() -> None:
-    """Measure what single figures of the papers need and sweeps do not have."""
+    """Measure what sweeps do not have: for single figures of the papers, and costs on the CPU."""
 
 
 @experiment.command("list")
@@ -26,7 +26,7 @@ def list_command() -> None:
 @experiment.command("run")
 @click.argument("names", nargs=-1)
 @click.option("--output", required=True, type=click.Path(file_okay=False), help="Folder; may be that of a sweep.")
-@click.option("--device", default="cuda", show_default=True, metavar="cuda|cuda:N")
+@click.option("--device", default="cuda", show_default=True, metavar="cuda|cuda:N", help="The GPU.")
 @click.option("--all", "every", is_flag=True, help="Run all experiments.")
 def run_command(names: tuple[str, ...], output: str, device: str, every: bool) -> None:
     """Run experiments by name, and write what they find as OUTPUT/experiments/NAME.csv."""

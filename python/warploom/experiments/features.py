@@ -8,7 +8,6 @@ the host, since this is what a caller waits for. Medians of both.
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +21,7 @@ from warploom._device import Device
 from warploom._matrix import as_csr
 from warploom.candidates import parse
 from warploom.corpus import Entry
+from warploom.experiments._wall_clock import median_us
 from warploom.experiments.registry import Progress, register
 from warploom.plan import Plan
 from warploom.selection import Bench, Problem
@@ -123,8 +123,8 @@ def cost(A: scipy.sparse.csr_array, device: Device, repeats: int = _REPEATS) -> 
         "rows": A.shape[0],
         "nnz": A.nnz,
         "spmv_us": product.median,
-        "eleven_us": _microseconds(_features(problem, "spmv"), repeats),
-        "twenty_four_us": _microseconds(_features(problem, "spmm"), repeats),
+        "eleven_us": median_us(_features(problem, "spmv"), repeats),
+        "twenty_four_us": median_us(_features(problem, "spmm"), repeats),
     }
 
 
@@ -133,13 +133,3 @@ def _features(problem: Problem, of: str) -> Callable[[], object]:
     if resident is None:
         return functools.partial(getattr(feature_sets, of), problem.matrix)
     return functools.partial(_core.compute_features_device, of, resident)
-
-
-def _microseconds(function: Callable[[], object], repeats: int) -> float:
-    function()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return 1e6 * float(np.median(times))

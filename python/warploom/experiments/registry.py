@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
-import importlib
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 import pandas as pd
 
 from warploom._device import Device
+from warploom._discovery import import_modules
 from warploom.errors import ParameterError
 
 __all__ = ["Experiment", "Progress", "experiments", "find", "register"]
@@ -18,32 +18,29 @@ __all__ = ["Experiment", "Progress", "experiments", "find", "register"]
 Progress = Callable[[int, int, str], None]
 """Takes the number of steps done, of all, and what is done next."""
 Measure = Callable[[Device, Progress], pd.DataFrame]
+Kind = Literal["cuda", "cpu"]
 
-# One module for each experiment; importing it registers it.
-_MODULES = (
-    "features",
-    "strip_height",
-    "time_split",
-)
 _EXPERIMENTS: dict[str, Experiment] = {}
 
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """Something that is measured on a GPU for a table or figure."""
+    """Something that is measured beside sweeps, most of it for a table or figure."""
 
     name: str
     title: str
+    kind: Kind
+    """Where it is measured."""
     items: tuple[str, ...]
-    """What `warploom.reproduce` makes from it, by id."""
+    """What `warploom.reproduce` makes from it, by id; perhaps nothing."""
     columns: Mapping[str, str]
     """Those of the table, with their meaning and unit."""
     measure: Measure
-    """Measures on a GPU; returns a table with these columns."""
+    """Measures on a device of that kind; returns a table with these columns."""
 
 
 def register(
-    name: str, title: str, *, items: tuple[str, ...], columns: Mapping[str, str]
+    name: str, title: str, *, columns: Mapping[str, str], items: tuple[str, ...] = (), kind: Kind = "cuda"
 ) -> Callable[[Measure], Measure]:
     """Register the decorated function as the one that measures an experiment.
 
@@ -53,28 +50,24 @@ def register(
         In small letters, with hyphens.
     title : str
         One line for lists.
-    items : tuple of str
-        Ids of the tables and figures that are made from it.
     columns : mapping from str to str
         The columns of the table that the function returns, with their meaning and unit.
+    items : tuple of str
+        Ids of the tables and figures that are made from it.
+    kind : {"cuda", "cpu"}
+        Where it is measured.
     """
 
     def decorate(measure: Measure) -> Measure:
-        _EXPERIMENTS[name] = Experiment(name, title, items, columns, measure)
+        _EXPERIMENTS[name] = Experiment(name, title, kind, items, columns, measure)
         return measure
 
     return decorate
 
 
-@functools.cache
-def _load() -> None:
-    for module in _MODULES:
-        importlib.import_module(f"warploom.experiments.{module}")
-
-
 def experiments() -> list[Experiment]:
     """Return all experiments, by name."""
-    _load()
+    import_modules("warploom.experiments")
     return [_EXPERIMENTS[name] for name in sorted(_EXPERIMENTS)]
 
 

@@ -102,11 +102,13 @@ class Findings:
     @property
     def where(self) -> str:
         """What was measured on, to be read after a verb: ``on the NVIDIA H200``."""
-        return f"on the {self.environment['gpu']}"
+        return f"on the {self.environment['gpu'] or self.environment['cpu']}"
 
     @property
     def device(self) -> str:
         """What was measured on, for captions: ``NVIDIA H200, CUDA 13.0``."""
+        if not self.environment["gpu"]:
+            return f"{self.environment['cpu']}, {self.environment['cpu_threads']} threads"
         return f"{self.environment['gpu']}, CUDA {self.environment['cuda']}"
 
 

@@ -32,7 +32,7 @@ def run(
     output : path-like
         The folder; made if it does not exist. It may be that of a sweep.
     device : str
-        ``"cuda"`` or ``"cuda:1"``.
+        ``"cuda"`` or ``"cuda:1"``. What is about the CPU is measured there all the same.
     progress : callable, optional
         Called with steps done, steps in total and what is done next, for each experiment from the start.
 
@@ -44,7 +44,8 @@ def run(
     Raises
     ------
     ParameterError
-        There is no such experiment, or the device is not a GPU. Raised before anything is measured.
+        There is no such experiment, or an experiment is about GPUs and the device is none. Raised before anything is
+        measured.
     DeviceError
         There is no such GPU.
     StorageError
@@ -53,11 +54,14 @@ def run(
     chosen = [find(name) for name in ([names] if isinstance(names, str) else names)]
     if not chosen:
         raise ParameterError("name at least one experiment", argument="names")
-    where = Device.parse(device)
-    if where.kind != "cuda":
-        raise ParameterError(f"experiments are about GPUs, got device '{device}'", argument="device")
+    of_gpu = [experiment.name for experiment in chosen if experiment.kind == "cuda"]
+    where = {"cpu": Device("cpu")}
+    if of_gpu:
+        where["cuda"] = Device.parse(device)
+        if where["cuda"].kind != "cuda":
+            raise ParameterError(f"{', '.join(of_gpu)}: about GPUs, got device '{device}'", argument="device")
     make_folder(folder_of(output))
-    return [_run(experiment, where, output, progress or _silent) for experiment in chosen]
+    return [_run(experiment, where[experiment.kind], output, progress or _silent) for experiment in chosen]
 
 
 def _run(experiment: Experiment, device: Device, output: str | os.PathLike[str], progress: Progress) -> Findings:
