@@ -157,7 +157,7 @@ def test_command_line_of_the_site_has_every_command(site):
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
 def test_files_that_are_mentioned_exist(document):
     text = (ROOT / document).read_text()
-    mentioned = set(re.findall(r"(?:python3?|bash) ((?:benchmarks|tests|tools|\.ci)/[\w./]+)", text))
+    mentioned = set(re.findall(r"(?:python3?|bash) ((?:python|tests|\.ci)/[\w./]+)", text))
     mentioned |= set(re.findall(r"\]\(((?!http)[\w./-]+)\)", text))
     assert mentioned
     for path in mentioned:

@@ -82,6 +82,6 @@ def standard(part: str) -> list[Entry]:
 
 @functools.cache
 def _table() -> tuple[dict[str, str], ...]:
-    """Rows of the table that ``tools/make_standard_corpus.py`` writes."""
+    """Rows of the table that `warploom.corpus.make_standard` writes."""
     packed = (importlib.resources.files("warploom.corpus") / _TABLE).read_bytes()
     return tuple(csv.DictReader(io.StringIO(gzip.decompress(packed).decode())))

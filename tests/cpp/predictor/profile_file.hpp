@@ -1,4 +1,4 @@
-// Just enough of a reader for the profile that tests/data holds, which tools/make_test_profile.py writes: the header's
+// Just enough of a reader for the profile that tests/data holds, which make_test_profile.py there writes: the header's
 // JSON is searched for an array's name. Profiles of users are read, and checked, by warploom.profiles in Python.
 #pragma once
 

@@ -1,8 +1,8 @@
-"""Write ``python/warploom/corpus/standard.csv.gz``: the matrices that the shipped measurements are made on.
+"""Writes ``standard.csv.gz`` beside it: the matrices that the shipped measurements are made on.
 
-``python tools/make_standard_corpus.py FOLDER...`` makes every construction below and reads every matrix of the folders
-that belongs to the SuiteSparse collection, and notes their sizes. It takes a quarter of an hour on two cores, and less
-where the table has some of them already.
+``python -m warploom.corpus.make_standard FOLDER...`` makes every construction below and reads every matrix of the
+folders that belongs to the SuiteSparse collection, and notes their sizes. It takes a quarter of an hour on two cores,
+and less where the table has some of them already.
 
 Parts: ``spmm`` has square matrices with at most 30,000 rows; ``spmv`` those and others, up to 10^8 nonzeros;
 ``transposes`` the transposes of the ones that are not symmetric; ``blocks`` both halves of the regular ones and the
@@ -15,22 +15,29 @@ import concurrent.futures
 import csv
 import gzip
 import io
+import multiprocessing
 import pathlib
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy.sparse
 
-import warploom as wl
 from warploom import corpus, partition
+from warploom.errors import WarploomError
 
-OUTPUT = pathlib.Path(__file__).parents[1] / "python" / "warploom" / "corpus" / "standard.csv.gz"
-SPMM_ROWS = 30_000
-SPMM_NNZ = 3_000_000
-BLOCK_NNZ = 3_000_000
-LARGE_NNZ, LARGEST_NNZ = 10_000_000, 100_000_000
+__all__ = ["constructions", "main"]
+
+_OUTPUT = pathlib.Path(__file__).with_name("standard.csv.gz")
+_SPMM_ROWS = 30_000
+_SPMM_NNZ = 3_000_000
+_BLOCK_NNZ = 3_000_000
+_LARGE_NNZ, _LARGEST_NNZ = 10_000_000, 100_000_000
+
+
+_Row = dict[str, Any]
 
 
 def spread(low: float, high: float, count: int) -> list[int]:
@@ -39,7 +46,8 @@ def spread(low: float, high: float, count: int) -> list[int]:
 
 
 def side(n: float, dimensions: int) -> int:
-    return max(2, round(n ** (1 / dimensions)))
+    """Points along each side of a grid of about n points."""
+    return max(2, round(float(n ** (1 / dimensions))))
 
 
 def over(sizes: list[int], make: Callable[[int, int], str]) -> list[str]:
@@ -53,18 +61,21 @@ def order(number: int, every: int = 3) -> str:
 
 
 def small(count: int = 14, low: float = 120, high: float = 29_000) -> list[int]:
+    """Sizes of small matrices: SpMM is measured with them."""
     return spread(low, high, count)
 
 
 def large(count: int = 3, low: float = 60_000, high: float = 900_000) -> list[int]:
+    """Sizes of large matrices, for SpMV."""
     return spread(low, high, count)
 
 
 def medium() -> list[int]:
+    """Sizes between the small and the large ones."""
     return spread(36_000, 190_000, 2)
 
 
-def graphs() -> Iterator[str]:
+def _graphs() -> Iterator[str]:
     for sizes in (small(), medium(), large()):
         yield from over(sizes, lambda n, i: f"random_geometric(n={n},radius={40 + 10 * (i % 4)},seed={i}{order(i)})")
         yield from over(sizes, lambda n, i: f"random_geometric_3d(n={n},degree={8 + 6 * (i % 4)},seed={i}{order(i)})")
@@ -101,7 +112,8 @@ def graphs() -> Iterator[str]:
         )
         yield from over(sizes, lambda n, i: f"citation(n={n},degree={4 + 4 * (i % 4)},seed={i}{order(i)})")
         yield from over(
-            sizes, lambda n, i: f"web_crawl(n={n},degree={5 + 5 * (i % 4)},host={40 + 40 * (i % 3)},seed={i}{order(i)})"
+            sizes,
+            lambda n, i: f"web_crawl(n={n},degree={5 + 5 * (i % 4)},host={40 + 40 * (i % 3)},seed={i}{order(i)})",
         )
         yield from over(
             sizes, lambda n, i: f"hypersparse_graph(n={n},entries={max(10, n // (2 + 6 * (i % 4)))},seed={i})"
@@ -127,7 +139,7 @@ def graphs() -> Iterator[str]:
         yield f"hierarchical_graph(scale={scale},degree=10,seed={scale})"
     for dimension in range(5, 12):
         for name in ("butterfly", "cube_connected_cycles", "cube_connected_arrays"):
-            if dimension * 2**dimension <= SPMM_ROWS:
+            if dimension * 2**dimension <= _SPMM_ROWS:
                 yield f"{name}(dimension={dimension}{order(dimension)})"
     for dimension in range(7, 15):
         for name in ("de_bruijn", "shuffle_exchange", "hypercube"):
@@ -137,7 +149,7 @@ def graphs() -> Iterator[str]:
         yield f"triangulated_sphere(level={level},shuffle=1)"
 
 
-def combinatorial() -> Iterator[str]:
+def _combinatorial() -> Iterator[str]:
     yield from (f"mycielskian(k={k})" for k in range(5, 16))
     yield from (f"trefethen(n={n})" for n in (150, 200, 300, 500, 700, 2000, 4000, 8000, 20000, 70000))
     yield from (
@@ -178,22 +190,20 @@ def combinatorial() -> Iterator[str]:
         yield f"complete_multipartite(parts={parts},size={size})"
 
 
-def grids() -> Iterator[str]:
+def _grids() -> Iterator[str]:
     for sizes in (small(), medium(), large()):
         for stencil in (5, 9):
-            yield from over(
-                sizes, lambda n, i, s=stencil: f"grid2d(nx={side(n, 2)},ny={side(n, 2) + i},stencil={s}{order(i)})"
+            yield from (
+                f"grid2d(nx={side(n, 2)},ny={side(n, 2) + i},stencil={stencil}{order(i)})" for i, n in enumerate(sizes)
             )
         yield from over(
             sizes,
             lambda n, i: f"grid2d(nx={side(n, 2)},ny={side(n, 2) + i},stencil={(7, 13, 25)[i % 3]},periodic={i % 3})",
         )
         for stencil in (7, 27):
-            yield from over(
-                sizes,
-                lambda n, i, s=stencil: (
-                    f"grid3d(nx={side(n, 3)},ny={side(n, 3)},nz={side(n, 3) + i},stencil={s}{order(i)})"
-                ),
+            yield from (
+                f"grid3d(nx={side(n, 3)},ny={side(n, 3)},nz={side(n, 3) + i},stencil={stencil}{order(i)})"
+                for i, n in enumerate(sizes)
             )
         yield from over(sizes, lambda n, i: f"grid2d(nx={side(n, 2)},ny={side(n, 2)},stencil=5,shuffle_rows={i + 1})")
         yield from over(
@@ -201,7 +211,8 @@ def grids() -> Iterator[str]:
         )
         yield from over(sizes, lambda n, i: f"elasticity2d(nx={side(n / 2, 2)},ny={side(n / 2, 2)}{order(i)})")
         yield from over(
-            sizes, lambda n, i: f"elasticity3d(nx={side(n / 3, 3)},ny={side(n / 3, 3)},nz={side(n / 3, 3)}{order(i)})"
+            sizes,
+            lambda n, i: f"elasticity3d(nx={side(n / 3, 3)},ny={side(n / 3, 3)},nz={side(n / 3, 3)}{order(i)})",
         )
         yield from over(
             sizes,
@@ -212,10 +223,12 @@ def grids() -> Iterator[str]:
         yield from over(sizes, lambda n, i: f"semiconductor(nx={side(n / 3, 2)},ny={side(n / 3, 2)}{order(i)})")
         yield from over(sizes, lambda n, i: f"stokes(nx={side(n / 3, 2)},ny={side(n / 3, 2)})")
         yield from over(
-            sizes, lambda n, i: f"quadrilaterals(nx={side(n / 4, 2)},ny={side(n / 4, 2)},order={2 + i % 3}{order(i)})"
+            sizes,
+            lambda n, i: f"quadrilaterals(nx={side(n / 4, 2)},ny={side(n / 4, 2)},order={2 + i % 3}{order(i)})",
         )
         yield from over(
-            sizes, lambda n, i: f"bricks(nx={side(n / 8, 3)},ny={side(n / 8, 3)},nz={side(n / 8, 3)},order=2{order(i)})"
+            sizes,
+            lambda n, i: f"bricks(nx={side(n / 8, 3)},ny={side(n / 8, 3)},nz={side(n / 8, 3)},order=2{order(i)})",
         )
         yield from over(
             sizes,
@@ -235,13 +248,15 @@ def grids() -> Iterator[str]:
             ),
         )
         yield from over(
-            sizes, lambda n, i: f"edge_elements(nx={side(n / 3, 3)},ny={side(n / 3, 3)},nz={side(n / 3, 3)}{order(i)})"
+            sizes,
+            lambda n, i: f"edge_elements(nx={side(n / 3, 3)},ny={side(n / 3, 3)},nz={side(n / 3, 3)}{order(i)})",
         )
         yield from over(sizes, lambda n, i: f"shell(around={side(n / 6, 2)},along={side(n / 6, 2)}{order(i)})")
         yield from over(
             sizes,
             lambda n, i: (
-                f"truss(nx={side(n / 3, 3)},ny={side(n / 3, 3)},nz={side(n / 3, 3)},percent={20 + 20 * (i % 4)},seed={i})"
+                f"truss(nx={side(n / 3, 3)},ny={side(n / 3, 3)},nz={side(n / 3, 3)},"
+                f"percent={20 + 20 * (i % 4)},seed={i})"
             ),
         )
         yield from over(sizes, lambda n, i: f"wathen(nx={side(n / 3, 2)},ny={side(n / 3, 2)})")
@@ -260,7 +275,7 @@ def grids() -> Iterator[str]:
     yield from (f"obstacle2d(nx={n},ny={n})" for n in (15, 40, 100, 165, 600))
 
 
-def structured() -> Iterator[str]:
+def _structured() -> Iterator[str]:
     for sizes in (small(), medium(), large()):
         yield from over(sizes, lambda n, i: f"banded(n={n},lower={1 + 3 * (i % 5)},upper={1 + 2 * (i % 6)}{order(i)})")
         yield from over(sizes, lambda n, i: f"banded(n={n},lower={2 + i % 7},upper={2 + i % 7},shuffle_rows={i + 1})")
@@ -302,19 +317,22 @@ def structured() -> Iterator[str]:
         yield from over(
             sizes,
             lambda n, i: (
-                f"log_normal_rows(m={n},n={n},median={(3, 8, 20)[i % 3]},spread_tenths={6 + 4 * (i % 4)},sorted_rows={i % 2},seed={i})"
+                f"log_normal_rows(m={n},n={n},median={(3, 8, 20)[i % 3]},spread_tenths={6 + 4 * (i % 4)},"
+                f"sorted_rows={i % 2},seed={i})"
             ),
         )
         yield from over(
             sizes,
             lambda n, i: (
-                f"cyclic_rows(m={n},n={n},short={1 + i % 5},long={min(n - 1, (60, 200, 700)[i % 3])},stride={(2, 32, 64, 7)[i % 4]},seed={i})"
+                f"cyclic_rows(m={n},n={n},short={1 + i % 5},long={min(n - 1, (60, 200, 700)[i % 3])},"
+                f"stride={(2, 32, 64, 7)[i % 4]},seed={i})"
             ),
         )
         yield from over(
             sizes,
             lambda n, i: (
-                f"hypersparse(m={n},n={n},nonempty={max(5, n // (4 + 16 * (i % 4)))},per_row={(3, 10, 50)[i % 3]},seed={i})"
+                f"hypersparse(m={n},n={n},nonempty={max(5, n // (4 + 16 * (i % 4)))},"
+                f"per_row={(3, 10, 50)[i % 3]},seed={i})"
             ),
         )
         yield from over(
@@ -325,7 +343,8 @@ def structured() -> Iterator[str]:
         yield from over(
             sizes,
             lambda n, i: (
-                f"molecule(nx={side(n / 6, 3)},ny={side(n / 6, 3)},nz={side(n / 6, 3)},reach={1 + i % 2},percent={(100, 60)[i % 2]},seed={i})"
+                f"molecule(nx={side(n / 6, 3)},ny={side(n / 6, 3)},nz={side(n / 6, 3)},reach={1 + i % 2},"
+                f"percent={(100, 60)[i % 2]},seed={i})"
             ),
         )
         yield from over(
@@ -365,7 +384,7 @@ def structured() -> Iterator[str]:
     yield from (f"pruned_groups(m={n},n={n},kept={k},group=4)" for n in (256, 768) for k in (1, 2))
 
 
-def rectangular() -> Iterator[str]:
+def _rectangular() -> Iterator[str]:
     """For SpMV alone, beside the large ones of the families above."""
     sizes = spread(300, 300_000, 12)
     yield from over(
@@ -375,7 +394,8 @@ def rectangular() -> Iterator[str]:
     yield from over(
         sizes,
         lambda n, i: (
-            f"random_bipartite(rows={n},cols={max(10, n * (3, 1)[i % 2] // (1, 4)[i % 2])},degree={2 + 4 * (i % 4)},seed={i})"
+            f"random_bipartite(rows={n},cols={max(10, n * (3, 1)[i % 2] // (1, 4)[i % 2])},"
+            f"degree={2 + 4 * (i % 4)},seed={i})"
         ),
     )
     yield from over(
@@ -409,7 +429,7 @@ def rectangular() -> Iterator[str]:
     )
 
 
-def huge() -> Iterator[str]:
+def _huge() -> Iterator[str]:
     """10^7 to 10^8 nonzeros, for SpMV."""
     yield "grid2d(nx=2000,ny=2000,stencil=5)"
     yield "grid2d(nx=4000,ny=4000,stencil=5)"
@@ -437,33 +457,33 @@ def huge() -> Iterator[str]:
     yield "dense_rows(n=1000001,count=20)"
 
 
-def is_symmetric(A) -> bool:
+def _is_symmetric(A: scipy.sparse.csr_array) -> bool:
     """Whether the pattern is that of the transpose."""
     if A.shape[0] != A.shape[1]:
         return False
-    pattern = sp.csr_array((np.ones(A.nnz, np.int8), A.indices, A.indptr), shape=A.shape)
+    pattern = scipy.sparse.csr_array((np.ones(A.nnz, np.int8), A.indices, A.indptr), shape=A.shape)
     pattern.sum_duplicates()
     transposed = pattern.T.tocsr()
     return np.array_equal(pattern.indptr, transposed.indptr) and np.array_equal(pattern.indices, transposed.indices)
 
 
-def facts(name: str) -> tuple[list[dict[str, str]], str]:
+def _facts(name: str) -> tuple[list[_Row], str]:
     """Rows of the table for one matrix and what derives from it, or why there are none."""
     try:
         entry = corpus.find(name)
         A = entry.load()
-    except wl.errors.WarploomError as error:
+    except WarploomError as error:
         return [], f"{name}: {error}"
     m, n = A.shape
-    if A.nnz > LARGEST_NNZ or (A.nnz >= LARGE_NNZ and name not in set(huge()) and zlib.crc32(name.encode()) % 4):
+    if A.nnz > _LARGEST_NNZ or (A.nnz >= _LARGE_NNZ and name not in set(_huge()) and zlib.crc32(name.encode()) % 4):
         return [], ""  # large ones take long to measure: a quarter of them is enough
     parts = ["spmv"]
-    if m == n <= SPMM_ROWS and A.nnz <= SPMM_NNZ:
+    if m == n <= _SPMM_ROWS and A.nnz <= _SPMM_NNZ:
         parts.insert(0, "spmm")
     rows = [{"matrix": entry.name, "rows": m, "cols": n, "nnz": A.nnz, "parts": " ".join(parts)}]
-    if A.nnz <= BLOCK_NNZ and not is_symmetric(A):
+    if A.nnz <= _BLOCK_NNZ and not _is_symmetric(A):
         rows.append({"matrix": f"{entry.name}.T", "rows": n, "cols": m, "nnz": A.nnz, "parts": "transposes"})
-    if m >= 2 and A.nnz <= BLOCK_NNZ:
+    if m >= 2 and A.nnz <= _BLOCK_NNZ:
         rows += [
             {
                 "matrix": f"{entry.name}[{a}:{b}]",
@@ -472,12 +492,12 @@ def facts(name: str) -> tuple[list[dict[str, str]], str]:
                 "nnz": int(A.indptr[b] - A.indptr[a]),
                 "parts": "blocks",
             }
-            for a, b in blocks(A)
+            for a, b in _blocks(A)
         ]
     return rows, ""
 
 
-def blocks(A) -> list[tuple[int, int]]:
+def _blocks(A: scipy.sparse.csr_array) -> list[tuple[int, int]]:
     """Both halves of a matrix without long rows; else up to four of its short-row blocks, the longest ones."""
     parts = partition.partition_rows(A)
     bounds = [int(b) for b in parts.row_block]
@@ -488,38 +508,49 @@ def blocks(A) -> list[tuple[int, int]]:
     return sorted(sorted((s for s in short if s[1] - s[0] >= 32), key=lambda s: s[0] - s[1])[:4])
 
 
-def main() -> None:
-    names = [*graphs(), *combinatorial(), *grids(), *structured(), *rectangular(), *huge()]
-    for folder in sys.argv[1:]:
-        names += [entry.name for entry in corpus.folder(folder) if entry.in_collection]
-    names = list(dict.fromkeys(corpus.canonical(name) for name in names))
-    table = noted(names)
+def constructions() -> list[str]:
+    """List the constructions of the standard corpus, each once; what is too large is sorted out when it is made."""
+    names = [*_graphs(), *_combinatorial(), *_grids(), *_structured(), *_rectangular(), *_huge()]
+    return list(dict.fromkeys(map(corpus.canonical, names)))
+
+
+def main(folders: Iterable[str]) -> None:
+    """Write the table.
+
+    Parameters
+    ----------
+    folders : iterable of str
+        With matrices of the collection.
+    """
+    collected = [entry.name for folder in folders for entry in corpus.folder(folder) if entry.in_collection]
+    names = list(dict.fromkeys([*constructions(), *map(corpus.canonical, collected)]))
+    table = _noted(names)
     names = [name for name in names if name not in table]
     print(len(names), "matrices to make", flush=True)
-    with concurrent.futures.ProcessPoolExecutor(2) as pool:
-        for number, (rows, problem) in enumerate(pool.map(facts, names, chunksize=4)):
+    with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        for number, (rows, problem) in enumerate(pool.map(_facts, names, chunksize=4)):
             if problem:
                 print(problem, flush=True)
             table |= {row["matrix"]: row for row in rows}
             if number % 200 == 0:
                 print(number, flush=True)
-    with gzip.GzipFile(OUTPUT, "wb", mtime=0) as file:
-        lines = csv_text(sorted(table.values(), key=lambda row: row["matrix"]))
+    with gzip.GzipFile(_OUTPUT, "wb", mtime=0) as file:
+        lines = _csv_text(sorted(table.values(), key=lambda row: row["matrix"]))
         file.write(lines.encode())
     for part in ("spmm", "spmv", "transposes", "blocks"):
         print(part, sum(part in row["parts"].split() for row in table.values()))
 
 
-def noted(names: list[str]) -> dict[str, dict[str, str]]:
+def _noted(names: list[str]) -> dict[str, _Row]:
     """Rows that the table has already of these matrices and what derives from them."""
-    if not OUTPUT.exists():
+    if not _OUTPUT.exists():
         return {}
-    rows = list(csv.DictReader(io.StringIO(gzip.decompress(OUTPUT.read_bytes()).decode())))
+    rows = list(csv.DictReader(io.StringIO(gzip.decompress(_OUTPUT.read_bytes()).decode())))
     wanted = set(names)
     return {row["matrix"]: row for row in rows if row["matrix"].partition("[")[0].removesuffix(".T") in wanted}
 
 
-def csv_text(rows: list[dict[str, str]]) -> str:
+def _csv_text(rows: Iterable[_Row]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, ["matrix", "rows", "cols", "nnz", "parts"], lineterminator="\n")
     writer.writeheader()
@@ -528,4 +559,4 @@ def csv_text(rows: list[dict[str, str]]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 STUB = ROOT / "python" / "warploom" / "_core.pyi"
 
 # What a caller means is simpler than what pybind11 would convert.

@@ -1,4 +1,4 @@
-"""Write tests/data/toy-profile.safetensors anew: a test fixture, of no use for predictions.
+"""Writes toy-profile.safetensors beside it anew: a test fixture, of no use for predictions.
 
 Its models are trained, from a fixed seed, on a function with a closed form (the "Friedman 1" regression problem), one
 of each kind and comparison. The stored vectors hold what the trainers predict; the tests in C++ and in Python compare
@@ -18,7 +18,7 @@ from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingClassifier, R
 from warploom import profiles
 from warploom.training import export
 
-TARGET = Path(__file__).parents[1] / "tests" / "data" / "toy-profile.safetensors"
+TARGET = Path(__file__).with_name("toy-profile.safetensors")
 INPUTS = [f"x{i}" for i in range(5)]
 TIMES = ["fast", "slow"]
 
