@@ -68,8 +68,6 @@ class Dataset:
         first.
     preparation_ms : ndarray of float64, shape (n, candidates)
         Row permutation, conversion and upload; NaN where there is no time.
-    bytes : ndarray of float64, shape (n, candidates)
-        Memory of the prepared product; NaN where there is no time.
     tolerance : ndarray of float64, shape (n,)
         abs(log) of the ratio within which times cannot be told from the fastest of the row.
     op, dtype, layout, cache : str
@@ -86,7 +84,6 @@ class Dataset:
     times: NDArray[np.float64]
     supported: NDArray[np.bool_]
     preparation_ms: NDArray[np.float64]
-    bytes: NDArray[np.float64]
     tolerance: NDArray[np.float64]
     op: str
     dtype: str
@@ -157,7 +154,6 @@ class Dataset:
             times=times.to_numpy(np.float64),
             supported=supported.to_numpy(),
             preparation_ms=_pivot(timed, "preparation_ms", candidates).reindex(times.index).to_numpy(np.float64),
-            bytes=_pivot(timed, "bytes", candidates).reindex(times.index).to_numpy(np.float64),
             tolerance=_within(measurements, within)(cache, least),
             op=op,
             dtype=dtype,
@@ -217,7 +213,7 @@ class Dataset:
             raise ParameterError(f"no column '{unknown[0]}'", argument="candidates")
         order = [self.candidates.index(name) for name in candidates]
         taken: dict[str, Any] = {
-            name: getattr(self, name)[:, order] for name in ("times", "supported", "preparation_ms", "bytes")
+            name: getattr(self, name)[:, order] for name in ("times", "supported", "preparation_ms")
         }
         return dataclasses.replace(self, candidates=tuple(candidates), **taken)
 

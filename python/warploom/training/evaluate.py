@@ -19,14 +19,12 @@ import itertools
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from warploom.bench.rendering import Summary
 from warploom.errors import ParameterError, ShapeError
 from warploom.training.data import Dataset
 
-__all__ = ["Score", "Scores", "by_class", "losses", "score", "size_class"]
+__all__ = ["Score", "Scores", "losses", "score"]
 
 SLOWER = 0.98
 """A choice with less than this share of the vendor's speed does harm."""
@@ -45,9 +43,6 @@ class Score:
     def as_list(self) -> list[float]:
         """Return the figure and both ends of the interval."""
         return [self.value, self.low, self.high]
-
-    def __str__(self) -> str:
-        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,10 +85,6 @@ class Scores:
             "unknown": self.unknown,
             **{name: [float(f"{v:.5g}") for v in score.as_list()] for name, score in finite.items()},
         }
-
-    def __str__(self) -> str:
-        lines = [f"{self.count:,} rows, {self.unknown:,} with an unknown time left out"]
-        return "\n".join(lines + [f"  {name:<20} {score}" for name, score in self.values.items()])
 
 
 def losses(dataset: Dataset, chosen: NDArray[np.intp], *, merged: bool = True) -> _Array:
@@ -178,54 +169,6 @@ def score(
         low, high = np.nanpercentile(spread, tails) if np.isfinite(spread).any() else (np.nan, np.nan)
         values[name] = Score(point, float(low), float(high))
     return Scores(int(known.sum()), int((~known).sum()), values)
-
-
-def size_class(nnz: NDArray[np.float64]) -> NDArray[np.str_]:
-    """Return the decades of stored entries in words, such as ``10^4 to 10^5``."""
-    decades = np.floor(np.log10(np.maximum(nnz, 1))).astype(int)
-    return np.array([f"10^{d} to 10^{d + 1}" for d in decades], dtype=np.str_)
-
-
-def by_class(dataset: Dataset, chosen: NDArray[np.intp], labels: NDArray[np.str_] | None = None) -> Summary:
-    """Tell where the loss comes from.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    chosen : ndarray of int, shape (n,)
-    labels : ndarray of str, shape (n,), optional
-        The class of each row, by default its `size_class`; ``dataset.families`` and ``dataset.settings`` are others.
-
-    Returns
-    -------
-    Summary
-        For each class its rows, share of the oracle's performance, mean and 95th percentile of the loss, the share of
-        rows slower than 0.98 of the vendor's best, and its share of the whole loss (sum of the logarithms).
-    """
-    loss = losses(dataset, chosen)
-    slower = dataset.vendor_best / _chosen_times(dataset, chosen) < SLOWER
-    logs = np.log1p(loss)
-    frame = pd.DataFrame({"class": size_class(dataset.nnz) if labels is None else labels, "log": logs, "loss": loss})
-    frame = frame.assign(slower=slower)[np.isfinite(loss)]
-    total = frame["log"].sum() or 1.0
-    rows = [
-        {
-            "class": name,
-            "rows": len(part),
-            "of oracle": float(np.exp(-part["log"].mean())),
-            "mean loss": part["loss"].mean(),
-            "95 %": part["loss"].quantile(0.95),
-            "slower than vendor": part["slower"].mean(),
-            "of all loss": part["log"].sum() / total,
-        }
-        for name, part in frame.groupby("class")
-    ]
-    return Summary(
-        "Where the loss comes from",
-        pd.DataFrame(rows),
-        [f"{len(frame):,} choices; loss is chosen time / best time - 1, near-ties merged"],
-        {name: ".1%" for name in ("of oracle", "mean loss", "95 %", "slower than vendor", "of all loss")},
-    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,9 +3,8 @@ import pytest
 
 from training.training_tables import CANDIDATES, build, facts, measurement
 from warploom.bench.repeatability import Tolerances
-from warploom.errors import ParameterError
 from warploom.reproduce.held_out import HeldOut, merged
-from warploom.training.data import Dataset, complete, fastest
+from warploom.training.data import Dataset
 
 WITHIN = Tolerances({}, {}, 0.03)
 NAMES = ("a", "b", "c", "d")
@@ -27,20 +26,6 @@ def table(*times, failed=()):
 def held_out():
     first, second = table([4, 2, 1, 3], [1, 1.01, 2, 2]), table([2, 1, 1.0625, 4])
     return HeldOut.of([first, second], [np.array([2, 1]), np.array([2])], NAMES, "a", samples=50)
-
-
-def test_rows_that_lack_a_time_are_left_out():
-    dataset = table([1, 2, 3, None], [1, 2, None, 4], [1, 2, 3, 4], failed=[(0, 3)])
-    kept, left_out = complete(dataset, CANDIDATES)
-    assert kept.names.tolist() == ["m1", "m2"]
-    assert left_out == 1
-    assert complete(dataset, CANDIDATES[:2])[1] == 0
-    with pytest.raises(ParameterError, match="all the times"):
-        complete(dataset.rows(np.array([0])), CANDIDATES)
-
-
-def test_fastest_skips_what_is_unknown():
-    assert fastest(table([None, 2, 1, 3], [2, None, 4, 5], [3, 3, 3, 1])).tolist() == [2, 0, 3]
 
 
 def test_merging_sets_near_ties_to_the_best_time():

@@ -8,8 +8,10 @@ from warploom.training.data import (
     UNKNOWN_TOLERANCE,
     Dataset,
     base_name,
+    complete,
     family_of,
     family_splits,
+    fastest,
     random_folds,
     random_splits,
 )
@@ -203,3 +205,29 @@ def test_parts_are_joined():
     np.testing.assert_array_equal(joined.features["spmv_nnz"], dataset.features["spmv_nnz"][[4, 5, 0]])
     with pytest.raises(ParameterError, match="different candidates"):
         dataset.joined(dataset.columns(CANDIDATES[:2]))
+
+
+def of_times(*times, failed=()):
+    rows = [
+        measurement(f"m{i}", CANDIDATES[j], time)
+        for i, row in enumerate(times)
+        for j, time in enumerate(row)
+        if time is not None
+    ]
+    rows += [measurement(f"m{i}", CANDIDATES[j], None, cache="", status="time limit") for i, j in failed]
+    matrices = [facts(f"m{i}") for i in range(len(times))]
+    return Dataset.of(build(matrices, rows), "spmv/float32", "warm")
+
+
+def test_rows_that_lack_a_time_are_left_out():
+    dataset = of_times([1, 2, 3, None], [1, 2, None, 4], [1, 2, 3, 4], failed=[(0, 3)])
+    kept, left_out = complete(dataset, CANDIDATES)
+    assert kept.names.tolist() == ["m1", "m2"]
+    assert left_out == 1
+    assert complete(dataset, CANDIDATES[:2])[1] == 0
+    with pytest.raises(ParameterError, match="all the times"):
+        complete(dataset.rows(np.array([0])), CANDIDATES)
+
+
+def test_fastest_skips_what_is_unknown():
+    assert fastest(of_times([None, 2, 1, 3], [2, None, 4, 5], [3, 3, 3, 1])).tolist() == [2, 0, 3]

@@ -8,7 +8,7 @@ from training.training_tables import CANDIDATES, build, facts, measurement, swee
 from warploom.bench.repeatability import Tolerances
 from warploom.errors import ParameterError, ShapeError
 from warploom.training.data import Dataset
-from warploom.training.evaluate import by_class, losses, score, size_class
+from warploom.training.evaluate import losses, score
 
 CUSPARSE, SCALAR, TWO, EIGHT = range(4)
 
@@ -135,23 +135,3 @@ def test_rows_of_one_matrix_are_drawn_together():
     loss = score(dataset, np.zeros(4, int), samples=200)["mean_loss"]
     # Two groups with losses of 0 and 1: every sample has a mean of 0, 1/2 or 1.
     assert loss.as_list() == [0.5, 0.0, 1.0]
-
-
-def test_where_the_loss_comes_from():
-    summary = by_class(example(), CHOSEN)
-    frame = summary.frame.set_index("class")
-    assert frame["rows"].tolist() == [1, 1, 1, 1]
-    assert frame["mean loss"].tolist() == pytest.approx([0, 3, 0.125, 0])
-    assert frame["of all loss"].sum() == pytest.approx(1)
-    assert frame["slower than vendor"].tolist() == [0, 1, 0, 0]
-    whole = by_class(example(), CHOSEN, np.full(4, "all")).frame
-    assert whole["of oracle"].item() == pytest.approx((1 / 4 / 1.125) ** (1 / 4))
-
-
-def test_size_class():
-    assert size_class(np.array([0.0, 9, 10, 123456])).tolist() == [
-        "10^0 to 10^1",
-        "10^0 to 10^1",
-        "10^1 to 10^2",
-        "10^5 to 10^6",
-    ]
