@@ -3,8 +3,7 @@
 Models of several families predict from eleven features which of 2, 4, 8, 16 and 32 threads per row is the fastest;
 hyper-parameters are found by automated search within the training set. The same is done for blocks of rows.
 
-Sweeps leave out more threads per row than twice the longest row needs, except 32. Such a number cannot be chosen, and
-does not count where a figure is about it.
+Sweeps leave out more threads per row than twice the longest row needs, except 32. Such a number cannot be chosen.
 
 References
 ----------

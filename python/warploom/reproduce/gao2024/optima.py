@@ -18,9 +18,6 @@ __all__: list[str] = []
 _SHORT_ROWS = " Numbers of threads that no row of a matrix has work for are not measured, and not its optimum."
 
 
-# ----- G-F3, G-prec -----
-
-
 @register(
     "G-F3",
     "How many matrices have each number of threads as optimum",

@@ -16,9 +16,6 @@ from warploom.reproduce.result import Claim, Result, judge
 __all__: list[str] = []
 
 
-# ----- G-F12, G-F13 -----
-
-
 @register(
     "G-F12",
     "Speedup against the depth of one decision tree",

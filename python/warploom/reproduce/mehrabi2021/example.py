@@ -190,6 +190,9 @@ def _draw_order(axis: Any, lines: NDArray[np.bool_], groups: Sequence[int], titl
     axis.spines[:].set_visible(False)
 
 
+# ----- M-T2 -----
+
+
 @register(
     "M-T2",
     "The features of a sparse matrix",
