@@ -1,4 +1,5 @@
-// warploom::error -> the class of the same kind in warploom.errors.
+// warploom::error -> the class of the same kind in warploom.errors; files that cannot be read -> OSError.
+#include <filesystem>
 #include <new>
 
 #include "common.hpp"
@@ -42,6 +43,9 @@ void bind_errors(py::module_&) {
           cls(e.what(), py::arg("argument") = e.argument().empty() ? py::object(py::none()) : py::str(e.argument()),
               py::arg("position") = position);
       PyErr_SetObject(cls.ptr(), value.ptr());
+    } catch (const std::filesystem::filesystem_error& e) {  // OSError makes of it FileNotFoundError and the like
+      const py::tuple arguments = py::make_tuple(e.code().value(), e.code().message(), py::str(e.path1().string()));
+      PyErr_SetObject(PyExc_OSError, arguments.ptr());
     } catch (const std::bad_alloc&) {
       const py::object cls = py::module_::import("warploom.errors").attr("OutOfMemoryError");
       PyErr_SetString(cls.ptr(), "not enough memory on the host");

@@ -15,6 +15,9 @@ PYBIND11_MODULE(_core, module) {
   bind_permutations(module);
   bind_formats(module);
   bind_predictor(module);
+  bind_profile(module);  // after the models that it holds
+  bind_model_inputs(module);
+  bind_selector(module);  // after the profile that it takes
   bind_device(module);
   bind_products(module);
   bind_features(module);  // after the matrix in GPU memory that it takes

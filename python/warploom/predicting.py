@@ -16,7 +16,6 @@ from warploom._device import Device, load_cusparse
 from warploom.candidates import Candidate, checked_patterns, matches, parse
 from warploom.errors import OutOfMemoryError, ParameterError
 from warploom.explanation import Explanation, Row
-from warploom.prediction import Choice, Prediction, Selector
 from warploom.selection import (
     SEARCHED_ROWS,
     MeasureSelector,
@@ -44,7 +43,7 @@ _TRIES = 5
 class Source:
     """A trained selector, and where it comes from."""
 
-    selector: Selector
+    selector: _core.Selector
     gpu: str
     note: str = ""
     """Empty, or that it is for another GPU than the one at hand."""
@@ -61,7 +60,7 @@ def selector_for(device: Device) -> Source | None:
 @functools.lru_cache(maxsize=8)
 def _source(gpu: str, capability: tuple[int, int] | None) -> Source | None:
     found = profiles.find(gpu, capability)
-    return None if found is None else Source(Selector.from_profile(found.profile), found.profile.gpu, found.note)
+    return None if found is None else Source(found.profile.selector(), found.profile.gpu, found.note)
 
 
 class PredictSelector:
@@ -110,12 +109,12 @@ class PredictSelector:
         )
         return Selection(plan.candidate, explanation, plan)
 
-    def _is_worth_measuring(self, choice: Choice) -> bool:
+    def _is_worth_measuring(self, choice: _core.Choice) -> bool:
         """Measuring costs some hundred products and the preparation of each candidate."""
         best = choice.prediction()
         return self.calls is None or self.calls * best.time_us > 2e3 * MEASURED + 300 * MEASURED * best.time_us
 
-    def _to_measure(self, choice: Choice, unsure: bool) -> list[str]:
+    def _to_measure(self, choice: _core.Choice, unsure: bool) -> list[str]:
         names = [choice.candidate, *(choice.shortlist[:MEASURED] if unsure else ())]
         if self.verify or choice.outside:
             names += itertools.islice(filter(_is_vendor, choice.names()), 3)
@@ -190,20 +189,19 @@ def predict(
     return _explain(problem, choice, choice.candidate, {}, values, source, proxy, calls)
 
 
-def _features(problem: Problem, selector: Selector) -> dict[str, float]:
+def _features(problem: Problem, selector: _core.Selector) -> _core.MatrixFeatures:
     """Compute the features that the models read where the matrix lives."""
-    sets = selector.feature_sets(*_kind(selector, problem)[0])
-    values: dict[str, float] = {}
-    for name in sets:
-        if problem.resident is not None:
-            found = _core.compute_features_device(name, problem.resident)
-        else:
-            found = getattr(features, name)(problem.matrix).as_array()
-        values |= zip((f"{name}_{feature}" for feature in features.names(name)), found.tolist(), strict=True)
-    return values
+    return _core.MatrixFeatures(
+        **{
+            name: _core.compute_features_device(name, problem.resident)
+            if problem.resident is not None
+            else getattr(features, name)(problem.matrix).values
+            for name in selector.feature_sets(*_kind(selector, problem)[0])
+        }
+    )
 
 
-def _kind(selector: Selector, problem: Problem) -> tuple[tuple[str, str, str, str], str]:
+def _kind(selector: _core.Selector, problem: Problem) -> tuple[tuple[str, str, str, str], str]:
     """Return the operation, value type, layout and cache of the model, and what it stands in for if for something."""
     layout = problem.layout if problem.op == "spmm" else ""
     dtype = problem.dtype_name
@@ -213,17 +211,18 @@ def _kind(selector: Selector, problem: Problem) -> tuple[tuple[str, str, str, st
 
 
 def _choose(
-    selector: Selector,
+    selector: _core.Selector,
     problem: Problem,
-    values: Mapping[str, float],
+    values: _core.MatrixFeatures,
     patterns: str | Sequence[str] | None,
     calls: float | None,
     vendor: bool,
     device: str,
-) -> tuple[Choice, str]:
+) -> tuple[_core.Choice, str]:
     (op, dtype, layout, cache), proxy = _kind(selector, problem)
     rows = problem.matrix.shape[0]
-    row_lengths = (int(values["spmv_nnz_per_row_min"]), int(values["spmv_nnz_per_row_max"]))
+    of_rows = dict(zip(features.names("spmv"), values.spmv, strict=True))
+    row_lengths = (int(of_rows["nnz_per_row_min"]), int(of_rows["nnz_per_row_max"]))
 
     def may_be_taken(name: str) -> bool:
         if not matches(name, patterns) or (_is_vendor(name) and not vendor):
@@ -288,10 +287,10 @@ def _first_that_fits(problem: Problem, names: Iterable[str]) -> Plan:
 
 def _explain(
     problem: Problem,
-    choice: Choice,
+    choice: _core.Choice,
     chosen: str,
     measured: Mapping[str, Row],
-    values: Mapping[str, float],
+    values: _core.MatrixFeatures,
     source: Source,
     proxy: str,
     calls: float | None,
@@ -321,7 +320,7 @@ def _explain(
     return Explanation.of_predictions(problem, rows, chosen, baseline, source.gpu, footnotes)
 
 
-def _break_even(prediction: Prediction, reference: Prediction | None) -> float:
+def _break_even(prediction: _core.Prediction, reference: _core.Prediction | None) -> float:
     if reference is None or prediction.candidate == reference.candidate:
         return float("nan")
     saved = reference.time_us - prediction.time_us

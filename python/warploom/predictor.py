@@ -17,7 +17,7 @@ References
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -25,18 +25,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from warploom import _core
-from warploom.errors import ParameterError, ProfileError, ShapeError
+from warploom.errors import ParameterError, ShapeError
 from warploom.features import FeatureVector
 from warploom.features import names as feature_names
 
 __all__ = ["MAX_STORED_VECTORS", "Model", "StoredVectors", "kinds"]
 
-MAX_STORED_VECTORS = 16
+MAX_STORED_VECTORS: int = _core.MAX_STORED_VECTORS
 """Most vectors a model stores for its own verification."""
-
-# How far a prediction may be from the stored one, relative to the largest output of the vector. Trees without a
-# transform only compare and add, in the trainer's order: there it is 0.
-_TOLERANCE = 1e-6
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -80,6 +76,8 @@ class Model:
     settings : mapping of str to str
     arrays : mapping of str to ndarray
     check : StoredVectors or None
+    core : _core.Model
+        The same in C++.
 
     Raises
     ------
@@ -138,25 +136,31 @@ class Model:
         arrays: Mapping[str, NDArray[Any]],
         check: StoredVectors | None = None,
     ) -> None:
-        self.kind = kind
-        self.inputs = _unique("inputs", inputs)
-        self.outputs = _unique("outputs", outputs)
-        self.settings = MappingProxyType(dict(settings))
-        self.arrays = MappingProxyType(dict(arrays))
-        self.check = check
-        self._core = _core.Model(kind, len(self.inputs), dict(settings), dict(arrays))
-        self._columns: dict[str, NDArray[np.intp]] = {}
-        if len(self.outputs) != self._core.num_outputs:
-            raise ProfileError(
-                f"{len(self.outputs)} names for {self._core.num_outputs} outputs", argument="outputs", position=None
-            )
+        self._set(_core.Model(kind, inputs, outputs, dict(settings), dict(arrays)), arrays, check)
         if check is not None:
             self.verify(check)
+
+    @classmethod
+    def of_core(cls, core: _core.Model) -> Model:
+        """Wrap a model that was loaded in C++."""
+        model = cls.__new__(cls)
+        model._set(core, core.arrays, None if core.check is None else StoredVectors(*core.check))
+        return model
+
+    def _set(self, core: _core.Model, arrays: Mapping[str, NDArray[Any]], check: StoredVectors | None) -> None:
+        self.core = core
+        self.kind = core.kind
+        self.inputs = core.inputs
+        self.outputs = core.outputs
+        self.settings = MappingProxyType(core.settings)
+        self.arrays = MappingProxyType(dict(arrays))
+        self.check = check
+        self._columns: dict[str, NDArray[np.intp]] = {}
 
     @property
     def has_spread(self) -> bool:
         """Whether there are several members, so that `predict_with_spread` works."""
-        return bool(self._core.has_spread)
+        return bool(self.core.has_spread)
 
     def predict(self, X: ArrayLike | FeatureVector) -> NDArray[np.float64]:
         """Predict.
@@ -178,7 +182,7 @@ class Model:
         ParameterError
             A value is not finite (``position`` counts in C order), or the FeatureVector lacks an input.
         """
-        return self._core.predict(self._rows(X))
+        return self.core.predict(self._rows(X))
 
     def predict_with_spread(self, X: ArrayLike | FeatureVector) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Predict, and say how far the members of the model disagree.
@@ -203,7 +207,7 @@ class Model:
         ParameterError
             The model has no members that could disagree (`has_spread`).
         """
-        outputs, spread = self._core.predict_with_spread(self._rows(X))
+        outputs, spread = self.core.predict_with_spread(self._rows(X))
         return outputs, spread
 
     def verify(self, check: StoredVectors) -> None:
@@ -220,24 +224,7 @@ class Model:
         ProfileError
             The vectors are too many or do not fit, or an output is another one; ``position`` is that of the vector.
         """
-        shapes = ((len(check.inputs), len(self.inputs)), (len(check.inputs), len(self.outputs)))
-        if (check.inputs.shape, check.outputs.shape) != shapes or not 1 <= len(check.inputs) <= MAX_STORED_VECTORS:
-            raise ProfileError(
-                f"stored vectors of shapes {list(check.inputs.shape)} and {list(check.outputs.shape)} do not fit "
-                f"{len(self.inputs)} inputs and {len(self.outputs)} outputs, or are not 1 to {MAX_STORED_VECTORS}",
-                argument="check",
-            )
-        if not (np.isfinite(check.inputs).all() and np.isfinite(check.outputs).all()):
-            raise ProfileError("a stored vector is not finite", argument="check")
-        computed = self.predict(check.inputs)
-        exact = self.kind == "tree_ensemble" and self.settings["output"] == "identity"
-        allowed = (0.0 if exact else _TOLERANCE) * np.abs(check.outputs).max(axis=1, keepdims=True)
-        wrong = ~(np.abs(computed - check.outputs) <= allowed).all(axis=1)
-        if wrong.any():
-            first = int(wrong.argmax())
-            raise ProfileError(
-                f"the model does not compute the outputs stored for vector {first}", argument="check", position=first
-            )
+        self.core.verify(check.inputs, check.outputs)
 
     def _rows(self, X: ArrayLike | FeatureVector) -> NDArray[np.float64]:
         if isinstance(X, FeatureVector):
@@ -266,11 +253,3 @@ def kinds() -> tuple[str, ...]:
     """Return the names of the kinds of models."""
     return tuple(_core.model_kinds())
 
-
-def _unique(argument: str, names: Iterable[str]) -> tuple[str, ...]:
-    given = tuple(names)
-    if not given or not all(isinstance(name, str) and name for name in given):
-        raise ProfileError("there are no names, or one is empty or no text", argument=argument)
-    if len(set(given)) != len(given):
-        raise ProfileError("a name occurs twice", argument=argument)
-    return given

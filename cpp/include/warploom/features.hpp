@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "warploom/csr_view.hpp"
 #include "warploom/geometry.hpp"
@@ -39,6 +40,13 @@ struct feature_set {
   // Runs on `stream` and has finished on return. Throws invalid_matrix where the arrays that the set reads do not form
   // a matrix, as `validate` does.
   void (*compute_cuda)(const device_csr_arrays&, const geometry&, CUstream_st* stream, double* values);
+};
+
+// The features of a matrix, in the order of the names of each set; those of SpMM only where something reads them, since
+// they take longer to compute.
+struct matrix_features {
+  std::vector<double> spmv;
+  std::vector<double> spmm;  // empty if they were not computed
 };
 
 // The registry (cpp/src/features/registry.cpp).

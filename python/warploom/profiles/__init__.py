@@ -4,10 +4,12 @@ A profile holds the trained models of a GPU, and what they were trained on. It i
 of texts. Profiles are shipped in this folder, and users calibrate their own, which are kept in `user_folder` and come
 first. Nothing in a file is executed; one that is damaged is refused with an error that says what is wrong.
 
-Layout of a file, version 1. The metadata are ``format`` ("warploom-profile"), ``version`` ("1"), ``gpu``,
-``compute_capability`` ("9.0"), ``cuda``, ``data_hash``, and, as JSON, ``geometry``, ``metrics`` and ``models``: for
-each model its kind, inputs, outputs and settings. An array of model M is called ``M.<array>``; ``M.check.inputs`` and
-``M.check.outputs`` are its stored vectors. `warploom.predictor.Model` describes the arrays.
+Layout of a file, version 2. The metadata are ``format`` ("warploom-profile"), ``version`` ("2"), ``gpu``,
+``compute_capability`` ("9.0"), ``cuda``, ``data_hash``, ``digest``, and, as JSON, ``geometry``, ``metrics`` and
+``models``: for each model its kind, inputs, outputs and settings. An array of model M is called ``M.<array>``;
+``M.check.inputs`` and ``M.check.outputs`` are its stored vectors. `warploom.predictor.Model` describes the arrays. The
+digest is a checksum of everything else (CRC-32 of the other metadata and the arrays, by name), so that a file whose
+bytes have changed is refused.
 """
 
 from __future__ import annotations
@@ -18,21 +20,22 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from warploom import _core
 from warploom.errors import ProfileError
-from warploom.predictor import Model, StoredVectors
+from warploom.predictor import Model
 from warploom.profiles import _safetensors
 
 __all__ = ["FoundProfile", "Profile", "find", "load", "names", "save", "user_folder", "user_path"]
 
 _FORMAT = "warploom-profile"
-_VERSION = "1"
+_VERSION = "2"
 _SHIPPED = Path(__file__).parent
 
 
@@ -65,6 +68,26 @@ class Profile:
     geometry: Mapping[str, int] = dataclasses.field(default_factory=dict)
     data_hash: str = ""
     metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def selector(self) -> _core.Selector:
+        """Return what chooses candidates by the models.
+
+        Raises
+        ------
+        ProfileError
+            There are no models that choose, or what belongs to them is lacking.
+        """
+        return _core.Selector(
+            _core.Profile(
+                self.gpu,
+                self.compute_capability,
+                self.cuda,
+                {name: model.core for name, model in self.models.items()},
+                dict(self.geometry),
+                self.data_hash,
+                _to_json(dict(self.metrics)),
+            )
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +144,7 @@ def save(path: str | os.PathLike[str], profile: Profile) -> None:
         "metrics": _to_json(dict(profile.metrics)),
         "models": _to_json(descriptions),
     }
+    metadata["digest"] = _safetensors.digest(metadata, arrays)
     _safetensors.write(Path(path), metadata, arrays)
 
 
@@ -144,12 +168,7 @@ def load(path: str | os.PathLike[str]) -> Profile:
         It is truncated, damaged, oversized, of another version, or a model in it is incomplete, inconsistent or does
         not compute what its trainer did.
     """
-    file = Path(path)
-    metadata, arrays = _safetensors.read(file)
-    try:
-        return _profile(metadata, arrays)
-    except ProfileError as error:
-        raise ProfileError(f"{file}: {error}", argument=error.argument, position=error.position) from None
+    return _profile(_core.load_profile(Path(path)))
 
 
 def find(device_name: str, compute_capability: tuple[int, int] | None = None) -> FoundProfile | None:
@@ -173,20 +192,19 @@ def find(device_name: str, compute_capability: tuple[int, int] | None = None) ->
     RuntimeWarning
         A file in the folders is no profile; it is left out.
     """
-    known = list(_known_profiles())
-    for path, gpu, _ in known:
-        if gpu.casefold() == device_name.casefold():
-            return FoundProfile(load(path), path, "")
-    if compute_capability is None or not known:
+    found, left_out = _core.find_profile(device_name, compute_capability, _folders())
+    _warn(left_out)
+    if found is None:
         return None
-    major, minor = compute_capability
-    path, gpu, _ = min(known, key=lambda entry: (abs(entry[2][0] - major), abs(entry[2][1] - minor)))
-    return FoundProfile(load(path), path, f"no profile of {device_name}: predictions are for {gpu}")
+    profile, path, note = found
+    return FoundProfile(_profile(profile), path, note)
 
 
 def names() -> list[str]:
     """Return the product names of the GPUs that have a profile, the user's own and those shipped."""
-    return sorted({gpu for _, gpu, _ in _known_profiles()})
+    gpus, left_out = _core.list_profiles(_folders())
+    _warn(left_out)
+    return sorted(set(gpus))
 
 
 def user_folder() -> Path:
@@ -206,85 +224,25 @@ def user_path(device_name: str) -> Path:
     return user_folder() / (re.sub(r"[^a-z0-9]+", "-", device_name.casefold()).strip("-") + ".safetensors")
 
 
-def _known_profiles() -> Iterator[tuple[Path, str, tuple[int, int]]]:
-    for folder in (user_folder(), _SHIPPED):
-        for path in sorted(folder.glob("*.safetensors")):
-            try:
-                metadata = _safetensors.read_metadata(path)
-                _check_version(metadata)
-                yield path, _text(metadata, "gpu"), _capability(metadata)
-            except (OSError, ProfileError) as error:
-                warnings.warn(f"left out: {path}: {error}", RuntimeWarning, stacklevel=3)
+def _folders() -> list[Path]:
+    return [user_folder(), _SHIPPED]
 
 
-def _profile(metadata: Mapping[str, str], arrays: Mapping[str, NDArray[Any]]) -> Profile:
-    _check_version(metadata)
-    geometry = _from_json(metadata, "geometry")
-    if not all(type(value) is int and value > 0 for value in geometry.values()):
-        raise ProfileError("geometry: a value is not a positive number", argument="geometry")
-    descriptions = _from_json(metadata, "models")
-    of_models: dict[str, dict[str, NDArray[Any]]] = {name: {} for name in descriptions}
-    for name, array in arrays.items():
-        owner, _, rest = name.partition(".")
-        if owner not in of_models:
-            raise ProfileError(f"{name}: the array belongs to no model", argument=name)
-        of_models[owner][rest] = array
+def _warn(left_out: Sequence[str]) -> None:
+    for reason in left_out:
+        warnings.warn(f"left out: {reason}", RuntimeWarning, stacklevel=3)
+
+
+def _profile(loaded: _core.Profile) -> Profile:
     return Profile(
-        gpu=_text(metadata, "gpu"),
-        compute_capability=_capability(metadata),
-        cuda=_text(metadata, "cuda"),
-        models={name: _model(name, description, of_models[name]) for name, description in descriptions.items()},
-        geometry=geometry,
-        data_hash=_text(metadata, "data_hash"),
-        metrics=_from_json(metadata, "metrics"),
+        gpu=loaded.gpu,
+        compute_capability=loaded.compute_capability,
+        cuda=loaded.cuda,
+        models={name: Model.of_core(model) for name, model in loaded.models.items()},
+        geometry=loaded.geometry,
+        data_hash=loaded.data_hash,
+        metrics=loaded.metrics,
     )
-
-
-def _model(name: str, description: Any, arrays: dict[str, NDArray[Any]]) -> Model:
-    _check_name(name)
-    if not isinstance(description, dict) or set(description) != {"kind", "inputs", "outputs", "settings"}:
-        raise ProfileError(f"{name}: a model has kind, inputs, outputs and settings, nothing else", argument="models")
-    settings = description["settings"]
-    if not isinstance(description["kind"], str) or not isinstance(settings, dict):
-        raise ProfileError(f"{name}: the kind is no text, or the settings are no map", argument="models")
-    if not all(isinstance(value, str) for value in settings.values()):
-        raise ProfileError(f"{name}: a setting is no text", argument="models")
-    if not all(isinstance(description[names], list) for names in ("inputs", "outputs")):
-        raise ProfileError(f"{name}: inputs or outputs are no list of names", argument="models")
-    try:
-        return Model(
-            description["kind"],
-            description["inputs"],
-            description["outputs"],
-            settings,
-            arrays,
-            _stored_vectors(arrays),
-        )
-    except ProfileError as error:
-        raise ProfileError(f"model '{name}': {error}", argument=error.argument, position=error.position) from None
-
-
-def _stored_vectors(arrays: dict[str, NDArray[Any]]) -> StoredVectors | None:
-    """Take the stored vectors out of the arrays of a model."""
-    inputs, outputs = arrays.pop("check.inputs", None), arrays.pop("check.outputs", None)
-    if inputs is None and outputs is None:
-        return None
-    for array in (inputs, outputs):
-        if array is None or array.dtype != np.float64 or array.ndim != 2:
-            raise ProfileError("stored vectors are inputs and outputs, two float64 matrices", argument="check")
-    assert inputs is not None
-    assert outputs is not None
-    return StoredVectors(inputs, outputs)
-
-
-def _check_version(metadata: Mapping[str, str]) -> None:
-    if metadata.get("format") != _FORMAT:
-        raise ProfileError("not a warploom profile: the metadata do not say so", argument="format")
-    if _text(metadata, "version") != _VERSION:
-        raise ProfileError(
-            f"the profile's format has version {metadata['version']:.20}, this warploom reads {_VERSION}",
-            argument="version",
-        )
 
 
 def _check_name(name: str) -> None:
@@ -292,28 +250,5 @@ def _check_name(name: str) -> None:
         raise ProfileError(f"{name!r:.60}: a model's name has letters, digits, _ and - only", argument="models")
 
 
-def _capability(metadata: Mapping[str, str]) -> tuple[int, int]:
-    match = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", _text(metadata, "compute_capability"))
-    if match is None:
-        raise ProfileError("compute_capability: not two numbers such as 9.0", argument="compute_capability")
-    return int(match[1]), int(match[2])
-
-
-def _text(metadata: Mapping[str, str], key: str) -> str:
-    if key not in metadata:
-        raise ProfileError(f"{key}: missing in the metadata", argument=key)
-    return metadata[key]
-
-
 def _to_json(value: dict[str, Any]) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-
-
-def _from_json(metadata: Mapping[str, str], key: str) -> dict[str, Any]:
-    try:
-        value = _safetensors.parse_json(_text(metadata, key))
-    except ProfileError as error:
-        raise ProfileError(f"{key}: {error}", argument=key) from None
-    if not isinstance(value, dict):
-        raise ProfileError(f"{key}: not a JSON object", argument=key)
-    return value

@@ -19,7 +19,7 @@ from warploom.bench.measure import Limits
 from warploom.bench.settings import SPMM, SPMV
 from warploom.corpus import Entry
 from warploom.errors import DeviceError, ParameterError
-from warploom.prediction import INPUTS, LOSS, REFERENCE, model_inputs, model_name
+from warploom.model_inputs import INPUTS, LOSS, REFERENCE, model_inputs, model_name
 from warploom.predictor import Model
 from warploom.profiles import Profile
 from warploom.training.data import Dataset

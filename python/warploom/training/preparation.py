@@ -9,7 +9,7 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
 
-from warploom.prediction import PREPARATION_INPUTS, preparation_inputs
+from warploom.model_inputs import PREPARATION_INPUTS, preparation_inputs
 from warploom.predictor import Model
 from warploom.training.data import Dataset
 
@@ -33,7 +33,7 @@ def fit_preparation(datasets: Sequence[Dataset], candidates: Sequence[str]) -> M
     Returns
     -------
     Model
-        Linear in `warploom.prediction.preparation_inputs`, with coefficients of 0 or more, fitted to relative errors.
+        Linear in `warploom.model_inputs.preparation_inputs`, with coefficients of 0 or more, fitted to relative errors.
     """
     terms = np.concatenate([preparation_inputs(dataset.features) for dataset in datasets])
     weights = np.zeros((len(candidates), len(PREPARATION_INPUTS)))

@@ -2,7 +2,7 @@
 
 A model predicts, for each of a few candidates that matter, the logarithm of its time over the least time of the
 matrix, and the least time itself; the candidate with the least prediction is chosen. Logarithms of ratios make small
-and large matrices count alike. They are compressed (`warploom.prediction.compress`), since only what is close to the
+and large matrices count alike. They are compressed (`warploom.model_inputs.compress`), since only what is close to the
 fastest decides. Candidates are reduced on the training part alone.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from warploom.prediction import INPUTS, LOSS, REFERENCE, compress, model_inputs, roofline_us
+from warploom.model_inputs import INPUTS, LOSS, REFERENCE, compress, model_inputs, roofline_us
 from warploom.predictor import MAX_STORED_VECTORS, Model, StoredVectors
 from warploom.training import export
 from warploom.training.data import Dataset
@@ -71,7 +71,7 @@ class Options:
     share: float = 0.6
     """Of the inputs, drawn for each boosted tree."""
     inputs: tuple[str, ...] | None = None
-    """Of `warploom.prediction.INPUTS`; by default those that can differ, which for SpMV leaves out k."""
+    """Of `warploom.model_inputs.INPUTS`; by default those that can differ, which for SpMV leaves out k."""
     seed: int = 0
 
 

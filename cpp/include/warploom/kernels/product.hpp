@@ -24,6 +24,9 @@ enum class operation { spmm, spmv };
 
 enum class layout { row_major, column_major };
 
+// What a product finds in the caches of the GPU: what the one before it left, or nothing of the operands.
+enum class cache_state { warm, cold };
+
 // A dense matrix, seen but not owned. Element (i, j) is at i * leading_dimension + j in row-major order and at
 // i + j * leading_dimension in column-major order.
 struct dense_view {

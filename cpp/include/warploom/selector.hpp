@@ -1,0 +1,118 @@
+// Choosing a candidate by the models of a profile: from features of a matrix to candidates in the order in which they
+// are worth taking.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "warploom/features.hpp"
+#include "warploom/kernels/product.hpp"
+#include "warploom/profile.hpp"
+
+namespace warploom {
+
+// What a model that chooses is for.
+struct setting {
+  operation op = operation::spmm;
+  value_type dtype = value_type::float32;
+  layout order = layout::row_major;  // of no meaning for SpMV
+  cache_state cache = cache_state::warm;
+
+  std::string name() const;  // "spmm-float32-row-warm", "spmv-float64-cold"
+};
+
+// Products with one preparation, if they are so many that the preparation does not matter.
+inline constexpr double many_calls = std::numeric_limits<double>::infinity();
+
+// What is expected of all candidates that a model knows.
+struct ranking {
+  std::shared_ptr<const std::vector<std::string>> candidates;
+  std::vector<double> scores;  // compressed logarithms of the time over the least time
+  std::vector<double> times_us;
+  std::vector<double> preparation_ms;
+  std::vector<double> totals_us;     // preparation and products together, per product
+  std::vector<std::size_t> order;    // candidates, best first
+  std::vector<std::size_t> fastest;  // the same, by their scores alone
+  double calls = many_calls;         // products with one preparation
+  double least_us = 0;               // the least time
+  double margin = 0;                 // scores within it of the least one belong to the short list
+  double expected_loss = 0;          // what the time of the first is expected to be above the least, as a share of it
+  bool unsure = false;  // whether that is more than may go unmeasured: for at most three in ten training matrices
+  std::string outside;  // what of the problem is far larger or smaller than any that was measured, or empty
+
+  // Fills in what follows from the other members: times, totals and orders.
+  void complete();
+};
+
+// A ranking of which some candidates may not be taken. Whether one may is asked once at most, and only where the answer
+// matters: it can take longer than the ranking. Candidates are given by their position in the ranking.
+class choice {
+ public:
+  using predicate = std::function<bool(const std::string& candidate)>;
+
+  explicit choice(std::shared_ptr<const ranking> ranked, predicate among = {});
+
+  const ranking& ranked() const { return *ranked_; }
+  const std::string& name(std::size_t candidate) const { return (*ranked_->candidates)[candidate]; }
+  bool may_be_taken(std::size_t candidate);
+
+  // The best one that may be taken, or nothing.
+  std::optional<std::size_t> first();
+
+  // The best one that may be taken of those after the first `passed` of the order; `passed` grows to include it.
+  std::optional<std::size_t> next(std::size_t& passed);
+
+  // All that may be taken, best first.
+  std::vector<std::size_t> all();
+
+  // Those that may be as fast as the fastest: for 19 in 20 unsure held-out matrices one of these is.
+  std::vector<std::size_t> shortlist();
+
+  // The best one of another kernel than that of the first; nothing if there is none.
+  std::optional<std::size_t> first_of_another_kernel();
+
+ private:
+  std::shared_ptr<const ranking> ranked_;
+  predicate among_;
+  std::vector<signed char> answers_;  // -1: not asked yet
+};
+
+class selector {
+ public:
+  // Throws error_kind::profile if the profile has no models that choose, or lacks what belongs to them.
+  explicit selector(std::shared_ptr<const profile> from);
+  ~selector();
+  selector(selector&&) noexcept;
+  selector& operator=(selector&&) noexcept;
+
+  // Settings that models choose for, in alphabetical order.
+  std::vector<std::string> names() const;
+  bool knows(const setting& of) const;
+
+  // Whether `rank` reads the features of SpMM too.
+  bool needs_spmm_features(const setting& of) const;
+
+  // Throws error_kind::parameter if there is no model for the setting, features are missing, or `calls` is not above 0.
+  ranking rank(const matrix_features& features, std::int64_t k, const setting& of, double calls = many_calls) const;
+
+  // The inputs that a decision depends on most, the most important first: those whose change by one, which for
+  // logarithms is a factor of two, changes most what candidate `chosen` gains over `other`, by their positions in the
+  // ranking.
+  std::vector<std::string> deciding_inputs(const matrix_features& features, std::int64_t k, const setting& of,
+                                           std::size_t chosen, std::size_t other, std::size_t count = 5) const;
+
+ private:
+  struct known;
+  const known& find(const setting& of) const;
+
+  std::shared_ptr<const profile> profile_;
+  std::vector<known> known_;  // by name
+};
+
+}  // namespace warploom
