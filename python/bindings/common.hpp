@@ -88,7 +88,7 @@ void bind_profile(py::module_& module);
 void bind_model_inputs(py::module_& module);
 void bind_selector(py::module_& module);
 void bind_device(py::module_& module);
-void bind_products(py::module_& module);
+void bind_planner(py::module_& module);
 void bind_row_partition(py::module_& module);
 void bind_experiments(py::module_& module);
 

@@ -19,7 +19,7 @@ PYBIND11_MODULE(_core, module) {
   bind_model_inputs(module);
   bind_selector(module);  // after the profile that it takes
   bind_device(module);
-  bind_products(module);
+  bind_planner(module);
   bind_features(module);  // after the matrix in GPU memory that it takes
   bind_row_partition(module);
   bind_experiments(module);  // after the plans that it returns

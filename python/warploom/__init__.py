@@ -9,8 +9,7 @@ from warploom import bandwidth, errors, examples, features, formats, io, partiti
 from warploom._core import __version__, num_threads, set_num_threads
 from warploom.candidates import candidates
 from warploom.io import load
-from warploom.plan import Plan, plan, spmm, spmv
-from warploom.predicting import predict
+from warploom.plan import Plan, plan, predict, spmm, spmv
 
 __all__ = [
     "Plan",

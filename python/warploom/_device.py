@@ -69,6 +69,11 @@ class Device:
         return cls("cuda", number)
 
     @property
+    def number(self) -> int:
+        """Number of the GPU, or -1 for the CPU, as the core counts devices."""
+        return -1 if self.kind == "cpu" else self.ordinal
+
+    @property
     def name(self) -> str:
         """Product name of the GPU, or ``"CPU"`` with the number of threads."""
         if self.kind == "cpu":

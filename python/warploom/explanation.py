@@ -8,37 +8,50 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from warploom import _core
+from warploom._core import Row
 
 if TYPE_CHECKING:
-    from warploom.plan import Plan
-    from warploom.selection import Problem
+    import numpy as np
 
-__all__ = ["Explanation", "Row"]
+    from warploom import _core
+
+__all__ = ["Explanation", "Product", "Row"]
+
+_ROW = (
+    "candidate",
+    "preparation_ms",
+    "median_us",
+    "p10_us",
+    "p90_us",
+    "speedup",
+    "floor_share",
+    "bytes",
+    "note",
+    "predicted_us",
+    "break_even",
+)
+"""What `Explanation.to_dict` says of each row."""
 
 
-@dataclasses.dataclass
-class Row:
-    """What is known of one candidate. Times that were not measured are NaN."""
+@dataclasses.dataclass(frozen=True)
+class Product:
+    """What a plan multiplies, for the title of a table."""
 
-    candidate: str
-    preparation_ms: float = math.nan
-    """Permutation, conversion and upload, in milliseconds."""
-    median_us: float = math.nan
-    p10_us: float = math.nan
-    p90_us: float = math.nan
-    speedup: float = math.nan
-    """Over plain CSR in the caller's row order."""
-    floor_share: float = math.nan
-    """Bandwidth floor over median time."""
-    bytes: int = 0
-    """Memory of the plan on its device."""
-    note: str = ""
-    """Why it was not measured, or what was chosen."""
-    predicted_us: float = math.nan
-    """What a model says, where one was asked."""
-    break_even: float = math.nan
-    """Products after which preparing this one instead of plain CSR has paid off; infinite if it never does."""
+    op: str
+    shape: tuple[int, int]
+    nnz: int
+    dtype: np.dtype[Any]
+    k: int
+    layout: str
+    cache: str
+    device: str
+    """Name of the device."""
+
+    def title(self, where: str) -> str:
+        """Describe the product and where it runs, or what it was predicted for, in a line."""
+        m, n = self.shape
+        operands = f"k = {self.k:,}, {self.layout}-major, " if self.op == "spmm" else ""
+        return f"{self.op}: A {m:,} x {n:,}, {self.nnz:,} nonzeros, {self.dtype}, {operands}{where}"
 
 
 @dataclasses.dataclass
@@ -56,79 +69,18 @@ class Explanation:
     footnotes: list[str]
 
     @classmethod
-    def of_measurements(cls, problem: Problem, rows: list[Row], chosen: str, baseline: str) -> Explanation:
-        """Build the table of a measured selection."""
-        from warploom.selection import copy_bandwidth
-
-        matrix, dtype = problem.matrix, problem.matrix.data.dtype
-        floor_bytes = _core.product_floor_bytes(matrix, problem.k)
-        bandwidth = copy_bandwidth(problem.device)
-        floor_us = 1e6 * floor_bytes / bandwidth
-        plain = next((r.median_us for r in rows if r.candidate == baseline), math.nan)
-        for row in rows:
-            row.speedup = _ratio(plain, row.median_us)
-            row.floor_share = _ratio(floor_us, row.median_us)
-            if row.candidate == chosen:
-                row.note = "chosen"
-        rows = sorted(rows, key=lambda r: math.inf if math.isnan(r.median_us) else r.median_us)
-        m, n = matrix.shape
-        title = (
-            f"{problem.op}: A {m:,} x {n:,}, {matrix.nnz:,} nonzeros, {dtype}, "
-            f"{_operands(problem)}on {problem.device.name}"
-        )
-        measured = sum(not math.isnan(r.median_us) for r in rows)
-        footnotes = [
-            f"{measured} of {len(rows)} candidates measured, {problem.cache} cache"
-            + ("" if math.isnan(plain) else f"; speedup over {baseline}"),
-            f"bandwidth floor {floor_us:,.2f} us: {floor_bytes:,} bytes at the measured copy bandwidth of "
-            f"{bandwidth / 1e9:,.0f} GB/s",
-        ]
-        if any(row.floor_share > 1 for row in rows):
-            footnotes.append(
-                "over 100 % of the floor: the operands were still in the cache, which is faster than memory, or the "
-                "format takes fewer bytes than the CSR that the floor counts"
-            )
-        return cls(title, rows, chosen, baseline, footnotes)
-
-    @classmethod
-    def of_predictions(
-        cls, problem: Problem, rows: list[Row], chosen: str, baseline: str, gpu: str, footnotes: list[str]
-    ) -> Explanation:
-        """Build the table of a predicted selection, fastest first; a few rows may be measured too."""
-        plain = next((r.predicted_us for r in rows if r.candidate == baseline), math.nan)
-        for row in rows:
-            row.speedup = _ratio(plain, row.predicted_us)
-            if row.candidate == chosen:
-                row.note = "chosen"
-        rows = sorted(rows, key=lambda r: math.inf if math.isnan(r.predicted_us) else r.predicted_us)
-        m, n = problem.matrix.shape
-        title = (
-            f"{problem.op}: A {m:,} x {n:,}, {problem.matrix.nnz:,} nonzeros, {problem.dtype}, "
-            f"{_operands(problem)}predicted for {gpu}"
-        )
-        return cls(title, rows, chosen, baseline, footnotes)
-
-    @classmethod
-    def of_fixed_choice(cls, plan: Plan) -> Explanation:
-        """Build the table of a plan whose candidate the caller named: nothing was compared."""
-        row = Row(
-            plan.candidate,
-            preparation_ms=sum(plan.preparation_ms.values()),
-            bytes=plan.nbytes,
-            note="named by the caller",
-        )
-        title = (
-            f"{plan.op}: A {plan.shape[0]:,} x {plan.shape[1]:,}, {plan.nnz:,} nonzeros, "
-            f"{plan.dtype}, {_operands(plan)}on {plan.device.name}"
-        )
-        return cls(title, [row], plan.candidate, plan.candidate, [])
+    def of(cls, found: _core.Explanation, product: Product) -> Explanation:
+        """Put into words what the planner says of a choice."""
+        if found.based_on == "predicted":
+            title, footnotes = product.title(f"predicted for {found.gpu}"), _of_prediction(found, product)
+        else:
+            title = product.title(f"on {product.device}")
+            footnotes = _of_measurements(found, product) if found.based_on == "measured" else []
+        return cls(title, found.rows, found.chosen, found.baseline, footnotes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything in the table as plain values, ready for JSON (NaN becomes None)."""
-        rows = [
-            {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in vars(row).items()}
-            for row in self.rows
-        ]
+        rows = [{name: _plain(getattr(row, name)) for name in _ROW} for row in self.rows]
         return {
             "title": self.title,
             "chosen": self.chosen,
@@ -213,10 +165,37 @@ _COLUMNS: dict[str, tuple[Callable[[Row], str], bool]] = {
 """Heading -> how a row fills the column, and whether a column without entries is left out."""
 
 
-def _operands(of: Problem | Plan) -> str:
-    return f"k = {of.k:,}, {of.layout}-major, " if of.op == "spmm" else ""
+def _of_measurements(found: _core.Explanation, product: Product) -> list[str]:
+    rows = found.rows
+    measured = [row for row in rows if not math.isnan(row.median_us)]
+    floor_us = 1e6 * found.floor_bytes / found.copy_bandwidth
+    footnotes = [
+        f"{len(measured)} of {len(rows)} candidates measured, {product.cache} cache"
+        + (f"; speedup over {found.baseline}" if any(row.candidate == found.baseline for row in measured) else ""),
+        f"bandwidth floor {floor_us:,.2f} us: {found.floor_bytes:,} bytes at the measured copy bandwidth of "
+        f"{found.copy_bandwidth / 1e9:,.0f} GB/s",
+    ]
+    if any(row.floor_share > 1 for row in rows):
+        footnotes.append(
+            "over 100 % of the floor: the operands were still in the cache, which is faster than memory, or the "
+            "format takes fewer bytes than the CSR that the floor counts"
+        )
+    return footnotes
 
 
-def _ratio(time: float, other: float) -> float:
-    """`time` over `other`; NaN if one was not measured, or took less time than the clock can tell."""
-    return time / other if other else math.nan
+def _of_prediction(found: _core.Explanation, product: Product) -> list[str]:
+    weighed = math.isfinite(found.calls)
+    return [
+        f"{product.cache} cache; "
+        + (f"chosen for {found.calls:g} calls with one preparation" if weighed else "preparation not counted"),
+        f"expected to be {found.expected_loss:.1%} above the fastest"
+        + (": unsure, more than for most matrices" if found.unsure and not found.outside else ""),
+        *([f"unsure, since outside what was measured: {found.outside}"] if found.outside else []),
+        *(note for note in (found.profile_note, found.stands_in) if note),
+        f"break-even: products after which preparing a candidate instead of {found.baseline} has paid off",
+        *(["decided most by " + ", ".join(found.deciding_inputs)] if found.deciding_inputs else []),
+    ]
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import operator
-import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from warploom import _core, _device, permutations
+from warploom import _core, _device, profiles
 from warploom._matrix import as_csr
-from warploom.candidates import OPERATIONS, Candidate, checked_patterns, kernels, parse
+from warploom.candidates import checked_patterns, parse
 from warploom.errors import DeviceError, DtypeError, IndexOverflowError, ParameterError, ShapeError
-from warploom.explanation import Explanation
-from warploom.selection import MeasureSelector, Problem, Selector
+from warploom.explanation import Explanation, Product
 
-__all__ = ["Plan", "plan", "spmm", "spmv"]
+__all__ = ["Plan", "plan", "predict", "spmm", "spmv"]
 
 Progress = Callable[[int, int, str], None]
 
@@ -34,64 +35,27 @@ class Plan:
     A plan reuses its workspace: run it on one stream at a time.
     """
 
-    def __init__(
-        self,
-        matrix: _core.CsrView,
-        candidate: Candidate,
-        k: int,
-        layout: str,
-        device: _device.Device,
-        allocate: Callable[[int], tuple[int, Any]] | None = None,
-        permutation: tuple[np.ndarray[Any, Any] | None, float] | None = None,
-        resident: _core.DeviceCsr | None = None,
-        block_threads_per_row: np.ndarray[Any, Any] | None = None,
-    ) -> None:
-        if device.kind == "cuda":
-            check_thread_count(matrix.shape[0], matrix.nnz, candidate)
-        perm, permutation_ms = permutation or permute(matrix, candidate.permutation)
-        self.preparation_ms: dict[str, float] = {"permutation": permutation_ms}
+    def __init__(self, core: _core.Plan, problem: _core.Problem, device: _device.Device) -> None:
+        self._core = core
+        matrix = problem.matrix
+        self.preparation_ms: dict[str, float] = core.preparation_ms
         """Milliseconds spent on each step of the preparation."""
-        if device.kind == "cpu" or perm is not None or not candidate.kernel.from_device:
-            resident = None  # of no use
-        elif resident is None:
-            start = time.perf_counter()
-            resident = _core.upload_csr(matrix, device.ordinal, allocate)
-            self.preparation_ms["upload"] = 1e3 * (time.perf_counter() - start)
-        start = time.perf_counter()
-        self._core = _core.prepare_product(
-            candidate.kernel.op,
-            matrix,
-            candidate.kernel.format,
-            candidate.kernel.name,
-            k,
-            layout,
-            dict(candidate.parameters),
-            perm,
-            -1 if device.kind == "cpu" else device.ordinal,
-            allocate,
-            resident,
-            block_threads_per_row,
-        )
-        if device.kind == "cuda":
-            _core.synchronize(device.ordinal)
-        step = "conversion and upload" if resident is None else "conversion"
-        self.preparation_ms[step] = 1e3 * (time.perf_counter() - start)
         self.shape: tuple[int, int] = matrix.shape
         """Shape (m, n) of A."""
         self.nnz: int = matrix.nnz
         """Stored entries of A."""
-        self.dtype: np.dtype[Any] = matrix.data.dtype
+        self.dtype: np.dtype[Any] = problem.dtype
         """Value type of A, B and C."""
-        self.op: str = candidate.kernel.op
+        self.op: str = problem.op
         """The operation: ``"spmm"`` or ``"spmv"``."""
-        self.k = k
+        self.k: int = problem.k
         """Columns of B the plan was tuned for; it works for any number of them, or for one only if `op` is SpMV."""
-        self.layout = layout
+        self.layout: str = problem.layout
         """Layout of B and C the plan works on: ``"row"`` or ``"column"``. Others are copied."""
         self.device = device
         """Where it runs."""
-        self._candidate = candidate
-        self._explanation: Explanation | Callable[[], Explanation] | None = None
+        self._candidate = core.candidate
+        self._product = _product(problem, device.name)
 
     @property
     def candidate(self) -> str:
@@ -124,11 +88,11 @@ class Plan:
         Explanation
             Prints as a table; ``.rows`` holds the figures.
         """
-        if self._explanation is None:
-            self._explanation = Explanation.of_fixed_choice(self)
-        elif not isinstance(self._explanation, Explanation):
-            self._explanation = self._explanation()
         return self._explanation
+
+    @functools.cached_property
+    def _explanation(self) -> Explanation:
+        return Explanation.of(self._core.explanation(), self._product)
 
     def __matmul__(self, B: Any) -> Any:
         return self(B)
@@ -238,35 +202,6 @@ class Plan:
         )
 
 
-def check_thread_count(rows: int, nnz: int, candidate: Candidate) -> None:
-    """Refuse what ``row_split`` cannot number on a GPU: it counts threads in 32 bits.
-
-    Raises
-    ------
-    IndexOverflowError
-        With 2**32 or more threads for a tile of columns: 134 million rows at 32 threads each.
-    """
-    if candidate.kernel.name != "row_split":
-        return
-    parameters = dict(candidate.parameters)
-    segments = rows + (nnz // parameters["segment_length"] if "segment_length" in parameters else 0)
-    if segments * parameters["threads_per_row"] >= 2**32:
-        raise IndexOverflowError(
-            f"{candidate.name} would need {segments * parameters['threads_per_row']:,} threads for {rows:,} rows, "
-            f"at most {2**32 - 1:,} can be numbered; use fewer threads_per_row",
-            argument="candidate",
-        )
-
-
-def permute(matrix: _core.CsrView, name: str) -> tuple[np.ndarray[Any, Any] | None, float]:
-    """Return the row permutation (None for the original order) and the milliseconds it took."""
-    if name == "none":
-        return None, 0.0
-    start = time.perf_counter()
-    perm = permutations.compute(name, matrix)
-    return perm, 1e3 * (time.perf_counter() - start)
-
-
 def plan(
     A: Any,
     op: str = "spmm",
@@ -275,13 +210,13 @@ def plan(
     dtype: Any = None,
     layout: str = "row",
     device: str | None = None,
-    select: str | Selector = "auto",
+    select: str = "auto",
     calls: float | None = None,
     verify: bool = False,
     candidates: str | Sequence[str] | None = None,
     cache: str = "warm",
     progress: Progress | None = None,
-    block_threads_per_row: Any = None,
+    inputs: Mapping[str, Any] | None = None,
 ) -> Plan:
     """Find the fastest way to multiply by a sparse matrix, and prepare it.
 
@@ -302,13 +237,12 @@ def plan(
         other one is copied. Without meaning for SpMV.
     device : str, optional
         ``"cuda"``, ``"cuda:N"`` or ``"cpu"``; by default the GPU if there is one.
-    select : {"auto", "predict", "measure"} or candidate name or Selector
+    select : {"auto", "predict", "measure"} or candidate name
         ``"predict"`` computes features of `A` and takes what a model trained on measurements predicts to be fastest;
         where it is unsure, the few candidates that may be are measured. ``"measure"`` prepares every candidate, times
         each on the device and keeps the fastest, which takes as long as some hundred to thousand products. ``"auto"``
         predicts if there is a profile for the GPU (shipped, or from ``warploom calibrate``) and measures otherwise.
-        The name of a candidate takes that one. An object with a ``select`` method decides for itself
-        (`warploom.selection.Selector`).
+        The name of a candidate takes that one.
     calls : float, optional
         How often the plan will be used: preparation is weighed against the time of so many products. If not given, so
         often that preparation does not matter. Where all candidates are measured, it is weighed as measured.
@@ -322,9 +256,10 @@ def plan(
         tight loop, or evicted before each run.
     progress : callable, optional
         Called as ``progress(done, total, candidate)`` before each candidate.
-    block_threads_per_row : array_like of int, optional
-        With the name of a ``csr/blockwise`` candidate as `select`: threads for each row of every short-row block, in
-        the order of `warploom.partition.partition_rows` (Gao et al. 2024, Sec. 4.3). 1, 2, 4, 8, 16 or 32 each.
+    inputs : mapping of str to array_like of int, optional
+        Arrays that a candidate named in `select` takes beside the matrix (`Kernel.inputs` lists them). For
+        ``csr/blockwise`` this is ``block_threads_per_row``: threads for each row of every block of short rows, in the
+        order of `warploom.partition.partition_rows` (Gao et al. 2024, Sec. 4.3); 1, 2, 4, 8, 16 or 32 each.
 
     Returns
     -------
@@ -351,48 +286,79 @@ def plan(
     >>> C.shape
     (1000, 32)
     """
-    problem = problem_of(A, op, k, dtype, layout, cache, device)
+    target = _device.Device.parse(device)
+    problem = problem_of(A, op, k, dtype, layout, cache, target)
+    if not isinstance(select, str):
+        raise ParameterError(
+            f"select must be 'auto', 'predict', 'measure' or the name of a candidate, got {select!r}",
+            argument="select",
+        )
+    if target.kind == "cuda":
+        _device.load_cusparse()
+    planner = _planner(*map(str, profiles.folders()))
+    found = planner.plan(
+        problem,
+        select=select,
+        calls=_calls(calls),
+        verify=verify,
+        patterns=checked_patterns(candidates, "candidates"),
+        progress=progress,
+        inputs={name: _integers(name, values) for name, values in (inputs or {}).items()},
+    )
+    _warn(planner)
+    return Plan(found, problem, target)
+
+
+def predict(
+    A: Any,
+    op: str = "spmm",
+    *,
+    k: int | None = None,
+    dtype: Any = None,
+    layout: str = "row",
+    calls: float | None = None,
+    cache: str = "warm",
+    candidates: str | Sequence[str] | None = None,
+    gpu: str = "NVIDIA H200",
+) -> Explanation:
+    """Say what would be chosen on a GPU that need not be there.
+
+    Parameters
+    ----------
+    A : sparse matrix, shape (m, n)
+        As for `warploom.plan`.
+    op, k, dtype, layout, cache, candidates
+        As for `warploom.plan`.
+    calls : float, optional
+        Products that will be computed with one preparation; if not given, so many that it does not matter.
+    gpu : str
+        Product name of a GPU with a profile.
+
+    Returns
+    -------
+    Explanation
+        The chosen candidate, predicted times of all, what they cost to prepare, and what decided.
+
+    Raises
+    ------
+    ParameterError
+        There is no profile of that GPU, or a parameter is out of range.
+    InvalidMatrixError, ShapeError, DtypeError
+        If `A` is malformed or of an unsupported type.
+
+    Examples
+    --------
+    >>> import warploom as wl
+    >>> explanation = wl.predict(wl.examples.load("gr_30_30"), op="spmv", dtype="float32")
+    >>> explanation.chosen.startswith("spmv/")
+    True
+    """
+    problem = problem_of(A, op, k, dtype, layout, cache, _device.Device("cpu"))
+    planner = _planner(*map(str, profiles.folders()))
     patterns = checked_patterns(candidates, "candidates")
-    if calls is not None and not (isinstance(calls, (int, float)) and calls > 0):
-        raise ParameterError(f"calls must be a positive number, got {calls!r}", argument="calls")
-    if isinstance(select, str) and select not in ("auto", "predict", "measure"):
-        try:
-            named = parse(select)
-            _check_operation(named, op)
-            return _prepare(problem, named, _blocks(block_threads_per_row))
-        except ParameterError as error:
-            if error.argument == "candidate":
-                error.argument = "select"  # as this function calls it
-            raise
-    if block_threads_per_row is not None:
-        raise ParameterError(
-            "block_threads_per_row goes with a csr/blockwise candidate named in select",
-            argument="block_threads_per_row",
-        )
-    if not isinstance(select, str) and not callable(getattr(select, "select", None)):
-        raise ParameterError(
-            f"select must be 'auto', 'predict', 'measure', the name of a candidate or a Selector, got {select!r}",
-            argument="select",
-        )
-    selector = _selector(select, problem, calls, verify) if isinstance(select, str) else select
-    selection = selector.select(problem, patterns, progress)
-    chosen = selection.plan or _prepare(problem, parse(selection.candidate))
-    chosen._explanation = selection.explanation
-    return chosen
-
-
-def _selector(select: str, problem: Problem, calls: float | None, verify: bool) -> Selector:
-    from warploom.predicting import PredictSelector, selector_for
-
-    source = selector_for(problem.device) if select in ("auto", "predict") else None
-    if source is not None:
-        return PredictSelector(source, calls=calls, verify=verify)
-    if select == "predict":
-        raise ParameterError(
-            f"there is no profile for {problem.device.name}: 'measure', or make one with warploom calibrate",
-            argument="select",
-        )
-    return MeasureSelector(calls=calls)
+    found = planner.predict(problem, gpu, calls=_calls(calls), patterns=patterns)
+    _warn(planner)
+    return Explanation.of(found, _product(problem, gpu))
 
 
 def spmm(A: Any, B: Any, *, candidate: str, device: str | None = None, dtype: Any = None, layout: str = "row") -> Any:
@@ -434,9 +400,8 @@ def spmm(A: Any, B: Any, *, candidate: str, device: str | None = None, dtype: An
     layouts = chosen.kernel.layouts
     B = _array(B)
     k = B.shape[1] if getattr(B, "ndim", 1) == 2 else 1
-    _check_operation(chosen, "spmm")
-    problem = problem_of(A, "spmm", max(k, 1), dtype, wanted if wanted in layouts else layouts[0], "warm", device)
-    return _prepare(problem, chosen) @ B
+    layout = wanted if wanted in layouts else layouts[0]
+    return _named(chosen, A, "spmm", max(k, 1), dtype, layout, device) @ B
 
 
 def spmv(A: Any, x: Any, *, candidate: str, device: str | None = None, dtype: Any = None) -> Any:
@@ -469,37 +434,60 @@ def spmv(A: Any, x: Any, *, candidate: str, device: str | None = None, dtype: An
     >>> wl.spmv(A, np.array([1.0, 3.0]), candidate="spmv/none/csr/vector", device="cpu")
     array([6., 1.])
     """
-    chosen = parse(candidate)
-    _check_operation(chosen, "spmv")
-    problem = problem_of(A, "spmv", 1, dtype, "column", "warm", device)
-    return _prepare(problem, chosen) @ _array(x)
+    return _named(parse(candidate), A, "spmv", 1, dtype, "column", device) @ _array(x)
 
 
-def _check_operation(candidate: Candidate, op: str) -> None:
-    if candidate.kernel.op != op:
-        raise ParameterError(f"{candidate.name} is not a candidate for {op}", argument="candidate")
-
-
-def problem_of(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, device: str | None) -> Problem:
-    """Check what describes a product."""
-    _choice("op", op, OPERATIONS)
-    _choice("layout", layout, ("row", "column"))
+def _named(chosen: _core.Candidate, A: Any, op: str, k: int, dtype: Any, layout: str, device: str | None) -> Plan:
+    if chosen.kernel.op != op:
+        raise ParameterError(f"{chosen.name} is not a candidate for {op}", argument="candidate")
     target = _device.Device.parse(device)
+    problem = problem_of(A, op, k, dtype, layout, "warm", target)
+    if target.kind == "cuda" and chosen.kernel.vendor:
+        _device.load_cusparse()
+    return Plan(_core.prepare(problem, chosen), problem, target)
+
+
+def problem_of(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, device: _device.Device) -> _core.Problem:
+    """Check what describes a product."""
     if op == "spmv" and _columns(1 if k is None else k) != 1:
         raise ParameterError(f"k must be 1 for SpMV, got {k}; op='spmm' multiplies several columns", argument="k")
-    problem = Problem(
-        op=op,
-        k=1 if op == "spmv" else _columns(k),
-        layout="column" if op == "spmv" else layout,
-        cache=_choice("cache", cache, ("warm", "cold")),
-        device=target,
-        matrix=as_csr(A, dtype=_value_type(dtype)),
-        allocate=_device.allocator_for(A, target),
+    _choice("op", op, ("spmm", "spmv"))
+    _choice("layout", layout, ("row", "column"))
+    _choice("cache", cache, ("warm", "cold"))
+    return _core.Problem(
+        as_csr(A, dtype=_value_type(dtype)),
+        op,
+        1 if op == "spmv" else _columns(k),
+        "column" if op == "spmv" else layout,
+        cache,
+        device.number,
+        _device.allocator_for(A, device),
     )
-    known = sorted({name for kernel in kernels(op) for name in kernel.dtypes})
-    if problem.dtype.name not in known:
-        raise DtypeError(f"{op} works on {', '.join(known)}, not on {problem.dtype.name}", argument="dtype")
-    return problem
+
+
+@functools.lru_cache(maxsize=8)
+def _planner(*folders: str) -> _core.Planner:
+    return _core.Planner(list(folders))
+
+
+def _warn(planner: _core.Planner) -> None:
+    for message in planner.take_warnings():
+        warnings.warn(f"left out: {message}", RuntimeWarning, stacklevel=3)
+
+
+def _product(problem: _core.Problem, device: str) -> Product:
+    matrix = problem.matrix
+    return Product(
+        problem.op, matrix.shape, matrix.nnz, problem.dtype, problem.k, problem.layout, problem.cache, device
+    )
+
+
+def _calls(calls: float | None) -> float:
+    if calls is None:
+        return math.inf
+    if not (isinstance(calls, (int, float)) and calls > 0):
+        raise ParameterError(f"calls must be a positive number, got {calls!r}", argument="calls")
+    return float(calls)
 
 
 def _array(values: Any) -> Any:
@@ -510,30 +498,11 @@ def _array(values: Any) -> Any:
         raise ShapeError(f"B is not an array: {error}", argument="B") from error
 
 
-def _blocks(threads: Any) -> np.ndarray[Any, Any] | None:
-    if threads is None:
-        return None
-    given = np.asarray(threads)
+def _integers(name: str, values: Any) -> np.ndarray[Any, Any]:
+    given = np.asarray(values)
     if given.ndim != 1 or given.dtype.kind not in "iu":
-        raise ParameterError(
-            f"block_threads_per_row must be one integer for each block, got {threads!r}",
-            argument="block_threads_per_row",
-        )
+        raise ParameterError(f"{name} must be a sequence of integers, got {values!r}", argument=name)
     return given.astype(np.int32)
-
-
-def _prepare(problem: Problem, candidate: Candidate, blocks: np.ndarray[Any, Any] | None = None) -> Plan:
-    if problem.device.kind == "cuda" and candidate.kernel.name == "cusparse":
-        _device.load_cusparse()
-    return Plan(
-        problem.matrix,
-        candidate,
-        problem.k,
-        problem.layout,
-        problem.device,
-        problem.allocate,
-        block_threads_per_row=blocks,
-    )
 
 
 def _value_type(dtype: Any) -> np.dtype[Any] | None:

@@ -252,4 +252,3 @@ class Model:
 def kinds() -> tuple[str, ...]:
     """Return the names of the kinds of models."""
     return tuple(_core.model_kinds())
-

@@ -16,8 +16,12 @@ GEOMETRIES = [(32, 32, 32), (8, 32, 64), (12, 7, 20), (1, 1, 1), (31, 5, 9), (32
 BATTERY = battery(np.float32)
 
 
+def resident_on_gpu(view):
+    return _core.Problem(view, "spmv", 1, "column", "warm", 0).resident()
+
+
 def on_gpu(A, set_name, **geometry):
-    return _core.compute_features_device(set_name, _core.upload_csr(as_csr(A), 0), **geometry)
+    return _core.compute_features_device(set_name, resident_on_gpu(as_csr(A)), **geometry)
 
 
 def check(A, **geometry):
@@ -106,7 +110,7 @@ def test_two_million_nonzeros_of_equal_rows():
 def test_repeatable_and_safe_from_several_threads():
     A = skewed(5, sort=True)
     B = skewed(6, sort=False)
-    resident = [_core.upload_csr(as_csr(matrix), 0) for matrix in (A, B)]
+    resident = [resident_on_gpu(as_csr(matrix)) for matrix in (A, B)]
     jobs = [(name, matrix) for matrix in resident for name in features.sets()] * 10
     expected = [_core.compute_features_device(*job).tobytes() for job in jobs]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -245,7 +249,7 @@ def test_large_malformed_matrices_are_refused():
 
 
 def test_geometry_is_positive():
-    resident = _core.upload_csr(as_csr(csr_array((3, 3), dtype=np.float32)), 0)
+    resident = resident_on_gpu(as_csr(csr_array((3, 3), dtype=np.float32)))
     with pytest.raises(errors.ParameterError, match="warps"):
         _core.compute_features_device("spmm", resident, warps=0)
     with pytest.raises(errors.ParameterError, match="unknown feature set"):

@@ -8,10 +8,7 @@ from scipy.sparse import csr_array
 
 import warploom as wl
 from products import assert_product, operand, vector
-from warploom import corpus, predicting
-from warploom._device import Device
-from warploom.plan import problem_of
-from warploom.predicting import PredictSelector
+from warploom import corpus
 
 MATRICES = {
     "grid": "grid2d(nx=120,ny=120)",
@@ -55,17 +52,6 @@ def test_spmm(name, dtype, layout, k):
 
 
 @pytest.mark.parametrize("name", MATRICES)
-def test_features_come_from_the_gpu_and_are_the_same(name):
-    matrix = load(name, "float32")
-    source = predicting.selector_for(Device("cuda", 0))
-    problems = [problem_of(matrix, "spmm", 8, None, "row", "warm", d) for d in ("cuda", "cpu")]
-    on_gpu, on_cpu = (predicting._features(problem, source.selector) for problem in problems)
-    assert on_gpu.keys() == on_cpu.keys()
-    for feature, value in on_cpu.items():
-        assert on_gpu[feature] == pytest.approx(value, rel=1e-12), feature
-
-
-@pytest.mark.parametrize("name", MATRICES)
 def test_verify_is_never_slower_than_the_vendor(name):
     matrix = load(name, "float32")
     plan = wl.plan(matrix, op="spmv", device="cuda", verify=True)
@@ -78,13 +64,7 @@ def test_verify_is_never_slower_than_the_vendor(name):
 def test_one_call_prepares_nothing_expensive():
     matrix = load("grid", "float64")
     once, often = (wl.plan(matrix, op="spmv", device="cuda", calls=calls) for calls in (1, 1e7))
-    rows = {
-        r.candidate: r
-        for r in PredictSelector(predicting.selector_for(Device("cuda", 0)))
-        .select(problem_of(matrix, "spmv", 1, None, "column", "warm", "cuda"), None, None)
-        .explanation()
-        .rows
-    }
+    rows = {r.candidate: r for r in wl.predict(matrix, "spmv").rows}
     assert rows[once.candidate].preparation_ms <= rows[often.candidate].preparation_ms
 
 

@@ -21,6 +21,10 @@ HEIGHTS = (1, 2, 3, 8, 16, 31, 32, 33, 64)
 CASES = [pytest.param(name, dtype, id=f"{name}-{dtype}") for dtype in DTYPES for name in battery(np.dtype(dtype))]
 
 
+def resident_on_gpu(view):
+    return _core.Problem(view, "spmv", 1, "column", "warm", 0).resident()
+
+
 def skewed(dtype, m=5000, n=3000):
     """Return a matrix with rows of up to some thousand nonzeros, and more rows than columns."""
     rng = np.random.default_rng(2)
@@ -40,7 +44,7 @@ def parts(matrix, x, threads, variant):
     view = as_csr(matrix)
     gather, arithmetic = VARIANTS[variant]
     prepared = _core.prepare_csr_parts(
-        view, _core.upload_csr(view, 0), threads_per_row=threads, gather=gather, arithmetic=arithmetic
+        view, resident_on_gpu(view), threads_per_row=threads, gather=gather, arithmetic=arithmetic
     )
     return multiplied(prepared, matrix.shape[0], x)
 
@@ -84,7 +88,7 @@ def words_read(matrix, height):
 
 def check_read(matrix, height):
     view = as_csr(matrix)
-    prepared = _core.prepare_cmrs_read(view, _core.upload_csr(view, 0), height=height, strips=True)
+    prepared = _core.prepare_cmrs_read(view, resident_on_gpu(view), height=height, strips=True)
     x = vector(matrix.shape[1], matrix.dtype)
     np.testing.assert_array_equal(multiplied(prepared, matrix.shape[0], x), words_read(matrix, height))
 
@@ -92,7 +96,7 @@ def check_read(matrix, height):
 def check_stream(matrix, height):
     """Whatever has been read, y is not written."""
     view = as_csr(matrix)
-    prepared = _core.prepare_cmrs_read(view, _core.upload_csr(view, 0), height=height, strips=False)
+    prepared = _core.prepare_cmrs_read(view, resident_on_gpu(view), height=height, strips=False)
     y = vector(matrix.shape[0], matrix.dtype)
     kept = y.copy()
     memory = _core.DeviceMemory(0, max(y.nbytes, 1))
@@ -150,7 +154,7 @@ def test_the_full_kernel_is_csr_vector(threads, dtype):
 
 def test_parameters_out_of_range():
     view = as_csr(skewed("float32", 50, 50))
-    resident = _core.upload_csr(view, 0)
+    resident = resident_on_gpu(view)
     for threads in (0, 3, 64):
         with pytest.raises(ParameterError, match="threads_per_row must be 1, 2, 4, 8, 16 or 32"):
             _core.prepare_csr_parts(view, resident, threads_per_row=threads, gather=True, arithmetic=True)
@@ -163,7 +167,7 @@ def test_parameters_out_of_range():
 
 def test_half_precision_is_refused():
     view = as_csr(skewed("float16", 50, 50))
-    resident = _core.upload_csr(view, 0)
+    resident = resident_on_gpu(view)
     with pytest.raises(DtypeError, match="float32 and float64"):
         _core.prepare_cmrs_read(view, resident, height=1, strips=True)
     with pytest.raises(DtypeError, match="float32 and float64"):
@@ -181,15 +185,12 @@ def test_reading_takes_as_long_as_the_memory_needs():
     """All places are read: more bytes in less time than a copy of them would mean that some were not."""
     A = csr_array(random_array((1_000_000, 1_000_000), density=1e-5, rng=np.random.default_rng(0), format="csr"))
     view = as_csr(A)
-    resident = _core.upload_csr(view, 0)
-    memory = _core.DeviceMemory(0, 8_000_000)
+    resident = resident_on_gpu(view)
+    trial = _core.Trial(_core.Problem(view, "spmv", 1, "column", "cold", 0))
     copy = _core.measure_copy_bandwidth(0, 1 << 29)
     for strips in (True, False):
         prepared = _core.prepare_cmrs_read(view, resident, height=8, strips=strips)
-        times = prepared.time_device(
-            0, 1, memory.pointer, 1, 1, 0, cold=True, warmup=2, repeats=20, budget_ms=50.0, min_repeats=5
-        )
-        rate = 12 * A.nnz / (1e-6 * np.median(times))
+        rate = 12 * A.nnz / (1e-6 * trial.time(prepared, cache="cold", repeats=20).median)
         assert 0.1 * copy < rate < 1.3 * copy
 
 

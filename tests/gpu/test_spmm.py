@@ -6,35 +6,25 @@ from scipy.sparse import csr_array, random_array
 
 import warploom as wl
 from battery import battery
-from products import assert_product, operand, parameter_sets
+from products import assert_product, operand, parameter_sets, prepare_product
 from warploom import _core, _device
 from warploom._matrix import as_csr
-from warploom.candidates import kernels
+from warploom.candidates import Candidate, kernels
 
 DTYPES = [np.float32, np.float64]
 CASES = [pytest.param(k, order, id=f"{k.format}-{k.name}-{order}") for k in kernels("spmm") for order in k.layouts]
 
 
 def prepare(matrix, kernel, order, k, parameters=None, perm=None):
-    return _core.prepare_product(
-        "spmm", as_csr(matrix), kernel.format, kernel.name, k, order, dict(kernel.complete(parameters or {})), perm, 0
-    )
+    return prepare_product("spmm", as_csr(matrix), kernel.format, kernel.name, k, order, parameters, perm, 0)
 
 
 def multiply(matrix, kernel, order, B, k=None, parameters=None, perm=None):
     """Run twice: the second run finds the workspace as the first one left it."""
     if kernel.name == "cusparse" and (reason := _device.load_cusparse()):
         pytest.skip(f"no cuSPARSE: {reason}")
-    reason = _core.unsupported_reason(
-        "spmm",
-        as_csr(matrix),
-        kernel.format,
-        kernel.name,
-        k or max(B.shape[1], 1),
-        order,
-        kernel.complete(parameters or {}),
-        perm,
-    )
+    problem = _core.Problem(as_csr(matrix), "spmm", k or max(B.shape[1], 1), order, "warm", 0)
+    reason = problem.reason_against(Candidate.make(kernel, "none", parameters))
     if reason:
         pytest.skip(reason)
     plan = prepare(matrix, kernel, order, k or max(B.shape[1], 1), parameters, perm)

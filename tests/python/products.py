@@ -7,6 +7,7 @@ from scipy.sparse import csr_array
 
 from warploom import _core
 from warploom._matrix import as_csr
+from warploom.candidates import Candidate, find_kernel
 
 __all__ = [
     "ORDER",
@@ -15,6 +16,7 @@ __all__ = [
     "operand",
     "parameter_sets",
     "permutations_of",
+    "prepare_product",
     "prepare_spmv",
     "vector",
 ]
@@ -39,11 +41,18 @@ def permutations_of(kernel, rows):
 
 def prepare_spmv(matrix, kernel, parameters=None, perm=None, *, device=-1):
     """Prepare a product with one vector on a GPU, or on the CPU for -1; None if the kernel refuses the matrix."""
-    view = as_csr(matrix)
-    arguments = (kernel.format, kernel.name, 1, "column", kernel.complete(parameters or {}), perm)
-    if _core.unsupported_reason("spmv", view, *arguments):
+    candidate = Candidate.make(kernel, "none", parameters)
+    problem = _core.Problem(as_csr(matrix), "spmv", 1, "column", "warm", device)
+    if problem.reason_against(candidate):
         return None
-    return _core.prepare_product("spmv", view, *arguments, device)
+    return _core.prepare(problem, candidate, None if perm is None else (perm, 0.0))
+
+
+def prepare_product(op, view, kernel_format, name, k, layout, parameters=None, perm=None, device=-1):
+    """Prepare a kernel given by its names, for any row permutation."""
+    candidate = Candidate.make(find_kernel(op, kernel_format, name), "none", parameters)
+    problem = _core.Problem(view, op, k, layout, "warm", device)
+    return _core.prepare(problem, candidate, None if perm is None else (perm, 0.0))
 
 
 def vector(size, dtype, seed=0):

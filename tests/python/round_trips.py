@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 
-from products import assert_product
-from warploom import _core
+from products import assert_product, prepare_product
 from warploom._matrix import as_csr
 
 __all__ = ["DTYPES", "assert_round_trip", "assert_spmv", "koza_2_1", "spmv"]
@@ -37,7 +36,7 @@ def assert_round_trip(stored, A):
 def spmv(A, kernel, x, **parameters):
     """Multiply on the CPU; y is full of NaN before."""
     kernel_format, name = kernel.split("/")
-    plan = _core.prepare_product("spmv", as_csr(A), kernel_format, name, 1, "column", parameters, None, -1)
+    plan = prepare_product("spmv", as_csr(A), kernel_format, name, 1, "column", parameters, None, -1)
     y = np.full(A.shape[0], np.nan, dtype=A.dtype)
     plan.run_host(np.asarray(x, dtype=A.dtype).reshape(-1, 1), y.reshape(-1, 1))
     return y

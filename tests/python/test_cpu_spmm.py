@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 
 from battery import battery
-from products import ORDER, assert_product, magnitudes, operand, parameter_sets
+from products import ORDER, assert_product, magnitudes, operand, parameter_sets, prepare_product
 from warploom import _core, errors
 from warploom._matrix import as_csr
-from warploom.candidates import kernels
+from warploom.candidates import Candidate, kernels
 
-KERNELS = {f"{k['format']}/{k['name']}": k for k in _core.kernels("spmm") if "cpu" in k["devices"]}
+KERNELS = {f"{k.format}/{k.name}": k for k in kernels("spmm") if "cpu" in k.devices}
 PARAMETERS = {f"{k.format}/{k.name}": list(parameter_sets(k)) for k in kernels("spmm")}
-CASES = [(name, layout) for name, kernel in KERNELS.items() for layout in kernel["layouts"]]
+CASES = [(name, layout) for name, kernel in KERNELS.items() for layout in kernel.layouts]
 DTYPES = [np.float32, np.float64]
 
 
@@ -39,9 +39,7 @@ def prepare(matrix, case, *, k=8, layout, parameters=None, perm=None, device=-1)
     kernel_format, kernel = case.split("/")
     if kernel_format == "padded-csr" and padded_entries(matrix) > 4 * matrix.nnz + 4096:
         pytest.skip("padding would multiply the matrix")
-    return _core.prepare_product(
-        "spmm", as_csr(matrix), kernel_format, kernel, k, layout, parameters or {}, perm, device
-    )
+    return prepare_product("spmm", as_csr(matrix), kernel_format, kernel, k, layout, parameters, perm, device)
 
 
 def run(plan, m, B, layout):
@@ -170,7 +168,7 @@ def csr_matrices(draw):
 @given(matrix=csr_matrices(), case=st.sampled_from(CASES), k=st.integers(1, 20), data=st.data())
 def test_any_matrix(matrix, case, k, data):
     name, layout = case
-    parameters = {p["name"]: data.draw(st.sampled_from(p["values"])) for p in KERNELS[name]["parameters"]}
+    parameters = {p.name: data.draw(st.sampled_from(p.values)) for p in KERNELS[name].parameters}
     perm = np.array(data.draw(st.permutations(range(matrix.shape[0]))), dtype=np.int32)
     B = operand((matrix.shape[1], k), matrix.dtype, layout, seed=k)
     assert_product(matrix, B, multiply(matrix, name, B, layout, parameters=parameters, perm=perm))
@@ -199,14 +197,15 @@ def test_floor_bytes(dtype):
 
 
 def test_registry():
-    names = [(k["format"], k["name"]) for k in _core.kernels("spmm")]
+    names = [(k.format, k.name) for k in kernels("spmm")]
     assert len(set(names)) == len(names)
-    for kernel in _core.kernels("spmm"):
-        assert kernel["summary"]
-        assert set(kernel["layouts"]) <= {"row", "column"}
-        for p in kernel["parameters"]:
-            assert p["default"] in p["values"]
-            assert p["meaning"]
+    for kernel in kernels("spmm"):
+        assert kernel.summary
+        assert kernel.source
+        assert set(kernel.layouts) <= {"row", "column"}
+        for p in kernel.parameters:
+            assert p.default in p.values
+            assert p.meaning
 
 
 @pytest.mark.parametrize(("case", "layout"), CASES)
@@ -215,14 +214,15 @@ class TestErrors:
 
     def test_other_layout(self, case, layout):
         other = "column" if layout == "row" else "row"
-        if other in KERNELS[case]["layouts"]:
+        if other in KERNELS[case].layouts:
             pytest.skip("works on both layouts")
-        arguments = (*case.split("/"), 8, other, {}, None)
-        reason = _core.unsupported_reason("spmm", as_csr(self.matrix), *arguments)
+        candidate = Candidate.make(KERNELS[case])
+        reason = _core.Problem(as_csr(self.matrix), "spmm", 8, other, "warm", -1).reason_against(candidate)
         assert f"{layout}-major" in reason
         with pytest.raises(errors.ParameterError, match=reason):
             prepare(self.matrix, case, layout=other)
-        assert _core.unsupported_reason("spmm", as_csr(self.matrix), *case.split("/"), 8, layout, {}, None) == ""
+        fits = _core.Problem(as_csr(self.matrix), "spmm", 8, layout, "warm", -1)
+        assert fits.reason_against(candidate) == ""
 
     def test_bad_requests(self, case, layout):
         def raises(argument, **options):
@@ -233,7 +233,7 @@ class TestErrors:
 
         raises("k", k=0)
         raises("layout", layout="diagonal")
-        name = KERNELS[case]["parameters"][0]["name"]
+        name = KERNELS[case].parameters[0].name
         raises(name, parameters={name: 77})
         assert name in str(raises("warp_factor", parameters={"warp_factor": 9}))
         raises("perm", perm=np.zeros(150, dtype=np.int32))
@@ -276,7 +276,7 @@ class TestErrors:
     def test_pattern_without_values(self, case, layout):
         pattern = as_csr(self.matrix, pattern_only=True)
         with pytest.raises(errors.InvalidMatrixError) as caught:
-            _core.prepare_product("spmm", pattern, *case.split("/"), 8, layout, {}, None, -1)
+            prepare_product("spmm", pattern, *case.split("/"), 8, layout)
         assert caught.value.argument == "data"
 
 

@@ -149,7 +149,7 @@ def test_threads_per_row_of_every_block_are_checked():
     name = "spmv/none/csr/blockwise[long_row=128]"
     short = int((~np.asarray(wl.partition.partition_rows(matrix, long_row=128).is_long, bool)).sum())
     x = vector(matrix.shape[1], np.float64)
-    plan = wl.plan(matrix, op="spmv", device="cpu", select=name, block_threads_per_row=[8] * short)
+    plan = wl.plan(matrix, op="spmv", device="cpu", select=name, inputs={"block_threads_per_row": [8] * short})
     assert_product(matrix, x[:, None], (plan @ x)[:, None])
     for select, threads in (
         (name, [8] * (short + 1)),
@@ -159,5 +159,5 @@ def test_threads_per_row_of_every_block_are_checked():
         ("measure", [8] * short),
     ):
         with pytest.raises(errors.ParameterError) as caught:
-            wl.plan(matrix, op="spmv", device="cpu", select=select, block_threads_per_row=threads)
+            wl.plan(matrix, op="spmv", device="cpu", select=select, inputs={"block_threads_per_row": threads})
         assert caught.value.argument == "block_threads_per_row"

@@ -15,8 +15,7 @@ from battery import battery
 from products import ORDER, assert_product, operand
 from strategies import csr_matrices
 from warploom import _device
-from warploom.candidates import kernels, parse
-from warploom.plan import check_thread_count
+from warploom.candidates import kernels
 
 CPU_KERNELS = [k for k in kernels("spmm") if "cpu" in k.devices]
 NAMES = {
@@ -448,16 +447,3 @@ def test_operands_on_a_gpu_are_refused(matrix, monkeypatch):
     assert "GPU memory" in refused(wl.errors.DeviceError, "B", plan, B)
     square = make(csr_array(np.eye(45)))
     refused(wl.errors.DeviceError, "out", square, B.copy(), out=B)
-
-
-def test_more_threads_than_can_be_numbered_are_refused():
-    """row_split numbers threads in 32 bits; what does not fit must not wrap around."""
-    wide = parse("spmm/none/csr/row_split")
-    check_thread_count(2**27 - 1, 0, wide)
-    with pytest.raises(wl.errors.IndexOverflowError) as caught:
-        check_thread_count(2**27, 0, wide)
-    assert caught.value.argument == "candidate"
-    check_thread_count(2**27, 0, parse("spmm/none/csr/row_split[threads_per_row=16]"))
-    with pytest.raises(wl.errors.IndexOverflowError):
-        check_thread_count(1, 2**27 * 16, parse("spmm/none/segmented-csr/row_split[segment_length=16]"))
-    check_thread_count(2**31 - 1, 0, parse("spmm/none/csr/c_stationary"))

@@ -5,9 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from battery import battery
-from warploom.errors import ParameterError
 from warploom.prediction import (
     INPUTS,
     LOSS,
@@ -23,6 +20,9 @@ from warploom.prediction import (
     preparation_inputs,
     roofline_us,
 )
+
+from battery import battery
+from warploom.errors import ParameterError
 from warploom.predictor import Model
 
 MATRICES = battery(np.float64)

@@ -80,6 +80,9 @@ matrix_summary summarize(const csr_pattern& matrix) {
 std::string reason_against(const product_kernel& kernel, const csr_view& matrix, const product_request& request) {
   if (!kernel.works_on(matrix.dtype)) return std::string("does not work on ") + name_of(matrix.dtype);
   if (request.perm.data() != nullptr && !kernel.permutes) return "does not take a row permutation";
+  if (kernel.op == operation::spmm && !kernel.works_on(request.order)) {  // a vector has either layout
+    return std::string("needs ") + name_of(kernel.layouts.front()) + "-major B and C";
+  }
   return kernel.unsupported_reason(matrix, request);
 }
 

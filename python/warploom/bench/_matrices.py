@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from warploom import features
+from warploom import _core, features, permutations
 from warploom._matrix import as_csr
 from warploom.corpus import Entry
-from warploom.plan import permute
 
 __all__ = ["Prepared", "describe", "load", "reopen", "write"]
 
@@ -52,10 +51,10 @@ def load(entry: Entry) -> Prepared:
     return Prepared(A, {}, facts)
 
 
-def describe(loaded: Prepared, permutations: Sequence[str]) -> Prepared:
+def describe(loaded: Prepared, wanted: Sequence[str]) -> Prepared:
     """Add row permutations and features to a matrix."""
     view = as_csr(loaded.A)
-    perms = {name: permute(view, name) for name in permutations}
+    perms = {name: permute(view, name) for name in wanted}
     facts = loaded.facts | {f"permutation_ms_{name}": milliseconds for name, (_, milliseconds) in perms.items()}
     referenced = np.zeros(view.shape[1], bool)
     referenced[view.indices[: view.nnz]] = True
@@ -66,6 +65,15 @@ def describe(loaded: Prepared, permutations: Sequence[str]) -> Prepared:
         facts |= {f"{name}_{feature}": value for feature, value in vector.as_dict().items()}
     facts["features_ms"] = 1e3 * (time.perf_counter() - start)
     return Prepared(loaded.A, perms, facts)
+
+
+def permute(matrix: _core.CsrView, name: str) -> tuple[np.ndarray[Any, Any] | None, float]:
+    """Return the row permutation (None for the original order) and the milliseconds it took."""
+    if name == "none":
+        return None, 0.0
+    start = time.perf_counter()
+    perm = permutations.compute(name, matrix)
+    return perm, 1e3 * (time.perf_counter() - start)
 
 
 def write(prepared: Prepared, scratch: pathlib.Path) -> pathlib.Path:

@@ -14,7 +14,6 @@ from typing import Any
 import warploom
 from warploom import _core
 from warploom._device import Device, cusparse_version, load_cusparse
-from warploom.selection import copy_bandwidth
 
 __all__ = ["clock_mhz", "cpu_name", "environment"]
 
@@ -40,7 +39,7 @@ def environment(device: Device) -> dict[str, Any]:
         "cpu": cpu_name(),
         "cpu_threads": _core.num_threads(),
         "device": device.kind,
-        "copy_bandwidth": float(f"{copy_bandwidth(device):.2g}"),
+        "copy_bandwidth": float(f"{_core.copy_bandwidth(device.number):.2g}"),
     }
     if device.kind == "cuda":
         load_cusparse()

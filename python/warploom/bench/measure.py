@@ -17,8 +17,6 @@ from warploom.bench.environment import clock_mhz
 from warploom.bench.settings import Setting, listed
 from warploom.candidates import Candidate
 from warploom.errors import OutOfMemoryError, WarploomError
-from warploom.plan import Plan
-from warploom.selection import Bench, Problem, is_redundant
 
 __all__ = ["Limits", "is_compared", "measure"]
 
@@ -86,8 +84,8 @@ class _Session:
         if self.k == 0:
             return
         view = as_csr(self.setting.values(self.prepared.A))
-        self.problem = Problem(view, self.setting.op, self.k, self.setting.layout, "warm", self.device)
-        self.bench = Bench(self.problem)
+        self.problem = _core.Problem(view, self.setting.op, self.k, self.setting.layout, "warm", self.device.number)
+        self.trial = _core.Trial(self.problem)
         order = random.Random(zlib.crc32(f"{self.prepared.facts['matrix']} {self.setting.name}".encode()))
         chosen = [c for c in candidates if self.is_wanted(c)]
         order.shuffle(chosen)
@@ -106,23 +104,23 @@ class _Session:
     def is_wanted(self, candidate: Candidate) -> bool:
         if candidate.permutation != "none" and candidate.permutation not in self.prepared.permutations:
             return False
-        return _is_csr_vector(candidate) or not is_redundant(candidate, self.problem)
+        return candidate.kernel.compared_fully or not self.problem.is_redundant(candidate)
 
     def candidate(self, candidate: Candidate, position: int, run: int) -> Iterator[dict[str, Any]]:
         if time.monotonic() > self.deadline:
             yield self.row(candidate.name, position, run=run, status="time limit")
             return
-        if self.reason_against(candidate):
+        if self.problem.reason_against(candidate):
             yield self.row(candidate.name, position, run=run, status="unsupported")
             return
         try:
             plan = self.prepare(candidate)
-            if wrong := self.bench.check(plan):
+            if wrong := self.trial.check(plan):
                 yield self.row(candidate.name, position, run=run, status="wrong result", note=wrong)
                 return
             warm = self.repeats(plan, candidate)
             for cache in CACHES:
-                timing = self.bench.time(
+                timing = self.trial.time(
                     plan,
                     cache=cache,
                     repeats=warm if cache == "warm" else max(3, warm // 2),
@@ -147,24 +145,15 @@ class _Session:
         except WarploomError as error:
             yield self.row(candidate.name, position, run=run, status="error", note=_one_line(error))
 
-    def reason_against(self, candidate: Candidate) -> str:
-        kernel, problem = candidate.kernel, self.problem
-        parameters = dict(candidate.parameters)
-        return _core.unsupported_reason(
-            kernel.op, problem.matrix, kernel.format, kernel.name, self.k, problem.layout, parameters, None
-        )
+    def prepare(self, candidate: Candidate) -> _core.Plan:
+        perm, milliseconds = self.prepared.permutations.get(candidate.permutation, (None, 0.0))
+        return _core.prepare(self.problem, candidate, None if perm is None else (perm, milliseconds))
 
-    def prepare(self, candidate: Candidate) -> Plan:
-        problem = self.problem
-        permutation = self.prepared.permutations.get(candidate.permutation, (None, 0.0))
-        resident = problem.resident if candidate.kernel.from_device else None
-        return Plan(problem.matrix, candidate, self.k, problem.layout, self.device, None, permutation, resident)
-
-    def repeats(self, plan: Plan, candidate: Candidate) -> int:
+    def repeats(self, plan: _core.Plan, candidate: Candidate) -> int:
         """Full effort for what may be the fastest, and for what is compared anyway."""
         if is_compared(candidate):
             return self.limits.repeats
-        glance = self.bench.time(plan, cache="warm", repeats=3, warmup=1, budget_ms=self.limits.budget_ms / 4)
+        glance = self.trial.time(plan, cache="warm", repeats=3, warmup=1, budget_ms=self.limits.budget_ms / 4)
         is_far = glance.median > self.limits.far * self.best["warm"]
         return max(3, self.limits.repeats // 3) if is_far else self.limits.repeats
 
@@ -195,13 +184,7 @@ class _Session:
 
 def is_compared(candidate: Candidate) -> bool:
     """Whether tables compare a candidate whatever its speed: default settings, as in the papers, and the vendor's."""
-    is_default = candidate == Candidate.make(candidate.kernel, candidate.permutation)
-    return is_default or candidate.kernel.name == "cusparse" or _is_csr_vector(candidate)
-
-
-def _is_csr_vector(candidate: Candidate) -> bool:
-    """Gao et al. (2024) compare every number of threads per row."""
-    return (candidate.kernel.format, candidate.kernel.name) == ("csr", "vector")
+    return candidate.has_defaults or candidate.kernel.vendor or candidate.kernel.compared_fully
 
 
 def _one_line(error: BaseException) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import scipy.sparse
 
-from warploom import permutations
-from warploom.candidates import Candidate, enumerate_candidates, matches, parse
+from warploom import _core, permutations
+from warploom.candidates import Candidate, matches, parse
 from warploom.corpus import PARTS
 from warploom.errors import ParameterError
 
@@ -122,7 +122,7 @@ def listed(setting: Setting, device: str, patterns: str | Sequence[str] | None =
 
 @functools.cache
 def _listed(setting: Setting, device: str, patterns: tuple[str, ...] | None) -> tuple[Candidate, ...]:
-    known = dict.fromkeys(enumerate_candidates(setting.op, setting.layout, device, setting.dtype))
+    known = dict.fromkeys(_core.enumerate_candidates(setting.op, setting.layout, device, setting.dtype))
     if patterns == (ESSENTIAL,) and setting.name in _essential():
         return tuple(c for c in known if c.name in _essential()[setting.name])
     if patterns is not None and patterns != (ESSENTIAL,):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import types
-from typing import Any, cast
+from typing import Any
 
 import scipy.sparse
 
 from warploom import _core
 from warploom._device import Device
 from warploom._matrix import as_csr
+from warploom.candidates import Candidate, find_kernel
 from warploom.errors import DeviceError
-from warploom.plan import Plan
-from warploom.selection import Bench, Problem
 
 __all__ = ["TIMES", "Products", "nonzeros"]
 
@@ -39,20 +37,16 @@ class Products:
 
     def __init__(self, A: scipy.sparse.csr_array, dtype: str, device: Device) -> None:
         self.matrix = as_csr(A, dtype=dtype)
-        self._problem = Problem(self.matrix, "spmv", 1, "column", "warm", device)
-        resident = self._problem.resident
-        assert resident is not None  # there is one on every GPU
-        self.resident: _core.DeviceCsr = resident
-        self._bench = Bench(self._problem)
+        self._problem = _core.Problem(self.matrix, "spmv", 1, "column", "warm", device.number)
+        self.resident: _core.DeviceCsr = self._problem.resident()
+        self._trial = _core.Trial(self._problem)
 
-    def registered(self, format: str, kernel: str, **parameters: int) -> _core.ProductPlan:
+    def registered(self, format: str, kernel: str, **parameters: int) -> _core.Plan:
         """Prepare a kernel of the registry."""
-        ordinal = self._problem.device.ordinal
-        return _core.prepare_product(
-            "spmv", self.matrix, format, kernel, 1, "column", parameters, None, ordinal, None, self.resident
-        )
+        candidate = Candidate.make(find_kernel("spmv", format, kernel), "none", parameters)
+        return _core.prepare(self._problem, candidate)
 
-    def check(self, prepared: _core.ProductPlan, what: str) -> None:
+    def check(self, prepared: _core.Plan, what: str) -> None:
         """Compare the product with float64 sums.
 
         Raises
@@ -60,15 +54,15 @@ class Products:
         DeviceError
             It is wrong.
         """
-        wrong = self._bench.check(_as_plan(prepared))
+        wrong = self._trial.check(prepared)
         if wrong:
             raise DeviceError(f"{what} on a matrix of {self.matrix.nnz} nonzeros: {wrong}")
 
-    def times(self, prepared: _core.ProductPlan) -> list[dict[str, Any]]:
+    def times(self, prepared: _core.Plan) -> list[dict[str, Any]]:
         """Time with a cold and with a warm L2 cache; one row of `TIMES` for each."""
         rows = []
         for cache in _CACHES:
-            found = self._bench.time(_as_plan(prepared), cache=cache, repeats=20, budget_ms=20.0)
+            found = self._trial.time(prepared, cache=cache, repeats=20, budget_ms=20.0)
             rows.append(
                 {
                     "cache": cache,
@@ -84,8 +78,3 @@ class Products:
 def nonzeros(matrix: _core.CsrView) -> dict[str, int]:
     """Return rows, columns and nonzeros, for rows of tables."""
     return {"rows": matrix.shape[0], "cols": matrix.shape[1], "nnz": matrix.nnz}
-
-
-def _as_plan(prepared: _core.ProductPlan) -> Plan:
-    """Return something with all that a bench looks at in a plan: its compiled part."""
-    return cast(Plan, types.SimpleNamespace(_core=prepared))

@@ -23,8 +23,6 @@ from warploom.candidates import parse
 from warploom.corpus import Entry
 from warploom.experiments._wall_clock import median_us
 from warploom.experiments.registry import Progress, register
-from warploom.plan import Plan
-from warploom.selection import Bench, Problem
 
 __all__ = ["COUNT", "UNIT", "cost", "matrices", "measure"]
 
@@ -114,11 +112,9 @@ def cost(A: scipy.sparse.csr_array, device: Device, repeats: int = _REPEATS) -> 
     dict
         ``rows``, ``nnz``, and medians in microseconds: ``spmv_us``, ``eleven_us``, ``twenty_four_us``.
     """
-    problem = Problem(as_csr(A, dtype=np.float64), "spmv", 1, "column", "warm", device)
-    candidate = parse(UNIT)
-    resident = problem.resident if candidate.kernel.from_device else None
-    plan = Plan(problem.matrix, candidate, 1, "column", device, None, (None, 0.0), resident)
-    product = Bench(problem).time(plan, cache="warm", repeats=repeats, warmup=4, budget_ms=1000.0)
+    problem = _core.Problem(as_csr(A, dtype=np.float64), "spmv", 1, "column", "warm", device.number)
+    plan = _core.prepare(problem, parse(UNIT))
+    product = _core.Trial(problem).time(plan, cache="warm", repeats=repeats, warmup=4, budget_ms=1000.0)
     return {
         "rows": A.shape[0],
         "nnz": A.nnz,
@@ -128,8 +124,7 @@ def cost(A: scipy.sparse.csr_array, device: Device, repeats: int = _REPEATS) -> 
     }
 
 
-def _features(problem: Problem, of: str) -> Callable[[], object]:
-    resident = problem.resident
-    if resident is None:
+def _features(problem: _core.Problem, of: str) -> Callable[[], object]:
+    if problem.device < 0:
         return functools.partial(getattr(feature_sets, of), problem.matrix)
-    return functools.partial(_core.compute_features_device, of, resident)
+    return functools.partial(_core.compute_features_device, of, problem.resident())

@@ -24,7 +24,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from warploom import _core
@@ -32,7 +31,7 @@ from warploom.errors import ProfileError
 from warploom.predictor import Model
 from warploom.profiles import _safetensors
 
-__all__ = ["FoundProfile", "Profile", "find", "load", "names", "save", "user_folder", "user_path"]
+__all__ = ["FoundProfile", "Profile", "find", "folders", "load", "names", "save", "user_folder", "user_path"]
 
 _FORMAT = "warploom-profile"
 _VERSION = "2"
@@ -192,7 +191,7 @@ def find(device_name: str, compute_capability: tuple[int, int] | None = None) ->
     RuntimeWarning
         A file in the folders is no profile; it is left out.
     """
-    found, left_out = _core.find_profile(device_name, compute_capability, _folders())
+    found, left_out = _core.find_profile(device_name, compute_capability, folders())
     _warn(left_out)
     if found is None:
         return None
@@ -202,7 +201,7 @@ def find(device_name: str, compute_capability: tuple[int, int] | None = None) ->
 
 def names() -> list[str]:
     """Return the product names of the GPUs that have a profile, the user's own and those shipped."""
-    gpus, left_out = _core.list_profiles(_folders())
+    gpus, left_out = _core.list_profiles(folders())
     _warn(left_out)
     return sorted(set(gpus))
 
@@ -224,7 +223,8 @@ def user_path(device_name: str) -> Path:
     return user_folder() / (re.sub(r"[^a-z0-9]+", "-", device_name.casefold()).strip("-") + ".safetensors")
 
 
-def _folders() -> list[Path]:
+def folders() -> list[Path]:
+    """Return the folders that are searched for profiles: the user's own first."""
     return [user_folder(), _SHIPPED]
 
 

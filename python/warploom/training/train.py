@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from warploom import _core
 from warploom.bench.measurements import Measurements
 from warploom.bench.medians import are_widely_measured
 from warploom.bench.medians import settings as measured_settings
 from warploom.bench.repeatability import Tolerances, tolerances
 from warploom.bench.settings import Setting
 from warploom.errors import ParameterError
-from warploom.predicting import MEASURED
 from warploom.model_inputs import LOSS, REFERENCE, SIZES, model_name
 from warploom.predictor import Model
 from warploom.profiles import Profile
@@ -186,7 +186,7 @@ class Unseen:
     def choices(self, dataset: Dataset) -> NDArray[np.intp]:
         """Return the choices with the short lists of unsure predictions measured."""
         unsure = self.expected > self.unsure_loss
-        return choices_measured(dataset, self.predicted, unsure, self.margin(dataset), MEASURED)
+        return choices_measured(dataset, self.predicted, unsure, self.margin(dataset), _core.MOST_MEASURED)
 
     def margin(self, dataset: Dataset) -> float:
         """Return `margin` of the rows whose short list is of use."""
@@ -222,7 +222,7 @@ def held_out(
     found: dict[str, Any] = {}
     for name, of in splits.items():
         unsure = of.expected > unseen.unsure_loss
-        measured = choices_measured(dataset, of.predicted, unsure, within, MEASURED)
+        measured = choices_measured(dataset, of.predicted, unsure, within, _core.MOST_MEASURED)
         found[name] = score(dataset, of.predicted.argmin(axis=1), samples=samples).as_dict()
         found[f"{name}_measured"] = score(dataset, measured, samples=samples).as_dict() | {
             "measured": round(float(unsure.mean()), 4)

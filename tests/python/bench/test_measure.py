@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from warploom import selection
+from warploom import _core
 from warploom._device import Device
 from warploom._matrix import as_csr
-from warploom.bench._matrices import Prepared
+from warploom.bench._matrices import Prepared, permute
 from warploom.bench.measure import Limits, _Session, measure
 from warploom.bench.settings import Setting
 from warploom.candidates import parse
 from warploom.errors import DeviceError, OutOfMemoryError
-from warploom.plan import permute
 
 CPU = Device("cpu", 0)
 QUICK = Limits(repeats=3, budget_ms=1, remeasured=0)
@@ -25,6 +24,24 @@ def prepared(m=40, n=40, permutations=()):
     A = sp.random_array((m, n), density=0.1, format="csr", rng=1)
     perms = {name: permute(as_csr(A), name) for name in permutations}
     return Prepared(sp.csr_array(A), perms, {"matrix": "some"})
+
+
+def change_trial(monkeypatch, **methods):
+    """Replace methods of `_core.Trial`; each is called with the usual one before its own arguments."""
+    usual = _core.Trial
+
+    class Changed:
+        def __init__(self, problem):
+            self.trial = usual(problem)
+
+        def check(self, plan):
+            return methods.get("check", lambda check, plan: check(plan))(self.trial.check, plan)
+
+        def time(self, plan, **options):
+            replaced = methods.get("time", lambda time, plan, **options: time(plan, **options))
+            return replaced(self.trial.time, plan, **options)
+
+    monkeypatch.setattr(_core, "Trial", Changed)
 
 
 def rows(settings, patterns, limits=QUICK, matrix=None):
@@ -84,7 +101,7 @@ def test_a_share_is_measured_again():
 
 
 def test_a_wrong_result_is_not_timed(monkeypatch):
-    monkeypatch.setattr(selection.Bench, "check", lambda self, plan: "wrong result in 3 of 4 sampled entries")
+    change_trial(monkeypatch, check=lambda check, plan: "wrong result in 3 of 4 sampled entries")
     (row,) = rows(["spmv/float64"], ["spmv/none/csr/scalar"])
     assert row["status"] == "wrong result"
     assert row["note"] == "wrong result in 3 of 4 sampled entries"
@@ -96,14 +113,12 @@ def test_a_wrong_result_is_not_timed(monkeypatch):
     ("error", "status"), [(OutOfMemoryError("no room"), "out of memory"), (DeviceError("lost"), "error")]
 )
 def test_a_failing_candidate_is_recorded_and_passed_over(monkeypatch, error, status):
-    usual = selection.Bench.time
-
-    def time(self, plan, **options):
-        if "scalar" in plan.candidate:
+    def time(usual, plan, **options):
+        if plan.candidate.kernel.name == "scalar":
             raise error
-        return usual(self, plan, **options)
+        return usual(plan, **options)
 
-    monkeypatch.setattr(selection.Bench, "time", time)
+    change_trial(monkeypatch, time=time)
     found = rows(["spmv/float64"], ["spmv/none/csr/scalar", "spmv/none/csr/merge"])
     by_candidate = {r["candidate"]: r for r in found}
     assert by_candidate["spmv/none/csr/scalar"]["status"] == status
@@ -112,10 +127,10 @@ def test_a_failing_candidate_is_recorded_and_passed_over(monkeypatch, error, sta
 
 
 def test_no_room_for_the_operands_is_recorded(monkeypatch):
-    def refuse(self, problem, **options):
+    def refuse(problem):
         raise OutOfMemoryError("B does not fit")
 
-    monkeypatch.setattr(selection.Bench, "__init__", refuse)
+    monkeypatch.setattr(_core, "Trial", refuse)
     (row,) = rows(["spmm/float32/row/k=8"], ["spmm/none/csr/row_split"])
     assert (row["status"], row["candidate"], row["note"]) == ("out of memory", "", "B does not fit")
 
@@ -125,7 +140,7 @@ def test_csr_vector_is_measured_with_more_threads_than_rows_have_nonzeros():
     session = _Session(
         Prepared(sp.csr_array(np.eye(5)), {}, {"matrix": "eye"}), Setting.parse("spmv/float64"), CPU, QUICK, 0
     )
-    session.problem = selection.Problem(as_csr(session.prepared.A), "spmv", 1, "column", "warm", CPU)
+    session.problem = _core.Problem(as_csr(session.prepared.A), "spmv", 1, "column", "warm", -1)
     assert session.is_wanted(parse("spmv/none/csr/vector"))
     assert not session.is_wanted(parse("spmv/none/padded-csr/vector[threads_per_row=16]"))
     assert not session.is_wanted(parse("spmv/lpt/csr/scalar"))  # no such permutation was computed
@@ -162,7 +177,7 @@ def test_float16_is_scaled_into_range():
 def test_what_is_far_from_the_fastest_gets_fewer_repeats(monkeypatch, candidate, median, repeats):
     session = _Session(prepared(), Setting.parse("spmv/float64"), CPU, Limits(repeats=20, far=2.0), 0.0)
     session.best["warm"] = 1.0
-    session.bench = SimpleNamespace(time=lambda plan, **options: selection.Timing(median, median, median, 3))
+    session.trial = SimpleNamespace(time=lambda plan, **options: SimpleNamespace(median=median))
     assert session.repeats(plan=None, candidate=parse(candidate)) == repeats
 
 

@@ -1,10 +1,9 @@
 import pytest
 
-from warploom import errors
+from warploom import _core, errors
 from warploom.bench import settings
 from warploom.bench.measure import is_compared
 from warploom.bench.settings import Setting
-from warploom.candidates import enumerate_candidates
 
 
 @pytest.mark.parametrize("name", [*settings.SPMM, *settings.SPMV, "spmm/float64/row/k=7"])
@@ -33,7 +32,7 @@ def test_unknown_settings_are_refused(name):
 def test_the_portfolio_holds_the_vendor_every_default_and_the_papers_techniques(name):
     setting = Setting.parse(name)
     listed = {c.name for c in settings.listed(setting, "cuda")}
-    known = {c.name for c in enumerate_candidates(setting.op, setting.layout, "cuda", setting.dtype)}
+    known = {c.name for c in _core.enumerate_candidates(setting.op, setting.layout, "cuda", setting.dtype)}
     assert listed <= known
     assert {n for n in known if "/cusparse" in n} <= listed
     if setting.op == "spmv":

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 
 from battery import battery
-from products import assert_product, parameter_sets
+from products import assert_product, parameter_sets, prepare_product
 from strategies import csr_matrices
 from warploom import _core, errors, formats
 from warploom._matrix import as_csr
@@ -296,7 +296,7 @@ CASES = [(kernel, parameters) for kernel in KERNELS for parameters in parameter_
 def multiply(A, kernel, parameters, x):
     arguments = ("cmrs", kernel.name, 1, "column", parameters, None, -1)
     y = np.full((A.shape[0], 1), np.nan, A.dtype)
-    _core.prepare_product("spmv", as_csr(A), *arguments).run_host(x.reshape(-1, 1), y)
+    prepare_product("spmv", as_csr(A), *arguments).run_host(x.reshape(-1, 1), y)
     return y
 
 

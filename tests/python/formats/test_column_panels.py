@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import battery
-from products import assert_product
+from products import assert_product, prepare_product
 from strategies import csr_matrices
 from warploom import _core, set_num_threads
 from warploom._matrix import as_csr
@@ -89,7 +89,7 @@ def multiply(A, x, panel_kb=1):
     y = np.full((A.shape[0], 1), np.nan, x.dtype)
     arguments = (as_csr(A), "column-panels", "shared_x", 1, "column", {"panel_kb": panel_kb}, None)
     assert _core.unsupported_reason("spmv", *arguments) == ""
-    _core.prepare_product("spmv", *arguments, -1).run_host(x[:, None], y)
+    prepare_product("spmv", *arguments, -1).run_host(x[:, None], y)
     return y
 
 

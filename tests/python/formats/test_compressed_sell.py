@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from battery import battery
-from products import assert_product
+from products import assert_product, prepare_product
 from strategies import csr_matrices
 from warploom import _core
 from warploom._matrix import as_csr
@@ -107,7 +107,7 @@ def multiply(matrix, x, **parameters):
     if _core.unsupported_reason("spmv", view, *arguments):
         return None
     y = np.full((matrix.shape[0], 1), np.nan, x.dtype)
-    _core.prepare_product("spmv", view, *arguments, -1).run_host(x.reshape(-1, 1), y)
+    prepare_product("spmv", view, *arguments, -1).run_host(x.reshape(-1, 1), y)
     return y
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import battery
-from products import assert_product, magnitudes, operand
+from products import assert_product, magnitudes, operand, prepare_product
 from strategies import csr_matrices
 from warploom import _core
 from warploom._matrix import as_csr
@@ -236,7 +236,7 @@ def test_pattern_without_values_is_refused():
 
 
 def multiply(A, kernel, x, **parameters):
-    plan = _core.prepare_product("spmv", as_csr(A), "dasp", kernel, 1, "row", parameters, None, -1)
+    plan = prepare_product("spmv", as_csr(A), "dasp", kernel, 1, "row", parameters, None, -1)
     y = np.full((A.shape[0], 1), np.nan, dtype=A.dtype)
     plan.run_host(x.reshape(-1, 1), y)
     return y.ravel()

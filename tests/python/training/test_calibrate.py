@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from warploom.prediction import REFERENCE, Selector, model_inputs
 
 from training import training_tables
 from training.training_tables import CANDIDATES, sweep
@@ -10,7 +11,6 @@ from warploom import _core, profiles
 from warploom.bench import run
 from warploom.cli import main
 from warploom.errors import DeviceError, ParameterError
-from warploom.prediction import REFERENCE, Selector, model_inputs
 from warploom.training import calibrate
 from warploom.training.data import Dataset
 from warploom.training.selector import choices

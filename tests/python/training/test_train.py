@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
+from warploom.prediction import Selector, model_name
 
 from training.training_tables import CANDIDATES, sweep
 from warploom import profiles
 from warploom.errors import ParameterError, ProfileError
-from warploom.prediction import Selector, model_name
 from warploom.profiles import Profile
 from warploom.training.data import Dataset
 from warploom.training.selector import choices

@@ -24,7 +24,11 @@ enum class operation { spmm, spmv };
 
 enum class layout { row_major, column_major };
 
-// What a product finds in the caches of the GPU: what the one before it left, or nothing of the operands.
+inline const char* name_of(operation op) { return op == operation::spmm ? "spmm" : "spmv"; }
+inline const char* name_of(layout order) { return order == layout::row_major ? "row" : "column"; }
+
+// Whether operands are in the L2 cache (on the CPU: the last-level cache) when a product starts, as in a tight loop, or
+// evicted before each.
 enum class cache_state { warm, cold };
 
 // A dense matrix, seen but not owned. Element (i, j) is at i * leading_dimension + j in row-major order and at

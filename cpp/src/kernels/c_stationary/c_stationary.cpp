@@ -78,7 +78,6 @@ const std::vector<parameter> segmented_c_stationary_parameters{
 constexpr std::int64_t most_blocks_y = 65535;  // of a CUDA grid
 
 std::string reason(const csr_view& matrix, const product_request& request) {
-  if (request.order != layout::column_major) return "needs column-major B and C";
   const std::int64_t rows = request.parameters.at("rows_per_block");
   const auto length = request.parameters.find("segment_length");
   const std::int64_t cuts = length == request.parameters.end() ? 0 : matrix.nnz() / length->second;

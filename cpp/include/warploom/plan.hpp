@@ -1,0 +1,142 @@
+// What a product is planned for, and a plan: a candidate prepared for one matrix on one device.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "warploom/candidate.hpp"
+#include "warploom/device.hpp"
+#include "warploom/kernels/product.hpp"
+
+namespace warploom {
+
+// What is to be multiplied, and where.
+class problem {
+ public:
+  csr_view matrix;  // validated; its arrays are to outlive the problem and all plans made for it
+  operation op = operation::spmm;
+  std::int64_t k = 1;                // columns of B, 1 for SpMV
+  layout order = layout::row_major;  // of B and C; column-major for SpMV
+  cache_state cache = cache_state::warm;
+  int device = -1;                                     // number of a GPU; negative: the CPU
+  device_allocator allocate = allocate_device_memory;  // memory of plans
+
+  bool on_gpu() const { return device >= 0; }
+  // Computed once.
+  const matrix_summary& summary() const;
+  // The matrix in the memory of the GPU, uploaded once for all candidates; null on the CPU.
+  std::shared_ptr<const device_csr> resident() const;
+  // A copy that holds no GPU memory.
+  problem without_resident() const;
+
+ private:
+  mutable std::shared_ptr<const matrix_summary> summary_;
+  mutable std::shared_ptr<const device_csr> resident_;
+};
+
+// Throws what describes no product: k out of range, a value type that no kernel of the operation works on.
+void validate(const problem& given);
+
+struct preparation_step {
+  std::string name;  // "permutation", "upload", "conversion", "conversion and upload"
+  double milliseconds = 0;
+};
+
+// What is known of one candidate. Numbers that are not known are NaN.
+struct candidate_row {
+  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+  std::string name{};
+  double preparation_ms = unknown;  // permutation, conversion and upload
+  double median_us = unknown;
+  double p10_us = unknown;
+  double p90_us = unknown;
+  double speedup = unknown;      // over the baseline
+  double floor_share = unknown;  // bandwidth floor over median time
+  double predicted_us = unknown;
+  double break_even = unknown;  // products after which preparing it instead of the baseline has paid off, or infinity
+  std::size_t bytes = 0;        // of the plan on its device
+  std::string note{};           // why it was not measured, or that it was chosen
+};
+
+// Why a plan is what it is.
+struct explanation {
+  enum class basis { named, measured, predicted };
+
+  basis based_on = basis::named;
+  std::vector<candidate_row> rows;  // fastest first
+  std::string chosen;
+  std::string baseline;
+
+  // Of measurements.
+  std::int64_t floor_bytes = 0;                    // product_floor_bytes
+  double copy_bandwidth = candidate_row::unknown;  // bytes per second
+
+  // Of predictions.
+  std::string gpu;           // whose profile predicted
+  std::string profile_note;  // that it is another GPU's, or empty
+  std::string stands_in;     // the value type whose model stood in for the problem's, or empty
+  double calls = std::numeric_limits<double>::infinity();
+  double expected_loss = 0;  // above the fastest, as a share of its time
+  bool unsure = false;
+  std::string outside;                       // what is outside the sizes that were measured, or empty
+  std::vector<std::string> deciding_inputs;  // inputs of the model, the most important first
+};
+
+// A candidate prepared for one matrix on one device. One product at a time, on one stream.
+class plan {
+ public:
+  // `chosen` may be empty for a kernel that is in no registry.
+  plan(const problem& of, candidate chosen, std::unique_ptr<product_plan> prepared,
+       std::vector<preparation_step> preparation);
+
+  // Enqueues C = A B on `stream`, for operands where the plan is: in GPU memory, or on the CPU, where the product is
+  // complete on return. Throws error_kind::shape where shapes do not fit.
+  void multiply(const dense_view& B, const dense_view& C, CUstream_st* stream = nullptr);
+  // The same for operands in host memory, which a plan on a GPU copies there and back. Complete on return, and safe to
+  // call from several threads.
+  void multiply_on_host(const dense_view& B, const dense_view& C);
+
+  // Microseconds of each repeat between events on the GPU; see time_on_device.
+  std::vector<double> time(const dense_view& B, const dense_view& C, CUstream_st* stream,
+                           const timing_options& options);
+  std::vector<double> time_conversion(const timing_options& options);
+
+  const candidate& chosen() const { return chosen_; }
+  product_plan& kernel_plan() { return *prepared_; }
+  const std::vector<preparation_step>& preparation() const { return preparation_; }
+  double preparation_ms() const;
+  std::size_t bytes() const { return prepared_->bytes(); }  // on its device
+  std::int64_t num_rows() const { return num_rows_; }
+  std::int64_t num_cols() const { return num_cols_; }
+  value_type dtype() const { return dtype_; }
+  layout order() const { return order_; }
+  int device() const { return device_; }
+
+  // Made when it is first asked for: that can take longer than the choice.
+  const explanation& why();
+  void explain_by(std::function<explanation()> explain) { explain_ = std::move(explain); }
+
+ private:
+  void check_operands(const dense_view& B, const dense_view& C) const;
+  void run_staged(const dense_view& B, const dense_view& C);
+
+  candidate chosen_;
+  std::unique_ptr<product_plan> prepared_;
+  std::vector<preparation_step> preparation_;
+  operation op_;
+  std::int64_t num_rows_, num_cols_;
+  value_type dtype_;
+  layout order_;
+  int device_;
+  std::mutex running_;
+  std::function<explanation()> explain_;
+  std::unique_ptr<const explanation> why_;
+};
+
+}  // namespace warploom

@@ -1,0 +1,69 @@
+// Planning: from a validated matrix and what is wanted to a prepared plan.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "warploom/candidate.hpp"
+#include "warploom/plan.hpp"
+#include "warploom/profile.hpp"
+
+namespace warploom {
+
+// Called before each candidate that is measured with how many are done, how many there are, and its name.
+using progress_function = std::function<void(std::int64_t done, std::int64_t total, const std::string& name)>;
+
+struct plan_options {
+  // "predict": what models trained on measurements say is fastest; where they are unsure, the few candidates that may
+  // be are measured. "measure": every candidate is prepared, checked and timed. "auto": predict where there is a
+  // profile for the GPU. Or the name of a candidate.
+  std::string select = "auto";
+  double calls = std::numeric_limits<double>::infinity();  // products that share one preparation
+  bool verify = false;                                     // measure a predicted choice against the vendor's kernels
+  name_patterns patterns;                                  // only candidates whose name matches
+  kernel_inputs inputs;                                    // of a candidate that is named
+  progress_function progress;
+};
+
+struct prediction_source;
+
+// Where profiles are looked for: WARPLOOM_PROFILES if it is set, else warploom/profiles in the user's configuration
+// folder (XDG_CONFIG_HOME); then those that were installed with the library.
+std::vector<std::filesystem::path> default_profile_folders();
+
+// Knows profiles, the user's own before those that ship. Safe to use from several threads.
+class planner {
+ public:
+  // Folders with profiles, the ones that come first first.
+  explicit planner(std::vector<std::filesystem::path> profile_folders = default_profile_folders());
+  ~planner();
+
+  // Throws error_kind::parameter for an unknown name, patterns that match nothing, or a candidate that cannot run the
+  // problem; `argument` says which.
+  std::unique_ptr<plan> make(const problem& given, const plan_options& options = {});
+
+  // What would be chosen on a GPU that need not be there. The problem is on the CPU.
+  explanation predict(const problem& given, const std::string& gpu, const plan_options& options = {});
+
+  // Profiles that were left out because they are damaged, said once.
+  std::vector<std::string> take_warnings();
+
+ private:
+  std::shared_ptr<const prediction_source> source_for_gpu(const std::string& name,
+                                                          const compute_capability* capability);
+  std::shared_ptr<const prediction_source> source_for(const problem& given);
+
+  std::vector<std::filesystem::path> folders_;
+  std::mutex loading_;
+  std::map<std::string, std::shared_ptr<const prediction_source>> known_;  // by GPU
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace warploom

@@ -1,0 +1,65 @@
+// Selection by measurement: every candidate is prepared, checked and timed on the device at hand.
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "planner/trial.hpp"
+#include "warploom/planner.hpp"
+
+namespace warploom {
+
+struct measuring_options {
+  double calls = std::numeric_limits<double>::infinity();  // what is kept takes least with preparation shared out
+  std::int64_t permutation_rows = most_searched_rows;      // no search for nearest rows above, unless named
+  int repeats = 30;
+  double budget_ms = 50;                 // fewer repeats if they would take longer than this
+  std::function<timing(plan&)> timer{};  // in place of the clock, where times are to be known beforehand
+};
+
+// One run of the measurement: operands, the permutation computed last, rows of the table, and the best plan.
+class measuring {
+ public:
+  measuring(const problem& given, const measuring_options& options);
+
+  // Candidates in the caller's row order with every setting of their parameters, then row permutations, each with the
+  // kernel's default parameters and with the setting that was fastest without it. Throws error_kind::parameter if no
+  // candidate matches the patterns, or none can run the problem.
+  void measure_all(const name_patterns& patterns, const progress_function& progress);
+
+  // Prepares, checks and times one candidate; a failure becomes the note of its row.
+  void measure(const candidate& tried);
+
+  const std::vector<candidate_row>& rows() const { return rows_; }
+  std::unique_ptr<plan> take_best() { return std::move(best_); }  // null if none could be measured
+
+ private:
+  timing time(plan& prepared);
+  void measure_permuted(const candidate& listed, const name_patterns& patterns);
+  void keep(std::unique_ptr<plan> measured, const candidate& tried, double median_us);
+
+  const problem& problem_;
+  measuring_options options_;
+  trial trial_;
+  std::vector<candidate_row> rows_;
+  std::unique_ptr<plan> best_;
+  double best_cost_ = 0;
+  std::map<const product_kernel*, std::pair<double, parameter_values>> fastest_setting_;
+  timed_permutation permutation_;
+};
+
+// Candidates that measuring goes through: all that are not redundant, or those that match the patterns and any that a
+// pattern names in full.
+std::vector<candidate> candidates_to_measure(const problem& given, const name_patterns& patterns);
+
+// Speedups over the baseline by `time`, which row was chosen, and the order: fastest first.
+void finish_rows(explanation& found, double candidate_row::* time);
+
+// The table of measurements.
+explanation explain_measurements(const problem& given, std::vector<candidate_row> rows, const std::string& chosen);
+
+}  // namespace warploom

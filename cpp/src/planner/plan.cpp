@@ -1,0 +1,156 @@
+#include "warploom/plan.hpp"
+
+#include <optional>
+
+#include "warploom/error.hpp"
+
+namespace warploom {
+namespace {
+
+std::string shape_of(std::int64_t rows, std::int64_t columns) {
+  return "(" + std::to_string(rows) + ", " + std::to_string(columns) + ")";
+}
+
+void check_shape(const dense_view& view, std::int64_t rows, std::int64_t columns, const char* name) {
+  if (view.num_rows == rows && view.num_cols == columns) return;
+  throw error(error_kind::shape, name, -1,
+              std::string(name) + " must have shape " + shape_of(rows, columns) + ", got " +
+                  shape_of(view.num_rows, view.num_cols));
+}
+
+// Bytes from the first element to the last, padding between columns or rows included.
+std::size_t span_bytes(const dense_view& view, layout order, value_type dtype) {
+  const bool by_row = order == layout::row_major;
+  const std::int64_t major = by_row ? view.num_rows : view.num_cols;
+  const std::int64_t minor = by_row ? view.num_cols : view.num_rows;
+  if (major * minor == 0) return 0;
+  return ((major - 1) * view.leading_dimension + minor) * size_of(dtype);
+}
+
+}  // namespace
+
+const matrix_summary& problem::summary() const {
+  if (!summary_) summary_ = std::make_shared<const matrix_summary>(summarize(matrix));
+  return *summary_;
+}
+
+std::shared_ptr<const device_csr> problem::resident() const {
+  if (!resident_ && on_gpu()) {
+    const device_guard guard(device);
+    resident_ = upload_csr(matrix, allocate);
+  }
+  return resident_;
+}
+
+problem problem::without_resident() const {
+  problem copy = *this;
+  copy.resident_ = nullptr;
+  return copy;
+}
+
+void validate(const problem& given) {
+  if (given.k < 1 || given.k >= std::int64_t{1} << 31) {
+    throw error(error_kind::parameter, "k", -1, "k must be at least 1 and below 2**31, got " + std::to_string(given.k));
+  }
+  if (given.op == operation::spmv && given.k != 1) {
+    throw error(error_kind::parameter, "k", -1,
+                "k must be 1 for SpMV, got " + std::to_string(given.k) + "; op='spmm' multiplies several columns");
+  }
+  std::string known;
+  for (const value_type dtype : {value_type::float16, value_type::float32, value_type::float64}) {
+    bool works = false;
+    for (const product_kernel& kernel : kernels(given.op)) works = works || kernel.works_on(dtype);
+    if (works && dtype == given.matrix.dtype) return;
+    if (works) known += (known.empty() ? "" : ", ") + std::string(name_of(dtype));
+  }
+  throw error(error_kind::dtype, "dtype", -1,
+              std::string(name_of(given.op)) + " works on " + known + ", not on " + name_of(given.matrix.dtype));
+}
+
+plan::plan(const problem& of, candidate chosen, std::unique_ptr<product_plan> prepared,
+           std::vector<preparation_step> preparation)
+    : chosen_(std::move(chosen)),
+      prepared_(std::move(prepared)),
+      preparation_(std::move(preparation)),
+      op_(of.op),
+      num_rows_(of.matrix.num_rows),
+      num_cols_(of.matrix.num_cols),
+      dtype_(of.matrix.dtype),
+      order_(of.order),
+      device_(of.device) {}
+
+void plan::check_operands(const dense_view& B, const dense_view& C) const {
+  check_shape(B, num_cols_, B.num_cols, "B");
+  check_shape(C, num_rows_, B.num_cols, "C");
+  if (op_ == operation::spmm || B.num_cols == 1) return;
+  throw error(error_kind::shape, "B", -1, "an SpMV plan multiplies one vector, got " + std::to_string(B.num_cols));
+}
+
+void plan::multiply(const dense_view& B, const dense_view& C, CUstream_st* stream) {
+  check_operands(B, C);
+  std::optional<device_guard> guard;
+  if (device_ >= 0) guard.emplace(device_);
+  prepared_->run(B, C, stream);
+}
+
+void plan::multiply_on_host(const dense_view& B, const dense_view& C) {
+  check_operands(B, C);
+  const std::lock_guard<std::mutex> one_at_a_time(running_);
+  if (device_ < 0) {
+    prepared_->run(B, C, nullptr);
+  } else {
+    run_staged(B, C);
+  }
+}
+
+// Padding between columns or rows of C may be overwritten only with what it held, so C travels both ways if it has any.
+void plan::run_staged(const dense_view& B, const dense_view& C) {
+  const device_guard guard(device_);
+  const std::size_t B_bytes = span_bytes(B, order_, dtype_), C_bytes = span_bytes(C, order_, dtype_);
+  const auto B_device = allocate_device_memory(B_bytes);
+  const auto C_device = allocate_device_memory(C_bytes);
+  copy_to_device(B_device.get(), B.data, B_bytes, nullptr);
+  const std::int64_t tight = order_ == layout::row_major ? C.num_cols : C.num_rows;
+  if (C.leading_dimension != tight) copy_to_device(C_device.get(), C.data, C_bytes, nullptr);
+  prepared_->run({B_device.get(), B.num_rows, B.num_cols, B.leading_dimension},
+                 {C_device.get(), C.num_rows, C.num_cols, C.leading_dimension}, nullptr);
+  copy_to_host(C.data, C_device.get(), C_bytes, nullptr);
+}
+
+std::vector<double> plan::time(const dense_view& B, const dense_view& C, CUstream_st* stream,
+                               const timing_options& options) {
+  check_operands(B, C);
+  const device_guard guard(device_);
+  return time_on_device([&](CUstream_st* s) { prepared_->run(B, C, s); }, options, stream);
+}
+
+std::vector<double> plan::time_conversion(const timing_options& options) {
+  const device_guard guard(device_);
+  return prepared_->time_conversion(options);
+}
+
+double plan::preparation_ms() const {
+  double total = 0;
+  for (const preparation_step& step : preparation_) total += step.milliseconds;
+  return total;
+}
+
+const explanation& plan::why() {
+  if (why_) return *why_;
+  if (explain_) {
+    why_ = std::make_unique<const explanation>(explain_());
+    explain_ = nullptr;  // it may hold the matrix
+    return *why_;
+  }
+  explanation named;
+  named.chosen = named.baseline = chosen_.name();
+  candidate_row row{named.chosen};
+  row.preparation_ms = preparation_ms();
+  row.bytes = bytes();
+  row.note = "named by the caller";
+  named.rows.push_back(row);
+  why_ = std::make_unique<const explanation>(std::move(named));
+  return *why_;
+}
+
+}  // namespace warploom

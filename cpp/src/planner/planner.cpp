@@ -1,0 +1,146 @@
+#include "warploom/planner.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <new>
+
+#include "planner/measuring.hpp"
+#include "planner/predicting.hpp"
+#include "warploom/cusparse.hpp"
+#include "warploom/error.hpp"
+#include "warploom/features.hpp"
+#include "warploom/permutation.hpp"
+#include "warploom/selector.hpp"
+
+namespace warploom {
+namespace {
+
+bool is_unknown(const error& failure) {
+  return failure.kind() == error_kind::parameter && failure.argument() == "candidate";
+}
+
+}  // namespace
+
+// ---- Profiles
+
+planner::planner(std::vector<std::filesystem::path> profile_folders) : folders_(std::move(profile_folders)) {}
+planner::~planner() = default;
+
+std::vector<std::string> planner::take_warnings() {
+  const std::lock_guard<std::mutex> lock(loading_);
+  return std::exchange(warnings_, {});
+}
+
+std::shared_ptr<const prediction_source> planner::source_for_gpu(const std::string& name,
+                                                                 const compute_capability* capability) {
+  const std::lock_guard<std::mutex> lock(loading_);
+  const std::string key = capability ? name : name + " by name";
+  if (const auto found = known_.find(key); found != known_.end()) return found->second;
+  const auto wanted = capability ? std::optional(*capability) : std::nullopt;
+  const auto found = find_profile(name, wanted, folders_, warnings_);
+  std::shared_ptr<const prediction_source> made;
+  if (found)
+    made = std::make_shared<const prediction_source>(
+        prediction_source{selector(found->loaded), found->loaded->gpu, found->note});
+  if (made) known_[key] = made;  // one may be calibrated later
+  return made;
+}
+
+std::shared_ptr<const prediction_source> planner::source_for(const problem& given) {
+  if (!given.on_gpu()) return nullptr;
+  const gpu_info gpu = query_cuda().devices.at(given.device);
+  const compute_capability capability{gpu.major, gpu.minor};
+  return source_for_gpu(gpu.name, &capability);
+}
+
+// ---- Ways of choosing
+
+namespace {
+
+std::unique_ptr<plan> prepare_named(const problem& given, const plan_options& options) {
+  try {
+    const candidate named = parse_candidate(options.select);
+    if (named.kernel->op != given.op) {
+      throw error(error_kind::parameter, "candidate", -1,
+                  named.name() + " is not a candidate for " + name_of(given.op));
+    }
+    return prepare_candidate(given, named, options.inputs);
+  } catch (const error& failure) {
+    if (!is_unknown(failure)) throw;
+    throw error(failure.kind(), "select", failure.position(), failure.what());  // as plan_options calls it
+  }
+}
+
+std::unique_ptr<plan> measure_all(const problem& given, const plan_options& options) {
+  measuring_options limits;
+  limits.calls = options.calls;
+  auto session = std::make_shared<measuring>(given, limits);
+  session->measure_all(options.patterns, options.progress);
+  std::unique_ptr<plan> best = session->take_best();
+  best->explain_by([given = given.without_resident(), rows = session->rows(), chosen = best->chosen().name()] {
+    return explain_measurements(given, rows, chosen);
+  });
+  return best;
+}
+
+}  // namespace
+
+std::unique_ptr<plan> planner::make(const problem& given, const plan_options& options) {
+  validate(given);
+  if (!(options.calls > 0)) throw error(error_kind::parameter, "calls", -1, "calls must be a positive number");
+  const bool predict = options.select == "predict";
+  if (!predict && options.select != "auto" && options.select != "measure") return prepare_named(given, options);
+  if (!options.inputs.empty()) {
+    const std::string& name = options.inputs.begin()->first;
+    throw error(error_kind::parameter, name, -1, name + " goes with a candidate named in select");
+  }
+  std::shared_ptr<const prediction_source> from;
+  if (options.select != "measure") from = source_for(given);
+  if (!from && predict) {
+    const std::string where = given.on_gpu() ? query_cuda().devices.at(given.device).name : "the CPU";
+    throw error(error_kind::parameter, "select", -1,
+                "there is no profile for " + where + ": 'measure', or make one with warploom calibrate");
+  }
+  if (!from) return measure_all(given, options);
+
+  return plan_by_prediction(given, from, options);
+}
+
+explanation planner::predict(const problem& given, const std::string& gpu, const plan_options& options) {
+  validate(given);
+  if (!(options.calls > 0)) throw error(error_kind::parameter, "calls", -1, "calls must be a positive number");
+  const std::shared_ptr<const prediction_source> from = source_for_gpu(gpu, nullptr);
+  if (!from) {
+    std::vector<std::string> left_out, names;
+    for (const profile_file& file : list_profiles(folders_, left_out)) names.push_back(file.gpu);
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    std::string known;
+    for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
+    throw error(error_kind::parameter, "gpu", -1,
+                "there is no profile of '" + gpu + "'; known: " + (known.empty() ? "none" : known));
+  }
+  return explain_by_prediction(given, *from, options);
+}
+
+std::vector<std::filesystem::path> default_profile_folders() {
+  std::vector<std::filesystem::path> folders;
+  const auto environment = [](const char* name) -> std::filesystem::path {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+  };
+  if (const auto own = environment("WARPLOOM_PROFILES"); !own.empty()) {
+    folders.push_back(own);
+  } else {
+    const auto configuration = environment("XDG_CONFIG_HOME");
+    folders.push_back((configuration.empty() ? environment("HOME") / ".config" : configuration) / "warploom/profiles");
+  }
+#ifdef WARPLOOM_PROFILE_FOLDER
+  folders.push_back(WARPLOOM_PROFILE_FOLDER);
+#endif
+  return folders;
+}
+
+}  // namespace warploom

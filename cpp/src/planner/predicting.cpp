@@ -1,0 +1,273 @@
+#include "planner/predicting.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <new>
+
+#include "warploom/error.hpp"
+#include "warploom/features.hpp"
+#include "warploom/permutation.hpp"
+
+namespace warploom {
+namespace {
+
+constexpr std::size_t most_of_vendor = 3;
+
+// Candidates that are tried one after the other where memory does not suffice.
+constexpr int most_tries = 5;
+
+// What a model is asked for. SpMM in float64 has none: that of float32 stands in.
+setting setting_of(const problem& given) {
+  const bool spmm = given.op == operation::spmm;
+  return {given.op, spmm && given.matrix.dtype == value_type::float64 ? value_type::float32 : given.matrix.dtype,
+          given.order, given.cache};
+}
+
+std::string stands_in(const problem& given) {
+  if (setting_of(given).dtype == given.matrix.dtype) return "";
+  return std::string(name_of(given.matrix.dtype)) + ": predicted from " + name_of(setting_of(given).dtype);
+}
+
+std::vector<double> compute(const char* set_name, const problem& given) {
+  const feature_set& set = find_feature_set(set_name);
+  std::vector<double> values(set.names.size());
+  if (given.on_gpu()) {
+    const auto resident = given.resident();
+    const device_guard guard(given.device);
+    set.compute_cuda(arrays_of(*resident), geometry{}, nullptr, values.data());
+  } else {
+    set.compute(given.matrix, geometry{}, values.data());
+  }
+  return values;
+}
+
+// The features that the model reads, computed where the matrix is.
+matrix_features features_of(const problem& given, const selector& chooser) {
+  matrix_features features;
+  features.spmv = compute("spmv", given);
+  if (chooser.needs_spmm_features(setting_of(given))) features.spmm = compute("spmm", given);
+  return features;
+}
+
+// One prediction: which candidates may be taken, in the order in which they are worth it.
+class prediction {
+ public:
+  prediction(const problem& given, const selector& chooser, const plan_options& options, std::int64_t permutation_rows,
+             bool on_gpu)
+      : problem_(given.without_resident()),
+        options_(options),
+        permutation_rows_(permutation_rows),
+        features_(features_of(given, chooser)),
+        choice_(std::make_shared<const ranking>(chooser.rank(features_, given.k, setting_of(given), options.calls)),
+                [this, on_gpu](const std::string& name) { return may_be_taken(name, on_gpu); }) {}
+  prediction(const prediction&) = delete;  // the choice asks this one
+  prediction& operator=(const prediction&) = delete;
+
+  choice& chosen() { return choice_; }
+  const ranking& ranked() const { return choice_.ranked(); }
+  const matrix_features& features() const { return features_; }
+
+  // Throws error_kind::parameter if none may be taken.
+  std::string first() {
+    if (const auto best = choice_.first()) return choice_.name(*best);
+    std::string patterns;
+    for (const std::string& pattern : options_.patterns.value_or(std::vector<std::string>{})) {
+      patterns += (patterns.empty() ? " matches '" : "', '") + pattern;
+    }
+    throw error(error_kind::parameter, "candidates", -1,
+                "no candidate that the profile knows" + patterns + (patterns.empty() ? " can" : "' and can") +
+                    " run this problem; select='measure' considers all");
+  }
+
+ private:
+  bool may_be_taken(const std::string& name, bool on_gpu) const {
+    if (!matches(name, options_.patterns)) return false;
+    const candidate parsed = parse_candidate(name);
+    if (!on_gpu && !parsed.kernel->runs_on_cpu()) return false;
+    if (!options_.patterns && problem_.matrix.num_rows > permutation_rows_ &&
+        find_permutation(parsed.permutation).searches) {
+      return false;
+    }
+    const matrix_summary summary = summary_from_features();
+    return !is_redundant(parsed, summary, problem_.k, problem_.order) && reason_against(parsed, problem_).empty();
+  }
+
+  // The features have counted the rows already.
+  matrix_summary summary_from_features() const {
+    const csr_view& A = problem_.matrix;
+    matrix_summary summary{A.num_rows, A.num_cols, A.nnz()};
+    const auto names = find_feature_set("spmv").names;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const std::string_view name = names[i];
+      if (name == "nnz_per_row_min") summary.shortest_row = static_cast<std::int64_t>(features_.spmv[i]);
+      if (name == "nnz_per_row_max") summary.longest_row = static_cast<std::int64_t>(features_.spmv[i]);
+    }
+    return summary;
+  }
+
+  problem problem_;
+  plan_options options_;
+  std::int64_t permutation_rows_;
+  matrix_features features_;
+  choice choice_;
+};
+
+double break_even(const ranking& ranked, std::size_t i, const std::optional<std::size_t>& baseline) {
+  if (!baseline || *baseline == i) return candidate_row::unknown;
+  const double saved = ranked.times_us[*baseline] - ranked.times_us[i];
+  if (!(saved > 0)) return std::numeric_limits<double>::infinity();
+  return std::max(0.0, std::ceil(1e3 * (ranked.preparation_ms[i] - ranked.preparation_ms[*baseline]) / saved));
+}
+
+// The table of a prediction, of which some candidates were measured too.
+explanation explain(const problem& given, prediction& predicted, const prediction_source& from,
+                    const std::vector<candidate_row>& measured, const std::string& chosen) {
+  explanation found;
+  found.based_on = explanation::basis::predicted;
+  found.chosen = chosen;
+  found.baseline = make_candidate(baseline_kernel(given.op, given.order)).name();
+  found.gpu = from.gpu;
+  found.profile_note = from.note;
+  found.stands_in = stands_in(given);
+  const ranking& ranked = predicted.ranked();
+  found.calls = ranked.calls;
+  found.expected_loss = ranked.expected_loss;
+  found.unsure = ranked.unsure;
+  found.outside = ranked.outside;
+  choice& choices = predicted.chosen();
+  const std::vector<std::size_t> all = choices.all();
+  std::optional<std::size_t> baseline;
+  for (const std::size_t i : all) {
+    if (choices.name(i) == found.baseline) baseline = i;
+  }
+  for (const candidate_row& row : measured) {
+    const bool listed = std::any_of(all.begin(), all.end(), [&](std::size_t i) { return choices.name(i) == row.name; });
+    if (!listed) found.rows.push_back(row);
+  }
+  for (const std::size_t i : all) {
+    const auto known = std::find_if(measured.begin(), measured.end(),
+                                    [&](const candidate_row& row) { return row.name == choices.name(i); });
+    candidate_row row;
+    if (known != measured.end()) row = *known;
+    row.name = choices.name(i);
+    if (known == measured.end()) row.preparation_ms = ranked.preparation_ms[i];
+    row.predicted_us = ranked.times_us[i];
+    row.break_even = break_even(ranked, i, baseline);
+    found.rows.push_back(std::move(row));
+  }
+  finish_rows(found, &candidate_row::predicted_us);
+  const auto first = choices.first();
+  const auto other = choices.first_of_another_kernel();
+  if (first && other) {
+    found.deciding_inputs =
+        from.chooser.deciding_inputs(predicted.features(), given.k, setting_of(given), *first, *other);
+  }
+  return found;
+}
+
+// Measuring costs some hundred products and the preparation of each candidate.
+bool is_worth_measuring(double calls, double time_us) {
+  constexpr auto measured = static_cast<double>(most_measured);
+  return std::isinf(calls) || calls * time_us > 2e3 * measured + 300 * measured * time_us;
+}
+
+std::vector<std::string> names_to_measure(prediction& predicted, bool unsure, bool verify) {
+  choice& choices = predicted.chosen();
+  std::vector<std::string> names{predicted.first()};
+  const auto add = [&](const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  if (unsure) {
+    const std::vector<std::size_t> shortlist = choices.shortlist();
+    for (std::size_t i = 0; i < std::min(shortlist.size(), most_measured); ++i) add(choices.name(shortlist[i]));
+  }
+  if (verify || !predicted.ranked().outside.empty()) {
+    std::size_t of_vendor = 0;
+    std::size_t passed = 0;
+    while (of_vendor < most_of_vendor) {
+      const auto next = choices.next(passed);
+      if (!next) break;
+      if (!parse_candidate(choices.name(*next)).kernel->vendor) continue;
+      add(choices.name(*next));
+      ++of_vendor;
+    }
+  }
+  return names;
+}
+
+struct measured_shortlist {
+  std::vector<candidate_row> rows;
+  std::unique_ptr<plan> best;  // null if none could be measured
+};
+
+measured_shortlist measure(const problem& given, const std::vector<std::string>& names, const plan_options& options,
+                           const surroundings& in) {
+  measuring_options limits;
+  limits.calls = options.calls;
+  limits.repeats = 20;
+  limits.budget_ms = 10;
+  limits.timer = in.timer;
+  measuring session(given, limits);
+  std::vector<candidate> listed;
+  for (const std::string& name : names) listed.push_back(parse_candidate(name));
+  // Each permutation is computed once.
+  std::stable_sort(listed.begin(), listed.end(),
+                   [](const candidate& a, const candidate& b) { return a.permutation < b.permutation; });
+  for (std::size_t i = 0; i < listed.size(); ++i) {
+    if (options.progress) options.progress(i, listed.size(), listed[i].name());
+    session.measure(listed[i]);
+  }
+  measured_shortlist found;
+  for (const candidate_row& row : session.rows()) {
+    if (!std::isnan(row.median_us)) found.rows.push_back(row);
+  }
+  found.best = session.take_best();
+  return found;
+}
+
+// The best that fits into memory.
+std::unique_ptr<plan> prepare_first(const problem& given, choice& choices) {
+  std::size_t passed = 0;
+  for (int tried = 0; tried < most_tries; ++tried) {
+    const auto next = choices.next(passed);
+    if (!next) break;
+    try {
+      return prepare_candidate(given, parse_candidate(choices.name(*next)));
+    } catch (const error& failure) {
+      if (failure.kind() != error_kind::out_of_memory && failure.kind() != error_kind::parameter) throw;
+    } catch (const std::bad_alloc&) {
+      // The next one may take less.
+    }
+  }
+  return prepare_candidate(given, make_candidate(baseline_kernel(given.op, given.order)));
+}
+
+}  // namespace
+
+std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<const prediction_source> from,
+                                         const plan_options& options, const surroundings& in) {
+  auto predicted = std::make_shared<prediction>(given, from->chooser, options, in.permutation_rows, given.on_gpu());
+  predicted->first();  // there is one
+  const ranking& ranked = predicted->ranked();
+  const bool unsure = ranked.unsure || !stands_in(given).empty() || !from->note.empty();
+  const double time_us = ranked.times_us[*predicted->chosen().first()];
+  measured_shortlist measured;
+  if (options.verify || (unsure && is_worth_measuring(options.calls, time_us))) {
+    measured = measure(given, names_to_measure(*predicted, unsure, options.verify), options, in);
+  }
+  std::unique_ptr<plan> best = std::move(measured.best);
+  if (!best) best = prepare_first(given, predicted->chosen());
+  best->explain_by([given = given.without_resident(), predicted, from, rows = measured.rows,
+                    chosen = best->chosen().name()] { return explain(given, *predicted, *from, rows, chosen); });
+  return best;
+}
+
+explanation explain_by_prediction(const problem& given, const prediction_source& from, const plan_options& options,
+                                  const surroundings& in) {
+  prediction predicted(given, from.chooser, options, in.permutation_rows, true);
+  const std::string chosen = predicted.first();
+  return explain(given, predicted, from, {}, chosen);
+}
+
+}  // namespace warploom

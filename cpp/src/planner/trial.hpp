@@ -1,0 +1,82 @@
+// Preparing, checking and timing candidates for one problem: what selection by measurement, unsure predictions, sweeps
+// and experiments all do it with.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "warploom/permutation.hpp"
+#include "warploom/plan.hpp"
+
+namespace warploom {
+
+// Row permutations above this many rows are only searched for by name: that takes far longer than it can win back.
+inline constexpr std::int64_t most_searched_rows = 100'000;
+
+// A row permutation, and how long it took to compute.
+struct timed_permutation {
+  std::string name = "none";
+  row_permutation perm;  // empty for "none"
+  double milliseconds = 0;
+};
+
+timed_permutation permute(const csr_pattern& matrix, const std::string& name);
+
+// Prepares a candidate. `rows` is its permutation.
+std::unique_ptr<plan> prepare_candidate(const problem& given, const candidate& chosen, const timed_permutation& rows,
+                                        const kernel_inputs& inputs = {});
+// The same, computing the permutation.
+std::unique_ptr<plan> prepare_candidate(const problem& given, const candidate& chosen,
+                                        const kernel_inputs& inputs = {});
+
+// Why the candidate cannot run the problem, or "".
+std::string reason_against(const candidate& tried, const problem& given);
+
+// Repeated times, in microseconds.
+struct timing {
+  double median = 0;
+  double p10 = 0;
+  double p90 = 0;
+  int repeats = 0;
+};
+
+// Percentiles by linear interpolation, as NumPy computes them.
+timing summarize(std::vector<double> microseconds);
+
+// Operands of a problem on its device.
+class trial {
+ public:
+  // Throws error_kind::out_of_memory if they do not fit.
+  explicit trial(const problem& given);
+  ~trial();
+  trial(const trial&) = delete;
+  trial& operator=(const trial&) = delete;
+
+  const problem& of() const { return problem_; }
+
+  // Runs a plan once and compares a sample of its result with float64 sums: the first, the last and the longest row
+  // among 64 whole rows, or in column-major order up to 8 columns of about 16,384 rows. Returns what is wrong, or "".
+  std::string check(product_plan& checked);
+
+  // Fewer repeats, but at least three, where they would take longer than the budget.
+  timing time(product_plan& timed, cache_state cache, int repeats, int warmup, double budget_ms);
+
+ private:
+  struct operands;
+  struct expectation;
+
+  const expectation& expected();
+  std::vector<double> time_on_cpu(product_plan& timed, bool cold, int repeats, int warmup, double budget_ms);
+
+  const problem& problem_;
+  std::unique_ptr<operands> operands_;
+  std::unique_ptr<expectation> expectation_;
+  std::vector<double> evicting_;
+};
+
+// Bytes per second, read plus written, of a large copy on a GPU or (negative) on the CPU. Measured once.
+double copy_bandwidth(int device);
+
+}  // namespace warploom

@@ -1,0 +1,75 @@
+#include "warploom/candidate.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "support.hpp"
+
+namespace warploom {
+namespace {
+
+TEST_CASE("names of candidates parse to themselves and are unique") {
+  for (const operation op : {operation::spmm, operation::spmv}) {
+    std::set<std::string> names;
+    for (const candidate& c : enumerate_candidates(op, {})) {
+      CHECK(names.insert(c.name()).second);
+      CHECK(parse_candidate(c.name()) == c);
+    }
+    CHECK(names.size() > 50);
+  }
+}
+
+TEST_CASE("parameters at their default are left out, and the others come in the kernel's order") {
+  const candidate c = parse_candidate("spmm/lpt/csr/row_split[ unroll = 8, threads_per_row=32 ,columns_per_thread=8]");
+  CHECK(c.name() == "spmm/lpt/csr/row_split[columns_per_thread=8,unroll=8]");
+  CHECK(c.name_without_parameters() == "spmm/lpt/csr/row_split");
+  CHECK(!c.has_default_parameters());
+  CHECK(parse_candidate("spmm/none/csr/row_split").has_default_parameters());
+}
+
+TEST_CASE("the CPU varies only what it depends on, and has no kernels of the vendor") {
+  for (const candidate& c : enumerate_candidates(operation::spmv, {std::nullopt, false, std::nullopt})) {
+    CHECK(!c.kernel->vendor);
+    for (const parameter& p : c.kernel->parameters) CHECK((p.on_cpu || c.parameters.at(p.name) == p.default_value));
+  }
+}
+
+TEST_CASE("patterns") {
+  CHECK(matches("spmm/lpt/csr/row_split", name_patterns{{"*/lpt/*"}}));
+  CHECK(matches("a[b=1]", name_patterns{{"a[b=*]"}}));
+  CHECK(!matches("ab", name_patterns{{"a[b]"}}));
+  CHECK(matches("aaab", name_patterns{{"x", "*a?b"}}));
+  CHECK(!matches("anything", name_patterns{std::vector<std::string>{}}));
+  CHECK(matches("anything", std::nullopt));
+  CHECK(!matches(std::string(5000, 'a'), name_patterns{{"*a*a*a*a*a*a*a*a*a*a*a*b"}}));  // in no time
+}
+
+TEST_CASE("every layout of an operation has one baseline on CSR") {
+  for (const layout order : {layout::row_major, layout::column_major}) {
+    CHECK(baseline_kernel(operation::spmm, order).format == "csr");
+  }
+  CHECK(baseline_kernel(operation::spmv, layout::column_major).label() == "csr/vector");
+  for (const operation op : {operation::spmm, operation::spmv}) {
+    std::vector<layout> seen;
+    for (const product_kernel& kernel : kernels(op)) {
+      for (const layout order : kernel.baseline_for) {
+        CHECK(kernel.works_on(order));
+        CHECK(std::count(seen.begin(), seen.end(), order) == 0);
+        seen.push_back(order);
+      }
+    }
+  }
+}
+
+TEST_CASE("default settings are redundant only of kernels that cannot pay off") {
+  const matrix_summary small{100, 100, 300, 3, 3};
+  for (const operation op : {operation::spmm, operation::spmv}) {
+    for (const product_kernel& kernel : kernels(op)) {
+      const bool hopeless = kernel.hopeless && kernel.hopeless(small);
+      CHECK(is_redundant(make_candidate(kernel), small, 4, kernel.layouts.front()) == hopeless);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace warploom

@@ -1,0 +1,151 @@
+#include "planner/measuring.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "planner/problems.hpp"
+
+namespace warploom {
+namespace {
+
+using test::error_of;
+using test::known_times;
+using test::small_matrix;
+
+std::string permutation_of(const std::string& name) { return parse_candidate(name).permutation; }
+
+TEST_CASE("the fastest is kept, and everything listed is measured once") {
+  const small_matrix A;
+  const problem given = A.spmm();
+  known_times clock{{{"spmm/plain/dcsr/row_split", 3}}};
+  measuring_options options;
+  options.timer = std::ref(clock);
+  measuring session(given, options);
+  std::vector<std::string> steps;
+  session.measure_all(std::nullopt, [&](std::int64_t done, std::int64_t total, const std::string& name) {
+    CHECK(done == static_cast<std::int64_t>(steps.size()));
+    CHECK(total == static_cast<std::int64_t>(candidates_to_measure(given, std::nullopt).size()));
+    steps.push_back(name);
+  });
+  CHECK(session.take_best()->chosen().name() == "spmm/plain/dcsr/row_split");
+  std::set<std::string> names;
+  for (const candidate_row& row : session.rows()) CHECK(names.insert(row.name).second);
+  for (const candidate& c : candidates_to_measure(given, std::nullopt)) CHECK(names.contains(c.name()));
+  // The caller's row order first, then one permutation after the other.
+  std::vector<std::string> order;
+  for (const std::string& name : steps) {
+    if (order.empty() || order.back() != permutation_of(name)) order.push_back(permutation_of(name));
+  }
+  CHECK(order.front() == "none");
+  CHECK(order.size() == permutation_algorithms().size());
+}
+
+TEST_CASE("a permutation is measured with the setting that was fastest without it, too") {
+  const small_matrix A;
+  const problem given = A.spmm(4, layout::column_major);
+  known_times clock{{{"spmm/none/csr/c_stationary[tile_width=8]", 3}}};
+  measuring_options options;
+  options.timer = std::ref(clock);
+  measuring session(given, options);
+  session.measure_all(name_patterns{{"*/csr/c_stationary*"}}, {});
+  const auto timed = [&](const char* name) {
+    return std::count(clock.timed.begin(), clock.timed.end(), std::string(name));
+  };
+  CHECK(timed("spmm/lpt/csr/c_stationary") == 1);
+  CHECK(timed("spmm/lpt/csr/c_stationary[tile_width=8]") == 1);
+}
+
+TEST_CASE("only what matches is measured, and what is named in full need not be listed") {
+  const small_matrix A;
+  const problem given = A.spmm();
+  const std::string unlisted = "spmm/lpt/segmented-csr/row_split[segment_length=16]";
+  std::set<std::string> names;
+  for (const candidate& c : candidates_to_measure(given, name_patterns{{unlisted, "spmm/none/csr/*"}})) {
+    names.insert(c.name());
+  }
+  CHECK(names.erase(unlisted) == 1);
+  CHECK(!names.empty());
+  for (const std::string& name : names) CHECK(name.find("spmm/none/csr/") == 0);
+
+  measuring session(given, {});
+  const error nothing = error_of([&] { session.measure_all(name_patterns{{"spmv/*"}}, {}); });
+  CHECK(nothing.argument() == "candidates");
+}
+
+TEST_CASE("permutations that search are left out of large matrices unless they are named") {
+  const small_matrix A;
+  const problem given = A.spmm();
+  known_times clock{};
+  measuring_options options;
+  options.timer = std::ref(clock);
+  options.permutation_rows = 10;
+  measuring session(given, options);
+  session.measure_all(std::nullopt, {});
+  for (const candidate_row& row : session.rows()) {
+    const bool left_out = row.note.find("not measured") == 0;
+    CHECK(left_out == find_permutation(permutation_of(row.name)).searches);
+  }
+  measuring named(given, options);
+  named.measure_all(name_patterns{{"spmm/cta-aware/*"}}, {});
+  for (const candidate_row& row : named.rows()) CHECK(!std::isnan(row.median_us));
+}
+
+TEST_CASE("what a kernel refuses is a note, and if all refuse it is an error") {
+  std::vector<std::vector<std::int32_t>> rows(3000, std::vector<std::int32_t>{0});
+  for (std::int32_t j = 0; j < 5000; ++j) rows[7].push_back(j);
+  const csr_matrix arrow = test::make_csr(5000, rows);
+  problem given;
+  given.matrix = arrow.view();
+  given.k = 2;
+  measuring session(given, {});
+  const error refused = error_of([&] { session.measure_all(name_patterns{{"spmm/none/padded-csr/row_split"}}, {}); });
+  CHECK(refused.argument() == "candidates");
+  REQUIRE(session.rows().size() == 1);
+  CHECK(session.rows()[0].note.find("entries for") != std::string::npos);
+  CHECK(std::isnan(session.rows()[0].median_us));
+}
+
+TEST_CASE("preparation counts where calls are few") {
+  const small_matrix A;
+  const problem given = A.spmm();
+  // The permuted one is faster, but nothing is saved in a single product that its preparation did not cost.
+  const std::string fast = "spmm/hybrid-2.1/csr/row_split", plain = "spmm/none/csr/row_split";
+  for (const auto& [calls, chosen] : {std::pair{1e-3, plain}, {1e12, fast}}) {
+    known_times clock{{{fast, 5}, {plain, 5.001}}};
+    measuring_options options;
+    options.timer = std::ref(clock);
+    options.calls = calls;
+    measuring session(given, options);
+    session.measure_all(name_patterns{{fast, plain}}, {});
+    CHECK(session.take_best()->chosen().name() == chosen);
+  }
+}
+
+TEST_CASE("the table is in the order of times, with speedups over plain CSR") {
+  const small_matrix A;
+  const problem given = A.spmm();
+  std::vector<candidate_row> rows(4);
+  rows[0].name = "first";
+  rows[0].note = "would not fit";
+  rows[1].name = "spmm/none/csr/row_split";
+  rows[1].median_us = 30;
+  rows[2].name = "third";
+  rows[2].median_us = 10;
+  rows[3].name = "last";
+  rows[3].median_us = 0;  // less than the clock can tell
+  const explanation found = explain_measurements(given, rows, "last");
+  CHECK(found.baseline == "spmm/none/csr/row_split");
+  std::vector<std::string> order;
+  for (const candidate_row& row : found.rows) order.push_back(row.name);
+  CHECK(order == std::vector<std::string>{"last", "third", "spmm/none/csr/row_split", "first"});
+  CHECK(found.rows[0].note == "chosen");
+  CHECK(std::isnan(found.rows[0].speedup));
+  CHECK(found.rows[1].speedup == 3);
+  CHECK(found.rows[2].speedup == 1);
+  CHECK(found.rows[1].floor_share == doctest::Approx(1e5 * found.floor_bytes / found.copy_bandwidth));
+  CHECK(found.rows[3].note == "would not fit");
+}
+
+}  // namespace
+}  // namespace warploom
