@@ -64,16 +64,15 @@ std::vector<size_range> ranges_of(const json& facts) {
   if (!given) return ranges;
   if (!given->as_object()) refuse_facts("'sizes'");
   const std::span<const problem_size> sizes = problem_sizes();
-  for (const problem_size& size : sizes) {
-    const json* const range = given->find(size.name);
-    if (!range) continue;
-    const json::array* const bounds = range->as_array();
-    size_range read{&size, 0, 0};
+  for (const auto& [name, range] : *given->as_object()) {
+    const auto known = std::find_if(sizes.begin(), sizes.end(), [&](const auto& size) { return size.name == name; });
+    const json::array* const bounds = range.as_array();
+    size_range read{known == sizes.end() ? nullptr : &*known, 0, 0};
     if (!bounds || bounds->size() != 2 || !bounds->front().to_double(read.least) ||
         !bounds->back().to_double(read.most)) {
       refuse_facts("'sizes'");
     }
-    ranges.push_back(read);
+    if (read.size) ranges.push_back(read);
   }
   return ranges;
 }

@@ -7,26 +7,21 @@
 #include <string>
 #include <vector>
 
-#include "predictor/profile_file.hpp"
 #include "support.hpp"
 #include "warploom/parallel.hpp"
+#include "warploom/profile.hpp"
 
 namespace warploom {
 namespace {
 
-using settings = std::map<std::string, std::string>;
+const profile& toy_profile() {
+  static const std::shared_ptr<const profile> loaded = load_profile(WARPLOOM_TEST_DATA "/toy-profile.safetensors");
+  return *loaded;
+}
 
-const std::map<std::string, settings> toy_models{
-    {"network", {{"activation", "relu"}, {"output", "exp"}}},
-    {"forest", {{"comparison", "scikit-learn"}, {"combine", "mean"}, {"output", "identity"}}},
-    {"extra_trees", {{"comparison", "scikit-learn"}, {"combine", "mean"}, {"output", "identity"}}},
-    {"boosting", {{"comparison", "scikit-learn"}, {"combine", "sum"}, {"output", "softmax"}}},
-    {"lightgbm", {{"comparison", "lightgbm"}, {"combine", "sum"}, {"output", "identity"}}},
-};
-
-std::unique_ptr<model> toy_model(const test::profile_file& file, const std::string& name) {
-  const std::string kind = name == "network" ? "network" : "tree_ensemble";
-  return make_model({kind, 5, toy_models.at(name), file.arrays(name)});
+std::vector<double> values_of(const shared_array& array) {
+  const auto* first = static_cast<const double*>(array.view.data);
+  return {first, first + array.view.size()};
 }
 
 // One input x, one layer: 2 x + 1.
@@ -48,16 +43,14 @@ model_source line(const std::string& output = "identity") {
 }  // namespace
 
 TEST_CASE("models compute what their trainers stored") {
-  const test::profile_file file("toy-profile.safetensors");
-  for (const auto& [name, chosen] : toy_models) {
+  CHECK(toy_profile().models.size() == 5);
+  for (const auto& [name, toy] : toy_profile().models) {
     CAPTURE(name);
-    const std::unique_ptr<model> toy = toy_model(file, name);
-    const std::vector<double> inputs = file.doubles(name + ".check.inputs");
-    const std::vector<double> expected = file.doubles(name + ".check.outputs");
-    REQUIRE(expected.size() == 8 * static_cast<std::size_t>(toy->num_outputs()));
+    const std::vector<double> expected = values_of(toy->check()->outputs);
+    REQUIRE(expected.size() == 8 * static_cast<std::size_t>(toy->evaluated().num_outputs()));
     std::vector<double> outputs(expected.size());
-    toy->predict(inputs, outputs);
-    const bool exact = chosen.at("output") == "identity";
+    toy->evaluated().predict(values_of(toy->check()->inputs), outputs);
+    const bool exact = toy->kind() == "tree_ensemble" && toy->settings().at("output") == "identity";
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (exact) {
         CHECK(outputs[i] == expected[i]);
@@ -69,19 +62,18 @@ TEST_CASE("models compute what their trainers stored") {
 }
 
 TEST_CASE("a row's prediction does not depend on its batch or the threads") {
-  const test::profile_file file("toy-profile.safetensors");
-  for (const auto& [name, chosen] : toy_models) {
+  for (const auto& [name, toy] : toy_profile().models) {
     CAPTURE(name);
-    const std::unique_ptr<model> toy = toy_model(file, name);
-    const std::vector<double> few = file.doubles(name + ".check.inputs");
+    const model& evaluated = toy->evaluated();
+    const std::vector<double> few = values_of(toy->check()->inputs);
     std::vector<double> many;
     for (int i = 0; i < 100; ++i) many.insert(many.end(), few.begin(), few.end());
-    std::vector<double> alone(few.size() / 5 * toy->num_outputs());
-    std::vector<double> batch(many.size() / 5 * toy->num_outputs());
-    toy->predict(few, alone);
+    std::vector<double> alone(few.size() / 5 * evaluated.num_outputs());
+    std::vector<double> batch(many.size() / 5 * evaluated.num_outputs());
+    evaluated.predict(few, alone);
     for (const int threads : {1, 3}) {
       set_num_threads(threads);
-      toy->predict(many, batch);
+      evaluated.predict(many, batch);
       for (std::size_t i = 0; i < batch.size(); ++i) REQUIRE(batch[i] == alone[i % alone.size()]);
     }
     set_num_threads(0);

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from warploom.prediction import REFERENCE, Selector, model_inputs
 
 from training import training_tables
 from training.training_tables import CANDIDATES, sweep
@@ -11,6 +10,7 @@ from warploom import _core, profiles
 from warploom.bench import run
 from warploom.cli import main
 from warploom.errors import DeviceError, ParameterError
+from warploom.model_inputs import REFERENCE, model_inputs
 from warploom.training import calibrate
 from warploom.training.data import Dataset
 from warploom.training.selector import choices
@@ -178,4 +178,4 @@ def test_train_writes_a_profile(tmp_path):
     )
     assert result.exit_code == 0, result.output
     assert "Test GPU" in result.output
-    assert Selector.from_profile(profiles.load(output)).names() == ["spmv-float32-cold", NAME]
+    assert profiles.load(output).selector().names() == ["spmv-float32-cold", NAME]

@@ -1,7 +1,7 @@
 import numpy as np
-from warploom.prediction import preparation_inputs
 
 from training.training_tables import CANDIDATES, build, facts, measurement
+from warploom.model_inputs import preparation_inputs
 from warploom.training.data import Dataset
 from warploom.training.preparation import fit_preparation, relative_errors
 

@@ -2,10 +2,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-from warploom.prediction import LOSS, REFERENCE, model_inputs, roofline_us
 
 from training.training_tables import CANDIDATES, build, facts, measurement, sweep
 from warploom.bench.repeatability import Tolerances
+from warploom.model_inputs import LOSS, REFERENCE, model_inputs, roofline_us
 from warploom.training.data import Dataset, random_folds, random_splits
 from warploom.training.evaluate import losses, score
 from warploom.training.selector import (

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from warploom.prediction import Selector, model_name
 
 from training.training_tables import CANDIDATES, sweep
-from warploom import profiles
+from warploom import _core, features, profiles
 from warploom.errors import ParameterError, ProfileError
+from warploom.model_inputs import model_name
 from warploom.profiles import Profile
 from warploom.training.data import Dataset
 from warploom.training.selector import choices
@@ -53,12 +53,12 @@ def test_sizes_of_the_training_data_are_kept(profile, measurements):
 
 def test_a_profile_makes_the_same_choices(profile, measurements, tmp_path):
     profiles.save(tmp_path / "p.safetensors", profile)
-    loaded = Selector.from_profile(profiles.load(tmp_path / "p.safetensors"))
+    loaded = profiles.load(tmp_path / "p.safetensors").selector()
     dataset = Dataset.of(measurements, "spmv/float32", "cold")
     expected = choices(profile.models["spmv-float32-cold"], dataset)
     for i in range(len(dataset)):
-        features = {name: float(values[i]) for name, values in dataset.features.items()}
-        choice = loaded.choose(features, "spmv", dtype="float32", cache="cold")
+        vectors = {of: [dataset.features[f"{of}_{name}"][i] for name in features.names(of)] for of in features.sets()}
+        choice = loaded.choose(_core.MatrixFeatures(**vectors), "spmv", dtype="float32", cache="cold")
         assert choice.candidate == dataset.candidates[expected[i]]
 
 

@@ -1,0 +1,228 @@
+#include "warploom/selector.hpp"
+
+#include <cmath>
+#include <string>
+
+#include "planner/example_matrix.hpp"
+#include "planner/model_inputs.hpp"
+#include "support.hpp"
+
+namespace warploom {
+namespace {
+
+const std::string fast = "spmv/none/sell/vector";
+const std::string easy = "spmv/none/csr/vector[threads_per_row=2]";
+const std::string slow = "spmv/none/csr/vector";
+
+// An output of a linear model: a constant, and a coefficient for one input.
+struct linear_output {
+  std::string name;
+  float constant;
+  std::string input{};
+  float coefficient = 0;
+};
+
+std::shared_ptr<const trained_model> linear(std::vector<std::string> inputs,
+                                            const std::vector<linear_output>& outputs) {
+  const auto keep = [](auto values, std::vector<std::int64_t> shape) {
+    const auto owner = std::make_shared<const decltype(values)>(std::move(values));
+    return shared_array{{*owner, std::move(shape)}, owner};
+  };
+  const auto width = static_cast<std::int64_t>(inputs.size());
+  const auto height = static_cast<std::int64_t>(outputs.size());
+  std::vector<float> weight;
+  std::vector<float> bias;
+  std::vector<std::string> names;
+  for (const linear_output& output : outputs) {
+    for (const std::string& input : inputs) weight.push_back(input == output.input ? output.coefficient : 0);
+    bias.push_back(output.constant);
+    names.push_back(output.name);
+  }
+  std::map<std::string, shared_array> arrays{
+      {"layer.0.weight", keep(std::move(weight), {1, height, width})},
+      {"layer.0.bias", keep(std::move(bias), {1, height})},
+      {"input.mean", keep(std::vector<double>(width, 0.0), {width})},
+      {"input.scale", keep(std::vector<double>(width, 1.0), {width})},
+  };
+  return std::make_shared<const trained_model>(
+      "network", std::move(inputs), std::move(names),
+      std::map<std::string, std::string>{{"activation", "identity"}, {"output", "identity"}}, std::move(arrays),
+      std::nullopt);
+}
+
+struct made_up {
+  std::vector<std::string> inputs{"log_rows", "log_nnz"};
+  float loss = 0.25;
+  std::string margin = "0.05";
+  std::string sizes = "{}";
+
+  // A reference that is the roofline, and three candidates 0, 0.0625 and 0.125 (compressed) above it.
+  profile make() const {
+    profile made;
+    made.models["spmv-float32-warm"] = linear(
+        inputs, {{"reference", 0}, {"loss", loss}, {fast, 0}, {easy, 0.0625}, {slow, 0.125, "log_rows", -0.0001f}});
+    made.models["preparation-spmv-float32"] = linear(
+        {"one", "rows", "cols", "nnz", "padded"},
+        {{slow, 0, "one", 0.0009765625f}, {"spmv/none/another", 5}, {fast, 0, "one", 1}, {easy, 0, "one", 0.0625f}});
+    made.metrics = parse_json(R"({"selectors": {"spmv-float32-warm": {"margin": )" + margin +
+                              R"(, "unsure_loss": 0.2, "sizes": )" + sizes + "}}}");
+    return made;
+  }
+
+  selector build() const { return selector(std::make_shared<const profile>(make())); }
+};
+
+const setting spmv{operation::spmv, value_type::float32, layout::row_major, cache_state::warm};
+
+choice chosen(const selector& by, double calls = many_calls, choice::predicate among = {}) {
+  return choice(std::make_shared<const ranking>(by.rank(test::example_features(), 1, spmv, calls)), std::move(among));
+}
+
+std::vector<std::string> names_of(const choice& of, const std::vector<std::size_t>& candidates) {
+  std::vector<std::string> names;
+  for (const std::size_t candidate : candidates) names.push_back(of.name(candidate));
+  return names;
+}
+
+using names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("names of settings") {
+  CHECK(spmv.name() == "spmv-float32-warm");
+  CHECK(setting{operation::spmm, value_type::float64, layout::column_major, cache_state::cold}.name() ==
+        "spmm-float64-column-cold");
+  const selector by = made_up().build();
+  CHECK(by.names() == names{"spmv-float32-warm"});
+  CHECK(by.knows(spmv));
+  CHECK(!by.knows({operation::spmm}));
+  CHECK(!by.needs_spmm_features(spmv));
+  CHECK(made_up{{"log_rows", "log_lines"}}.build().needs_spmm_features(spmv));
+}
+
+TEST_CASE("predicted times, and the fastest first") {
+  const selector by = made_up().build();
+  const ranking found = by.rank(test::example_features(), 1, spmv);
+  const double bound = roofline_us(96, 200, 576, 1, 4);
+  CHECK(found.least_us == bound);
+  CHECK(*found.candidates == names{fast, easy, slow});
+  CHECK(found.order == std::vector<std::size_t>{0, 1, 2});
+  CHECK(found.times_us[0] == bound);
+  CHECK(found.times_us[1] == bound * std::exp(expand(0.0625)));
+  CHECK(found.totals_us == found.times_us);
+  CHECK(found.preparation_ms == std::vector<double>{1, 0.0625, 0.0009765625});
+  CHECK(found.expected_loss == std::expm1(0.25));
+  CHECK(found.unsure);
+  CHECK(!made_up{.loss = 0.125}.build().rank(test::example_features(), 1, spmv).unsure);
+}
+
+TEST_CASE("preparation is weighed against calls") {
+  const selector by = made_up().build();
+  CHECK(chosen(by, 1).name(*chosen(by, 1).first()) == slow);
+  CHECK(chosen(by, 50).name(*chosen(by, 50).first()) == easy);
+  CHECK(chosen(by, 1e7).name(*chosen(by, 1e7).first()) == fast);
+  const ranking found = by.rank(test::example_features(), 1, spmv, 50);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(found.totals_us[i] == found.times_us[i] + 1e3 / 50 * found.preparation_ms[i]);
+  }
+}
+
+TEST_CASE("candidates are asked about once and only if it matters") {
+  const selector by = made_up().build();
+  names asked;
+  choice some = chosen(by, many_calls, [&](const std::string& name) {
+    asked.push_back(name);
+    return name != fast;
+  });
+  CHECK(asked.empty());
+  CHECK(some.name(*some.first()) == easy);
+  CHECK(asked == names{fast, easy});
+  CHECK(names_of(some, some.all()) == names{easy, slow});
+  CHECK(names_of(some, some.shortlist()) == names{easy});
+  CHECK(asked.size() == 3);
+  choice none = chosen(by, many_calls, [](const std::string&) { return false; });
+  CHECK(!none.first());
+  CHECK(none.shortlist().empty());
+  CHECK(!none.first_of_another_kernel());
+}
+
+TEST_CASE("the short list is within the margin") {
+  const auto listed = [](const char* margin) {
+    choice some = chosen(made_up{.margin = margin}.build());
+    return names_of(some, some.shortlist());
+  };
+  CHECK(listed("0") == names{fast});
+  CHECK(listed("0.07") == names{fast, easy});
+  CHECK(listed("1") == names{fast, easy, slow});
+}
+
+TEST_CASE("sizes far from those measured are unsure") {
+  const auto outside = [](const std::string& sizes) {
+    const ranking found = made_up{.loss = 0, .sizes = sizes}.build().rank(test::example_features(), 1, spmv);
+    CHECK(found.unsure == !found.outside.empty());
+    return found.outside;
+  };
+  CHECK(outside("{}").empty());
+  CHECK(outside(R"({"rows": [192, 1000], "nonzeros": [1, 288], "k": [1, 1], "other": [5, 6]})").empty());
+  CHECK(outside(R"({"rows": [193, 1234567.4]})") == "rows = 96 (measured: 193 to 1,234,567)");
+  CHECK(outside(R"({"nonzeros": [0.5, 287], "columns": [1000, 100000]})") ==
+        "columns = 200 (measured: 1,000 to 100,000), nonzeros = 576 (measured: 0 to 287)");
+}
+
+TEST_CASE("inputs that decide between two kernels") {
+  const selector by = made_up().build();
+  choice some = chosen(by);
+  CHECK(some.first_of_another_kernel() == 1);
+  const matrix_features features = test::example_features();
+  CHECK(by.deciding_inputs(features, 1, spmv, 0, 2) == names{"log_rows"});
+  CHECK(by.deciding_inputs(features, 1, spmv, 0, 1).empty());
+  CHECK(by.deciding_inputs(features, 1, spmv, 0, 2, 0).empty());
+  choice same = chosen(by, many_calls, [](const std::string& name) { return name != fast; });
+  CHECK(!same.first_of_another_kernel());  // the settings of one kernel are one
+}
+
+TEST_CASE("wrong arguments are refused") {
+  const selector by = made_up().build();
+  const matrix_features features = test::example_features();
+  const error unknown = test::error_of([&] { by.rank(features, 1, {operation::spmm}); });
+  CHECK(unknown.argument() == "op");
+  CHECK(std::string(unknown.what()) == "the profile has no 'spmm-float32-row-warm', only spmv-float32-warm");
+  for (const double calls : {0.0, -1.0, std::nan("")}) {
+    CHECK(test::error_of([&] { by.rank(features, 1, spmv, calls); }).argument() == "calls");
+  }
+  CHECK(test::error_of([&] { by.rank({}, 1, spmv); }).argument() == "features");
+  by.rank({features.spmv, {}}, 1, spmv);
+  const selector of_pattern = made_up{{"log_rows", "log_lines"}}.build();
+  CHECK(test::error_of([&] { of_pattern.rank({features.spmv, {}}, 1, spmv); }).argument() == "features");
+}
+
+TEST_CASE("profiles that lack what belongs to a selector are refused") {
+  const auto refused = [](const profile& damaged) {
+    const error e = test::error_of([&] { selector by(std::make_shared<const profile>(damaged)); });
+    CHECK(e.kind() == error_kind::profile);
+    return e.argument();
+  };
+  profile made = made_up().make();
+  made.metrics = parse_json("{}");
+  CHECK(refused(made) == "metrics");
+  made.metrics = parse_json(R"({"selectors": {"spmv-float32-warm": {"margin": 1}}})");
+  CHECK(refused(made) == "metrics");
+  made.metrics = parse_json(R"({"selectors": {"spmv-float32-cold": {"margin": 1, "unsure_loss": 1}}})");
+  CHECK(refused(made) == "models");
+  CHECK(refused(made_up{.sizes = "[]"}.make()) == "metrics");
+  CHECK(refused(made_up{.sizes = R"({"rows": [1]})"}.make()) == "metrics");
+  made = made_up().make();
+  made.models.erase("preparation-spmv-float32");
+  CHECK(refused(made) == "models");
+  made = made_up().make();
+  made.models["preparation-spmv-float32"] = linear({"one"}, {{fast, 0}, {easy, 0}});
+  CHECK(refused(made) == "spmv-float32-warm");
+  made.models["preparation-spmv-float32"] = linear({"two"}, {{fast, 0}, {easy, 0}, {slow, 0}});
+  CHECK(refused(made) == "spmv-float32-warm");
+  CHECK(refused(made_up{{"log_rows", "unknown"}}.make()) == "spmv-float32-warm");
+  made = made_up().make();
+  made.models["spmv-float32-warm"] = linear({"log_rows"}, {{fast, 0}, {easy, 0}, {slow, 0}});
+  CHECK(refused(made) == "spmv-float32-warm");
+}
+
+}  // namespace warploom
