@@ -1,4 +1,6 @@
 // Models from settings and NumPy arrays, and their predictions.
+#include <pybind11/typing.h>
+
 #include <map>
 #include <span>
 #include <string>
@@ -19,8 +21,10 @@ array_type type_of(const std::string& name, const py::array& array) {
       name + ": the type is " + py::str(array.dtype()).cast<std::string>() + "; arrays are int32, float32 or float64");
 }
 
-// Texts; what is none becomes a name that no model accepts.
-std::vector<std::string> names_of(const py::iterable& given) {
+using texts = py::typing::Iterable<py::str>;
+
+// What is no text becomes a name that no model accepts.
+std::vector<std::string> names_of(const texts& given) {
   std::vector<std::string> names;
   for (const py::handle name : given) names.push_back(py::isinstance<py::str>(name) ? name.cast<std::string>() : "");
   return names;
@@ -32,7 +36,7 @@ stored_vectors vectors_of(const matrix& inputs, const matrix& outputs) {
   return {share("check", inputs), share("check", outputs)};
 }
 
-std::shared_ptr<trained_model> make(const std::string& kind, const py::iterable& inputs, const py::iterable& outputs,
+std::shared_ptr<trained_model> make(const std::string& kind, const texts& inputs, const texts& outputs,
                                     std::map<std::string, std::string> settings,
                                     const std::map<std::string, py::array>& arrays) {
   std::map<std::string, shared_array> shared;

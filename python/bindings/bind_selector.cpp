@@ -89,8 +89,9 @@ std::string next_name(name_iterator& self) {
 }
 
 std::shared_ptr<choice> make_choice(std::vector<std::string> candidates, const values& scores, double least_us,
-                                    const values& preparation_ms, std::optional<double> calls, choice::predicate among,
-                                    double expected_loss, bool unsure, double margin, std::string outside) {
+                                    const values& preparation_ms, std::optional<double> calls,
+                                    std::optional<choice::predicate> among, double expected_loss, bool unsure,
+                                    double margin, std::string outside) {
   ranking all;
   all.candidates = std::make_shared<const std::vector<std::string>>(std::move(candidates));
   all.scores = vector_of(scores);
@@ -105,15 +106,16 @@ std::shared_ptr<choice> make_choice(std::vector<std::string> candidates, const v
   all.unsure = unsure;
   all.outside = std::move(outside);
   all.complete();
-  return std::make_shared<choice>(std::make_shared<const ranking>(std::move(all)), std::move(among));
+  return std::make_shared<choice>(std::make_shared<const ranking>(std::move(all)), std::move(among).value_or(nullptr));
 }
 
 std::shared_ptr<choice> choose(const selector& self, const matrix_features& features, const std::string& op,
                                std::int64_t k, const std::string& dtype, const std::string& layout_name,
-                               std::optional<double> calls, const std::string& cache, choice::predicate among) {
+                               std::optional<double> calls, const std::string& cache,
+                               std::optional<choice::predicate> among) {
   const setting of = make_setting(op, dtype, layout_name, cache);
   auto found = std::make_shared<const ranking>(self.rank(features, k, of, calls.value_or(many_calls)));
-  return std::make_shared<choice>(std::move(found), std::move(among));
+  return std::make_shared<choice>(std::move(found), std::move(among).value_or(nullptr));
 }
 
 std::vector<std::string> deciding_inputs(const selector& self, const matrix_features& features, choice& made,
@@ -132,7 +134,11 @@ void bind_choice(py::module_& module) {
       .def_readonly("time_us", &prediction::time_us, "Of a product.")
       .def_readonly("preparation_ms", &prediction::preparation_ms)
       .def_readonly("total_us", &prediction::total_us, "Preparation and products together, per product.")
-      .def("__eq__", [](const prediction& a, const prediction& b) { return a == b; });
+      .def("__eq__",
+           [](const prediction& self, const py::object& other) {
+             return py::isinstance<prediction>(other) && self == other.cast<const prediction&>();
+           })
+      .def("__hash__", [](const prediction& self) { return std::hash<std::string>()(self.candidate); });
   py::class_<name_iterator>(module, "CandidateNames")
       .def("__iter__", [](const name_iterator& self) { return self; })
       .def("__next__", &next_name);

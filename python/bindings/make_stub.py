@@ -20,6 +20,7 @@ SIMPLER = {
     r"typing\.SupportsFloat \| typing\.SupportsIndex": "float",
     r"typing\.Annotated\[numpy\.typing\.ArrayLike, (numpy\.\w+)\]": r"numpy.typing.NDArray[\1]",
     r"numpy\.ndarray\b": "numpy.typing.NDArray[typing.Any]",
+    r"os\.PathLike \|": "os.PathLike[str] |",
     r"-> dict:": "-> dict[str, typing.Any]:",
     r"-> list:": "-> list[dict[str, typing.Any]]:",
     r"-> tuple:": "-> tuple[typing.Any, ...]:",

@@ -3,6 +3,7 @@ C++/CUDA core of warploom. Use the classes and functions of the warploom package
 """
 
 import collections.abc
+import os
 import typing
 
 import numpy
@@ -313,18 +314,201 @@ class Model:
     def __init__(
         self,
         kind: str,
-        num_inputs: int,
+        inputs: collections.abc.Iterable[str],
+        outputs: collections.abc.Iterable[str],
         settings: collections.abc.Mapping[str, str],
         arrays: collections.abc.Mapping[str, numpy.typing.NDArray[typing.Any]],
     ) -> None: ...
     def predict(self, inputs: numpy.typing.NDArray[numpy.float64]) -> numpy.typing.NDArray[numpy.float64]: ...
     def predict_with_spread(self, inputs: numpy.typing.NDArray[numpy.float64]) -> tuple[typing.Any, ...]: ...
+    def verify(self, inputs: numpy.typing.NDArray[numpy.float64], outputs: numpy.typing.NDArray[numpy.float64]) -> None:
+        """
+        Compute stored vectors, and compare.
+        """
+    @property
+    def arrays(self) -> dict[str, typing.Any]: ...
+    @property
+    def check(self) -> typing.Any:
+        """
+        Stored inputs and outputs, or None.
+        """
     @property
     def has_spread(self) -> bool: ...
     @property
-    def num_inputs(self) -> int: ...
+    def inputs(self) -> tuple[typing.Any, ...]: ...
     @property
-    def num_outputs(self) -> int: ...
+    def kind(self) -> str: ...
+    @property
+    def outputs(self) -> tuple[typing.Any, ...]: ...
+    @property
+    def settings(self) -> dict[str, str]: ...
+
+class Profile:
+    """
+    The trained models of one GPU.
+    """
+    def __init__(
+        self,
+        gpu: str,
+        compute_capability: tuple[int, int],
+        cuda: str,
+        models: collections.abc.Mapping[str, Model],
+        geometry: collections.abc.Mapping[str, int],
+        data_hash: str,
+        metrics: str,
+    ) -> None:
+        """
+        `metrics` is a text in JSON.
+        """
+    @property
+    def compute_capability(self) -> tuple[int, int]: ...
+    @property
+    def cuda(self) -> str: ...
+    @property
+    def data_hash(self) -> str: ...
+    @property
+    def geometry(self) -> dict[str, int]: ...
+    @property
+    def gpu(self) -> str: ...
+    @property
+    def metrics(self) -> typing.Any: ...
+    @property
+    def models(self) -> dict[str, typing.Any]: ...
+
+class MatrixFeatures:
+    """
+    The features of a matrix that models read.
+    """
+    def __init__(
+        self, spmv: numpy.typing.NDArray[numpy.float64], spmm: numpy.typing.NDArray[numpy.float64] | None = None
+    ) -> None: ...
+    @property
+    def spmm(self) -> list[float]: ...
+    @property
+    def spmv(self) -> list[float]: ...
+
+class Prediction:
+    """
+    What is expected of one candidate.
+    """
+    def __eq__(self, arg0: typing.Any) -> bool: ...
+    def __hash__(self) -> int: ...
+    @property
+    def candidate(self) -> str: ...
+    @property
+    def preparation_ms(self) -> float: ...
+    @property
+    def time_us(self) -> float:
+        """
+        Of a product.
+        """
+    @property
+    def total_us(self) -> float:
+        """
+        Preparation and products together, per product.
+        """
+
+class CandidateNames:
+    def __iter__(self) -> CandidateNames: ...
+    def __next__(self) -> str: ...
+
+class Choice:
+    """
+    Candidates in the order in which they are worth taking.
+    """
+    def __init__(
+        self,
+        *,
+        candidates: collections.abc.Sequence[str],
+        scores: numpy.typing.NDArray[numpy.float64],
+        least_us: float,
+        preparation_ms: numpy.typing.NDArray[numpy.float64],
+        calls: float | None,
+        among: collections.abc.Callable[[str], bool] | None,
+        expected_loss: float,
+        unsure: bool,
+        margin: float,
+        outside: str = "",
+    ) -> None: ...
+    def names(self) -> CandidateNames:
+        """
+        Those that may be taken, best first.
+        """
+    def prediction(self) -> Prediction:
+        """
+        What is expected of the first.
+        """
+    @property
+    def candidate(self) -> str:
+        """
+        The first one.
+        """
+    @property
+    def candidates(self) -> tuple[typing.Any, ...]: ...
+    @property
+    def expected_loss(self) -> float: ...
+    @property
+    def least_us(self) -> float: ...
+    @property
+    def margin(self) -> float: ...
+    @property
+    def outside(self) -> str: ...
+    @property
+    def ranked(self) -> tuple[typing.Any, ...]:
+        """
+        All that may be taken, best first.
+        """
+    @property
+    def scores(self) -> numpy.typing.NDArray[numpy.float64]: ...
+    @property
+    def shortlist(self) -> tuple[typing.Any, ...]:
+        """
+        Candidates that may be as fast as the fastest.
+        """
+    @property
+    def unsure(self) -> bool: ...
+
+class Selector:
+    """
+    Chooses candidates by the models of a profile.
+    """
+    def __init__(self, profile: Profile) -> None: ...
+    def choose(
+        self,
+        features: MatrixFeatures,
+        op: str,
+        k: int = 1,
+        dtype: str = "float32",
+        layout: str = "",
+        calls: float | None = None,
+        cache: str = "warm",
+        among: collections.abc.Callable[[str], bool] | None = None,
+    ) -> Choice:
+        """
+        Rank the candidates that the models know.
+        """
+    def deciding_inputs(
+        self,
+        features: MatrixFeatures,
+        choice: Choice,
+        op: str,
+        k: int = 1,
+        dtype: str = "float32",
+        layout: str = "",
+        cache: str = "warm",
+        count: int = 5,
+    ) -> list[str]:
+        """
+        The inputs that a choice depends on most.
+        """
+    def feature_sets(self, op: str, dtype: str, layout: str = "", cache: str = "warm") -> tuple[typing.Any, ...]:
+        """
+        Sets of features that `choose` needs.
+        """
+    def names(self) -> list[str]:
+        """
+        Settings that models choose for.
+        """
 
 class DeviceMemory:
     def __init__(self, device: int, bytes: int) -> None: ...
@@ -390,6 +574,7 @@ def cmrs_read_occupancy(device: int, dtype: numpy.dtype[typing.Any], *, height: 
     Share of the threads of a multiprocessor that this kernel leaves room for.
     """
 
+def compress(log_ratio: numpy.typing.NDArray[numpy.float64]) -> typing.Any: ...
 def compute_features(
     name: str, matrix: CsrView, warps: int = 32, threads: int = 32, elements_per_cache_line: int = 32
 ) -> numpy.typing.NDArray[numpy.float64]: ...
@@ -436,19 +621,45 @@ def eviction_memory(device: int) -> DeviceMemory:
     What cold timings write to evict the L2, kept for the next ones as long as somebody holds it.
     """
 
+def expand(compressed: numpy.typing.NDArray[numpy.float64]) -> typing.Any: ...
 def feature_names(name: str) -> tuple[typing.Any, ...]: ...
 def feature_set_names() -> tuple[typing.Any, ...]: ...
 def fill_device(device: int, to: int, byte: int, bytes: int) -> None: ...
+def find_profile(
+    gpu: str,
+    compute_capability: tuple[int, int] | None,
+    folders: collections.abc.Sequence[os.PathLike[str] | str | bytes],
+) -> tuple[typing.Any, ...]:
+    """
+    The profile for a GPU with its path and a note, or None; and what is wrong with files left out.
+    """
+
 def invert_permutation(perm: numpy.typing.NDArray[numpy.int32]) -> numpy.typing.NDArray[numpy.int32]: ...
 def kernels(op: str) -> list[dict[str, typing.Any]]:
     """
     The registry of an operation: one dict per kernel.
     """
 
+def list_profiles(folders: collections.abc.Sequence[os.PathLike[str] | str | bytes]) -> tuple[typing.Any, ...]:
+    """
+    The GPUs of all profiles; and what is wrong with files left out.
+    """
+
 def load_cusparse(path: str) -> None: ...
+def load_profile(path: os.PathLike[str] | str | bytes) -> Profile: ...
 def measure_copy_bandwidth(device: int, bytes: int) -> float:
     """
     Bytes per second, read plus written, of a device-to-device copy.
+    """
+
+def model_input_names() -> tuple[typing.Any, ...]: ...
+def model_inputs(
+    features: collections.abc.Mapping[str, numpy.typing.NDArray[numpy.float64]],
+    k: numpy.typing.NDArray[numpy.float64],
+    names: collections.abc.Sequence[str],
+) -> numpy.typing.NDArray[numpy.float64]:
+    """
+    What models read of n matrices: n rows, a column for each name.
     """
 
 def model_kinds() -> tuple[typing.Any, ...]: ...
@@ -465,6 +676,10 @@ def permutation_searches(name: str) -> bool:
     """
 
 def permutation_summary(name: str) -> str: ...
+def preparation_input_names() -> tuple[typing.Any, ...]: ...
+def preparation_inputs(
+    features: collections.abc.Mapping[str, numpy.typing.NDArray[numpy.float64]],
+) -> numpy.typing.NDArray[numpy.float64]: ...
 def prepare_cmrs_read(matrix: CsrView, resident: DeviceCsr, *, height: int, strips: bool) -> typing.Any:
     """
     A kernel that reads columns and values as CMRS does, and reserves the shared memory of its partial sums.
@@ -495,9 +710,19 @@ def prepare_product(
     Prepare a kernel for a matrix. `device` is the number of a GPU, or -1 for the CPU.
     """
 
+def problem_sizes() -> dict[str, typing.Any]:
+    """
+    Names of sizes, with the feature that each is; None for k.
+    """
+
 def product_floor_bytes(matrix: CsrView, k: int) -> int:
     """
     Fewest bytes a product can move: A in CSR, the rows of B it refers to, and C, once each.
+    """
+
+def read_safetensors(path: os.PathLike[str] | str | bytes) -> tuple[typing.Any, ...]:
+    """
+    Metadata and arrays of a file.
     """
 
 def reference_product(matrix: CsrView, B: numpy.typing.NDArray[typing.Any]) -> tuple[typing.Any, ...]:
@@ -505,17 +730,30 @@ def reference_product(matrix: CsrView, B: numpy.typing.NDArray[typing.Any]) -> t
     The product and |A| |B|, both summed in float64.
     """
 
+def roofline_us(
+    rows: numpy.typing.NDArray[numpy.float64],
+    cols: numpy.typing.NDArray[numpy.float64],
+    nnz: numpy.typing.NDArray[numpy.float64],
+    k: numpy.typing.NDArray[numpy.float64],
+    itemsize: numpy.typing.NDArray[numpy.float64],
+) -> typing.Any: ...
 def set_num_threads(count: int) -> None:
     """
     Set the number of host threads for the process; 0 returns to the default.
     """
 
+def setting_name(op: str, dtype: str, layout: str, cache: str) -> str: ...
 def share_thread_blocks(
     row_block: numpy.typing.NDArray[numpy.int64],
     nnz_block: numpy.typing.NDArray[numpy.int64],
     is_long: numpy.typing.NDArray[numpy.bool],
     total: int,
 ) -> numpy.typing.NDArray[numpy.int64]: ...
+def spmv_input_names() -> tuple[typing.Any, ...]:
+    """
+    Those that need no features of SpMM.
+    """
+
 def synchronize(device: int) -> None: ...
 def threads_per_row_mean(matrix: CsrView) -> int: ...
 def threads_per_row_square_mean(matrix: CsrView) -> int: ...
@@ -540,4 +778,7 @@ def upload_csr(matrix: CsrView, device: int, allocate: typing.Any = None) -> Dev
 
 def validate_permutation(perm: numpy.typing.NDArray[numpy.int32], num_rows: int) -> None: ...
 
+LOSS_OUTPUT: str = "loss"
+MAX_STORED_VECTORS: int = 16
+REFERENCE_OUTPUT: str = "reference"
 __version__: str

@@ -70,7 +70,7 @@ def model_inputs(
         A feature is missing, or a name is not known.
     """
     given, shape = _columns(features)
-    columns = np.broadcast_to(np.asarray(k, dtype=np.float64), shape).reshape(-1)
+    columns = np.broadcast_to(_numbers(k), shape).reshape(-1)
     return _core.model_inputs(given, columns, list(names)).reshape(*shape, len(names))
 
 
@@ -116,8 +116,8 @@ def roofline_us(features: Mapping[str, ArrayLike], k: ArrayLike, itemsize: int) 
     ndarray of float64, shape (n,)
         Microseconds.
     """
-    rows, cols, nnz = (features[f"spmv_{name}"] for name in ("num_rows", "num_cols", "nnz"))
-    return np.asarray(_core.roofline_us(rows, cols, nnz, k, itemsize))
+    rows, cols, nnz = (_numbers(features[f"spmv_{name}"]) for name in ("num_rows", "num_cols", "nnz"))
+    return np.asarray(_core.roofline_us(rows, cols, nnz, _numbers(k), _numbers(itemsize)))
 
 
 def compress(log_ratio: ArrayLike) -> NDArray[np.float64]:
@@ -133,12 +133,12 @@ def compress(log_ratio: ArrayLike) -> NDArray[np.float64]:
     ndarray of float64
         a log(1 + x / a) with a = 0.1.
     """
-    return np.asarray(_core.compress(log_ratio))
+    return np.asarray(_core.compress(_numbers(log_ratio)))
 
 
 def expand(compressed: ArrayLike) -> NDArray[np.float64]:
     """Undo `compress`; what is below 0 becomes 0."""
-    return np.asarray(_core.expand(compressed))
+    return np.asarray(_core.expand(_numbers(compressed)))
 
 
 def model_name(op: str, dtype: str, layout: str, cache: str) -> str:
@@ -156,8 +156,12 @@ SIZES: Mapping[str, Callable[[Mapping[str, Any], Any], Any]] = {
 """Sizes of a problem, from features and the columns of B."""
 
 
+def _numbers(values: ArrayLike) -> NDArray[np.float64]:
+    return np.asarray(values, dtype=np.float64)
+
+
 def _columns(features: Mapping[str, ArrayLike]) -> tuple[dict[str, NDArray[np.float64]], tuple[int, ...]]:
     """Return features as arrays of one dimension, and the shape that they had."""
-    given = {name: np.asarray(values, dtype=np.float64) for name, values in features.items()}
+    given = {name: _numbers(values) for name, values in features.items()}
     shape = next(iter(given.values())).shape if given else (0,)
     return {name: values.reshape(-1) for name, values in given.items()}, shape

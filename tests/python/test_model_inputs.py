@@ -130,7 +130,11 @@ def test_preparation_inputs():
 def test_model_names():
     assert model_name("spmv", "float32", "", "warm") == "spmv-float32-warm"
     assert model_name("spmm", "float32", "row", "cold") == "spmm-float32-row-cold"
-    for wrong in (("spgemm", "float32", "row", "cold"), ("spmm", "int8", "row", "cold"), ("spmm", "float32", "", "cold")):
+    for wrong in (
+        ("spgemm", "float32", "row", "cold"),
+        ("spmm", "int8", "row", "cold"),
+        ("spmm", "float32", "", "cold"),
+    ):
         with pytest.raises(ParameterError, match="unknown"):
             model_name(*wrong)
 

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from training import training_tables
 from training.training_tables import CANDIDATES, sweep
-from warploom import _core, profiles
+from warploom import _core, features, profiles
 from warploom.bench import run
 from warploom.cli import main
 from warploom.errors import DeviceError, ParameterError
@@ -83,8 +83,9 @@ def test_a_refined_profile_is_kept_and_chosen_with(profile, elsewhere, tmp_path)
     corrected, _ = calibrate.refine(profile, elsewhere)
     profiles.save(tmp_path / "p.safetensors", corrected)
     read = profiles.load(tmp_path / "p.safetensors")
-    values = {name: float(v) for name, v in training_tables.row_of_features(np.random.default_rng(1)).items()}
-    first, second = (Selector.from_profile(p).choose(values, "spmv") for p in (corrected, read))
+    values = training_tables.row_of_features(np.random.default_rng(1))
+    vectors = {of: [values[f"{of}_{name}"] for name in features.names(of)] for of in features.sets()}
+    first, second = (p.selector().choose(_core.MatrixFeatures(**vectors), "spmv") for p in (corrected, read))
     assert first.ranked == second.ranked
     assert (first.expected_loss, first.unsure) == (second.expected_loss, second.unsure)
 

@@ -124,5 +124,5 @@ def test_profiles_without_what_is_needed_are_refused(profile):
         broken(selectors={name: {"margin": 1.0}}),
     ):
         with pytest.raises(ProfileError):
-            Selector.from_profile(wrong)
-    assert Selector.from_profile(broken(selectors={name: facts[name]})).names() == [name]
+            wrong.selector()
+    assert broken(selectors={name: facts[name]}).selector().names() == [name]
