@@ -43,7 +43,7 @@ def test_ships_its_types():
 
 def test_the_stub_lists_what_the_core_has():
     stub = (Path(warploom.__file__).parent / "_core.pyi").read_text()
-    declared = set(re.findall(r"^(?:def|class) ([a-zA-Z]\w*)", stub, re.MULTILINE))
+    declared = set(re.findall(r"^(?:(?:def|class) )?([a-zA-Z]\w*)\b(?=[(:])", stub, re.MULTILINE))
     has = {name for name in dir(warploom._core) if not name.startswith("_")}
     assert has == declared
 
