@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -69,11 +68,12 @@ void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain,
     }
   };
   std::vector<std::thread> workers;
-  workers.reserve(threads - 1);
   try {
+    workers.reserve(threads - 1);
     for (int i = 1; i < threads; ++i) workers.emplace_back(work);
-  } catch (const std::system_error&) {
-    // The system allows no more threads: those there are do the work.
+  } catch (const std::exception&) {
+    // The system has no more threads (std::system_error), or no memory for one (std::bad_alloc): those there are do the
+    // work. Nothing may leave this block, since a thread that was started has to be joined.
   }
   work();
   for (auto& worker : workers) worker.join();

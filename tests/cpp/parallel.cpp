@@ -1,15 +1,23 @@
-// Ranges cover a loop once, are as long as was asked, and an exception in one reaches the caller.
+// Ranges cover a loop once, are as long as was asked, and an exception in one reaches the caller, whatever threads
+// there are.
 #include "warploom/parallel.hpp"
 
 #include <doctest/doctest.h>
 
+#ifdef __GLIBC__
+#include <pthread.h>
+#endif
+
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "allocation_failure.hpp"
 
 namespace warploom {
 namespace {
@@ -104,6 +112,48 @@ TEST_CASE("parallel_for: loops may nest") {
   });
   CHECK(visits == 100);
 }
+
+TEST_CASE("parallel_for: fewer threads do the work where memory for one of them is refused") {
+  const threads_for_scope scope(4);
+  for (int countdown = 0; countdown < 12; ++countdown) {
+    CAPTURE(countdown);
+    std::atomic<int> visits{0};
+    const std::function<void(std::int64_t, std::int64_t)> body = [&](std::int64_t begin, std::int64_t end) {
+      visits += static_cast<int>(end - begin);
+    };
+    bool happened = false;
+    {
+      const test::allocation_failure failure(countdown);
+      parallel_for(0, 1000, 1, body);
+      happened = failure.happened();
+    }
+    CHECK(visits == 1000);
+    if (countdown < 3) CHECK(happened);  // room for the threads, and each of them, is allocated
+  }
+}
+
+#ifdef __GLIBC__
+TEST_CASE("parallel_for: the calling thread does the work where the system starts no other") {
+  pthread_attr_t usual;
+  REQUIRE(pthread_getattr_default_np(&usual) == 0);
+  pthread_attr_t too_large;  // a stack that no address space holds
+  REQUIRE(pthread_attr_init(&too_large) == 0);
+  REQUIRE(pthread_attr_setstacksize(&too_large, std::size_t{1} << 60) == 0);
+  REQUIRE(pthread_setattr_default_np(&too_large) == 0);
+  const threads_for_scope scope(4);
+  bool others = false;
+  std::int64_t visits = 0;
+  parallel_for(0, 1000, 1, [&, caller = std::this_thread::get_id()](std::int64_t begin, std::int64_t end) {
+    others |= std::this_thread::get_id() != caller;
+    visits += end - begin;
+  });
+  CHECK(pthread_setattr_default_np(&usual) == 0);
+  pthread_attr_destroy(&usual);
+  pthread_attr_destroy(&too_large);
+  CHECK(!others);
+  CHECK(visits == 1000);
+}
+#endif
 
 TEST_CASE("set_num_threads: 0 and less return to the default") {
   const int by_default = num_threads();
