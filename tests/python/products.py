@@ -55,6 +55,12 @@ def prepare_product(op, view, kernel_format, name, k, layout, parameters=None, p
     return _core.prepare(problem, candidate, None if perm is None else (perm, 0.0))
 
 
+def spoil(matrix):
+    """Write what no matrix may hold into the arrays of one, column indices far beyond its columns among them."""
+    for array in (matrix.indptr, matrix.indices, matrix.data):
+        array[...] = 2**30
+
+
 def vector(size, dtype, seed=0):
     return np.random.default_rng(seed).standard_normal(size).astype(dtype)
 

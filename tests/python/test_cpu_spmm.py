@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 
 from battery import battery
-from products import ORDER, assert_product, magnitudes, operand, parameter_sets, prepare_product
+from products import ORDER, assert_product, magnitudes, operand, parameter_sets, prepare_product, spoil
 from warploom import _core, errors
 from warploom._matrix import as_csr
 from warploom.candidates import Candidate, kernels
@@ -149,6 +149,19 @@ def test_plan_keeps_the_matrix_alive(case, layout):
     _ = [os.urandom(matrix.data.nbytes) for _ in range(100)]  # would reuse freed memory
     assert_product(matrix, B, run(plan, 150, B, layout))
     assert plan.nbytes > 0
+
+
+@pytest.mark.parametrize("index_dtype", [np.int32, np.int64])
+@pytest.mark.parametrize(("case", "layout"), CASES)
+def test_a_plan_does_not_depend_on_the_matrix_it_was_made_from(case, layout, index_dtype):
+    expected = battery(np.float64)["random"]
+    B = operand((120, 8), np.float64, layout)
+    for perm in permutations(150):
+        matrix = expected.copy()
+        matrix.indptr, matrix.indices = matrix.indptr.astype(index_dtype), matrix.indices.astype(index_dtype)
+        plan = prepare(matrix, case, layout=layout, perm=perm)
+        spoil(matrix)
+        assert_product(expected, B, run(plan, 150, B, layout))
 
 
 @st.composite

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, random_array
 
 import warploom as wl
 from battery import battery
-from products import assert_product, parameter_sets, permutations_of, prepare_spmv, vector
+from products import assert_product, parameter_sets, permutations_of, prepare_spmv, spoil, vector
 from strategies import csr_matrices
 from warploom import errors
 from warploom.candidates import kernels
@@ -67,6 +67,22 @@ def test_any_matrix(kernel, matrix, seed):
     if not np.isfinite(matrix.data).all() or (abs(matrix.data) > 1e100).any():
         return
     check(matrix, kernel, vector(matrix.shape[1], dtype, seed))
+
+
+@pytest.mark.parametrize("index_dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: f"{k.format}-{k.name}")
+def test_a_plan_does_not_depend_on_the_matrix_it_was_made_from(kernel, index_dtype):
+    expected = battery(np.float64)["random"]
+    x = vector(expected.shape[1], np.float64)
+    for perm in permutations_of(kernel, expected.shape[0]):
+        matrix = expected.copy()
+        matrix.indptr, matrix.indices = matrix.indptr.astype(index_dtype), matrix.indices.astype(index_dtype)
+        plan = prepare_spmv(matrix, kernel, perm=perm)
+        assert plan is not None
+        spoil(matrix)
+        y = np.full((expected.shape[0], 1), np.nan)
+        plan.run_host(x[:, None], y)
+        assert_product(expected, x[:, None], y)
 
 
 @pytest.mark.parametrize(("kernel", "dtype"), CASES)

@@ -151,6 +151,20 @@ def test_bad_operands_are_refused(matrix):
 # ----- torch on the CPU -----
 
 
+@pytest.mark.parametrize("select", ["spmm/none/csr/row_split", "spmm/none/dcsr/row_split", "spmv/none/csr/scalar"])
+def test_what_scipy_does_to_a_matrix_in_place_does_not_reach_a_plan(select):
+    """A.max() sums duplicates: of the arrays of this matrix, indptr is changed, and what it says of the others."""
+    A = csr_array((np.ones(3), np.array([0, 0, 1], np.int32), np.array([0, 2, 3], np.int32)), shape=(2, 2))
+    plan = wl.plan(A, op=select[:4], k=1, device="cpu", select=select)
+    x = np.array([1.0, 10.0])
+    np.testing.assert_array_equal(plan @ x, [2, 10])
+    A.max()
+    np.testing.assert_array_equal(plan @ x, [2, 10])
+    A.indices[:] = 2**30
+    A.data[:] = np.nan
+    np.testing.assert_array_equal(plan @ x, [2, 10])
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("layout", "name"), CASES)
 def test_torch_operands(matrix, layout, name, dtype):

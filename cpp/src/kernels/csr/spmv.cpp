@@ -13,15 +13,14 @@ prepare_cuda_function prepare_cuda_spmv_csr_vector;
 namespace {
 
 struct csr_rows : row_storage {
-  // Column indices and values count only where the plan had to copy them.
   std::size_t bytes() const {
-    return indptr.size() * sizeof(indptr[0]) + row_ids.size() * sizeof(row_ids[0]) + (permuted ? permuted->bytes() : 0);
+    return indptr.size() * sizeof(indptr[0]) + row_ids.size() * sizeof(row_ids[0]) + owner->bytes();
   }
 };
 
 class cpu_csr_plan final : public cpu_balanced_plan<cpu_csr_plan, csr_rows> {
  public:
-  explicit cpu_csr_plan(row_storage rows) : cpu_balanced_plan({std::move(rows)}) {
+  explicit cpu_csr_plan(row_storage rows) : cpu_balanced_plan({own_arrays(std::move(rows))}) {
     ranges_ = balance_work(matrix_.num_rows, [&](std::int64_t p) { return matrix_.indptr[p + 1] - matrix_.indptr[p]; });
   }
 

@@ -57,7 +57,7 @@ std::vector<segment> by_decreasing_length(const std::vector<segment>& segments, 
 }  // namespace
 
 std::size_t segmented_csr::bytes() const {
-  return segments.size() * sizeof(segment) + split_rows.size() * sizeof(split_row) + (permuted ? permuted->bytes() : 0);
+  return segments.size() * sizeof(segment) + split_rows.size() * sizeof(split_row) + (owner ? owner->bytes() : 0);
 }
 
 segmented_csr to_segmented(const row_storage& rows, int segment_length, bool longest_first) {
@@ -73,7 +73,7 @@ segmented_csr to_segmented(const row_storage& rows, int segment_length, bool lon
   result.segment_length = segment_length;
   result.indices = rows.indices;
   result.data = rows.data;
-  result.permuted = rows.permuted;
+  result.owner = rows.owner;
   result.segments.reserve(rows.num_rows + rows.nnz() / segment_length);
   for (std::int64_t p = 0; p < rows.num_stored_rows(); ++p) {
     const std::int32_t row = rows.row_ids.empty() ? static_cast<std::int32_t>(p) : rows.row_ids[p];

@@ -41,7 +41,7 @@ struct segmented_csr {
   std::int64_t num_partials = 0;
   const std::int32_t* indices = nullptr;
   const void* data = nullptr;
-  std::shared_ptr<const csr_matrix> permuted;  // owns indices and data when the rows were moved
+  std::shared_ptr<const csr_matrix> owner;  // of indices and data, unless they are the caller's
 
   std::size_t bytes() const;  // what the structure owns
 };

@@ -24,14 +24,13 @@ std::size_t bytes_of(const std::vector<Value>& values) {
 class rows_plan final : public product_plan {
  public:
   rows_plan(row_storage rows, const parameter_values& parameters, rows_kernel kernel)
-      : rows_(std::move(rows)), parameters_(parameters), kernel_(kernel) {}
+      : rows_(own_arrays(std::move(rows))), parameters_(parameters), kernel_(kernel) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st*) override { kernel_(rows_, parameters_, B, C); }
 
-  // Column indices and values count only where the plan had to copy them.
   std::size_t bytes() const override {
     return bytes_of(rows_.rows.indptr) + bytes_of(rows_.rows.row_ids) + bytes_of(rows_.ranges.boundaries) +
-           bytes_of(rows_.unstored_rows) + (rows_.rows.permuted ? rows_.rows.permuted->bytes() : 0);
+           bytes_of(rows_.unstored_rows) + rows_.rows.owner->bytes();
   }
 
  private:

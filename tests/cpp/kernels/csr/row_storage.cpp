@@ -20,7 +20,7 @@ void check_stores(const row_storage& rows, const csr_matrix& matrix, const row_p
   CHECK(rows.num_cols == matrix.num_cols);
   CHECK(rows.dtype == matrix.dtype);
   CHECK(rows.nnz() == matrix.nnz());
-  CHECK((rows.indices == matrix.indices.data()) == perm.empty());  // nothing is copied unless rows are moved
+  CHECK((rows.indices == matrix.indices.data()) == !rows.owner);
   std::int64_t stored = 0;
   for (std::int64_t p = 0; p < matrix.num_rows; ++p) {
     const std::int64_t row = perm.empty() ? p : perm[p];
@@ -48,7 +48,9 @@ TEST_CASE("store_all_rows: every row, in the order of the permutation") {
   for (const value_type dtype : {value_type::float32, value_type::float64}) {
     const csr_matrix matrix = example(dtype);
     for (const row_permutation& perm : orders) {
-      check_stores(store_all_rows(matrix.view(), perm), matrix, perm, true);
+      const row_storage rows = store_all_rows(matrix.view(), perm);
+      CHECK(!rows.owner == perm.empty());  // nothing is copied unless rows are moved
+      check_stores(rows, matrix, perm, true);
     }
   }
 }
@@ -66,6 +68,22 @@ TEST_CASE("store rows: matrices without rows, without columns, without nonzeros"
   for (const csr_matrix& matrix : {test::make_csr(3, {}), test::make_csr(0, {{}, {}}), test::make_csr(3, {{}})}) {
     check_stores(store_all_rows(matrix.view(), {}), matrix, {}, true);
     check_stores(store_nonempty_rows(matrix.view(), {}), matrix, {}, false);
+  }
+}
+
+TEST_CASE("own_arrays: the rows stay what they are when the matrix they came from changes") {
+  for (const value_type dtype : {value_type::float16, value_type::float32, value_type::float64}) {
+    for (const row_permutation& perm : orders) {
+      const csr_matrix expected = example(dtype);
+      csr_matrix matrix = expected;
+      const row_storage all = own_arrays(store_all_rows(matrix.view(), perm));
+      const row_storage nonempty = own_arrays(store_nonempty_rows(matrix.view(), perm));
+      CHECK(all.owner->bytes() >= matrix.indices.size() * sizeof(std::int32_t) + matrix.data.size());
+      matrix.indices.assign(matrix.indices.size(), 1 << 30);
+      matrix.data.assign(matrix.data.size(), std::byte{0xff});
+      check_stores(all, expected, perm, true);
+      check_stores(nonempty, expected, perm, false);
+    }
   }
 }
 
