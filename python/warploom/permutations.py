@@ -185,18 +185,29 @@ def apply(A: Any, perm: npt.ArrayLike) -> scipy.sparse.csr_array:
     ParameterError
         `perm` does not hold 0, ..., m - 1 once each; `position` is the first bad position.
     InvalidMatrixError
-        The arrays of `A` do not form a CSR matrix.
+        The arrays of `A` do not form a matrix.
     """
-    csr = scipy.sparse.csr_array(A)
-    as_csr(csr, pattern_only=True)
+    view, values = _pattern_and_values(A)
     perm = _as_int32(perm)
-    _core.validate_permutation(perm, csr.shape[0])
-    lengths = np.diff(csr.indptr)[perm]
-    indptr = np.zeros_like(csr.indptr)
+    _core.validate_permutation(perm, view.shape[0])
+    lengths = np.diff(view.indptr)[perm]
+    indptr = np.zeros_like(view.indptr)
     np.cumsum(lengths, out=indptr[1:])
     # Entry j of the result comes from where its row started in A, plus its place in the row.
-    source = np.repeat(csr.indptr[perm] - indptr[:-1], lengths) + np.arange(indptr[-1], dtype=indptr.dtype)
-    return scipy.sparse.csr_array((csr.data[source], csr.indices[source], indptr), shape=csr.shape)
+    source = np.repeat(view.indptr[perm] - indptr[:-1], lengths) + np.arange(indptr[-1], dtype=indptr.dtype)
+    return scipy.sparse.csr_array((values[source], view.indices[source], indptr), shape=view.shape)
+
+
+def _pattern_and_values(A: Any) -> tuple[_core.CsrView, npt.NDArray[Any]]:
+    """Validate a matrix, and return its values in the type that they have."""
+    view = as_csr(A, pattern_only=True)  # first: SciPy converts formats without looking where their indices lead
+    if not scipy.sparse.issparse(A) or A.dtype == np.float16:  # SciPy does not convert float16
+        view = as_csr(A)
+        return view, np.asarray(view.data)
+    if A.format != "csr":
+        A = A.tocsr()
+        view = as_csr(A, pattern_only=True)
+    return view, np.asarray(A.data)
 
 
 def _geometry_int(name: str, value: int) -> int:
@@ -211,7 +222,10 @@ def _geometry_int(name: str, value: int) -> int:
 
 
 def _as_int32(perm: npt.ArrayLike) -> npt.NDArray[np.int32]:
-    array = np.asarray(perm)
+    try:
+        array = np.asarray(perm)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"perm is not an array: {error}", argument="perm") from error
     if array.ndim != 1:
         raise ParameterError(f"perm must be one-dimensional, got {array.ndim} dimensions", argument="perm")
     if array.size == 0:
@@ -222,4 +236,4 @@ def _as_int32(perm: npt.ArrayLike) -> npt.NDArray[np.int32]:
     if beyond.any():
         first = int(np.argmax(beyond))
         raise ParameterError(f"perm[{first}] = {array[first]} is not a row", argument="perm", position=first)
-    return np.ascontiguousarray(array, dtype=np.int32)
+    return np.require(array, dtype=np.int32, requirements=["C_CONTIGUOUS", "ALIGNED"])

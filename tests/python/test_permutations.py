@@ -277,6 +277,60 @@ def test_apply_is_row_indexing(A, data):
             )
 
 
+def spoiled(format):
+    """A matrix with an index out of range, assigned after SciPy looked at the arrays."""
+    A = sp.csr_array(np.eye(4)).asformat(format)
+    if format == "coo":
+        A.coords = (np.full(4, 2**30, np.int32), A.coords[1])
+    elif format == "dia":
+        A.data = A.data[:0]
+    else:
+        A.indices = np.full(4, 2**30, np.int32)
+    return A
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", "bsr", "dia"])
+def test_apply_validates_before_anything_computes_with_the_arrays(format):
+    with pytest.raises(errors.InvalidMatrixError):
+        permutations.apply(spoiled(format), [3, 1, 0, 2])
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int64, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", "bsr", "dia", "lil", "dok"])
+def test_apply_to_every_format_keeps_the_type_of_the_values(format, dtype):
+    A = sp.csr_array(np.array([[0, 1, 0], [2, 0, 3], [0, 0, 0]]).astype(dtype if dtype != np.float16 else np.float32))
+    if dtype == np.float16:
+        if format not in ("csr", "csc", "coo", "bsr"):
+            pytest.skip("SciPy has no such matrix")
+        A = A.asformat(format)
+        A.data = A.data.astype(np.float16)
+    permuted = permutations.apply(A.asformat(format), [1, 2, 0])
+    assert permuted.dtype == dtype
+    np.testing.assert_array_equal(permuted.astype(np.float64).toarray(), A.astype(np.float64).toarray()[[1, 2, 0]])
+
+
+def test_apply_to_arrays_longer_than_need_be():
+    A = sp.csr_array((3, 3))
+    A.indptr = np.array([0, 1, 1, 3], np.int32)
+    A.indices, A.data = np.array([2, 0, 1, 77], np.int32), np.array([1.0, 2, 3, np.nan, np.nan])
+    np.testing.assert_array_equal(permutations.apply(A, [2, 1, 0]).toarray(), [[2, 3, 0], [0, 0, 0], [0, 0, 1]])
+
+
+def test_a_misaligned_permutation():
+    aligned = np.array([2, 0, 1], np.int32)
+    perm = np.frombuffer(b"\0" + aligned.tobytes(), np.int32, offset=1)
+    assert not perm.flags.aligned
+    assert permutations._as_int32(perm).flags.aligned
+    np.testing.assert_array_equal(permutations.invert(perm), [1, 2, 0])
+    np.testing.assert_array_equal(permutations.apply(sp.csr_array(np.eye(3)), perm).indices, aligned)
+
+
+def test_a_ragged_permutation_is_refused():
+    with pytest.raises(errors.ParameterError, match="perm") as caught:
+        permutations.invert([[0], [1, 2]])
+    assert caught.value.argument == "perm"
+
+
 @pytest.mark.parametrize("call", [permutations.invert, lambda perm: permutations.apply(sp.csr_array((3, 3)), perm)])
 @pytest.mark.parametrize(
     ("perm", "position"),

@@ -36,7 +36,8 @@ class Prepared:
 def load(entry: Entry) -> Prepared:
     """Make or read a matrix."""
     start = time.perf_counter()
-    A = scipy.sparse.csr_array(entry.load())
+    view = as_csr(entry.load())  # before SciPy computes with arrays that a loader of the caller's made
+    A = scipy.sparse.csr_array((view.data, view.indices, view.indptr), shape=view.shape)
     facts: dict[str, Any] = {
         "matrix": entry.name,
         "family": entry.family,

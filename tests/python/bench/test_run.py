@@ -164,6 +164,19 @@ def test_a_gpu_has_one_process_at_a_time(monkeypatch, tmp_path):
         assert run._claimed([0, 1]) == 1
 
 
+def out_of_range(progress=None):
+    A = sp.csc_array(np.eye(4))
+    A.indices = np.full(4, 2**30, np.int32)
+    return A
+
+
+def test_what_a_loader_made_is_validated_before_it_is_converted():
+    from warploom.bench import _matrices
+
+    with pytest.raises(errors.InvalidMatrixError, match="outside"):
+        _matrices.load(entry("bad", out_of_range))
+
+
 def test_values_survive_the_way_through_a_file(tmp_path):
     from warploom.bench import _matrices
 
