@@ -66,7 +66,7 @@ def as_csr(A: Any, *, dtype: npt.DTypeLike | None = None, pattern_only: bool = F
         return _recast(A, wanted, pattern_only)
     if scipy.sparse.issparse(A):
         indptr, indices, data, shape = _SCIPY_FORMATS[A.format](A)
-        if wanted is None and A.dtype == np.float16:
+        if wanted is None and getattr(A, "dtype", None) == np.float16:  # of whatever was assigned to A.data
             wanted = np.dtype(np.float16)  # again: SciPy converts in float32
     else:
         package = _package_of(A)
@@ -82,7 +82,11 @@ def as_csr(A: Any, *, dtype: npt.DTypeLike | None = None, pattern_only: bool = F
                 "a dense array becomes one with scipy.sparse.csr_array(A)",
                 argument="A",
             )
-    return compressed(indptr, indices, None if pattern_only else data, shape, dtype=wanted)
+    if not pattern_only:
+        return compressed(indptr, indices, data, shape, dtype=wanted)
+    view = compressed(indptr, indices, None, shape)
+    _check_length(data, view.nnz)
+    return view
 
 
 def compressed(
@@ -116,10 +120,15 @@ def compressed(
         As in `as_csr`.
     """
     num_rows, num_cols = _two_sizes(shape)
+    offsets, columns = _offsets(indptr), _integers(indices, "indices")
+    values = None if data is None else _one_dimensional(data)
+    last = int(offsets[-1]) if offsets.size else 0
+    if last >= 0:  # else the core says what is wrong; what lies behind the last nonzero is never looked at
+        columns, values = columns[:last], None if values is None else values[:last]
     return _core.CsrView(
-        _offsets(indptr),
-        _indices(indices, "indices"),
-        None if data is None else _values(data, None if dtype is None else np.dtype(dtype)),
+        offsets,
+        _indices(columns, "indices"),
+        None if values is None else _values(values, None if dtype is None else np.dtype(dtype)),
         num_rows,
         num_cols,
     )
@@ -224,10 +233,24 @@ def _indices(values: Any, argument: str) -> _Array:
     return _tidy(array, np.uint64)
 
 
-def _values(values: Any, wanted: np.dtype[Any] | None) -> _Array:
+def _one_dimensional(values: Any) -> _Array:
     array = _array(values, "data")
     if array.ndim != 1:
         raise InvalidMatrixError(f"data must be one-dimensional, got shape {array.shape}", argument="data")
+    return array
+
+
+def _check_length(values: Any, nnz: int) -> None:
+    """Check that there is a value for each nonzero, of whatever type."""
+    size = _one_dimensional(values).size
+    if size < nnz:
+        raise InvalidMatrixError(
+            f"data must have at least nnz = {nnz} entries, got {size}", argument="data", position=size
+        )
+
+
+def _values(values: Any, wanted: np.dtype[Any] | None) -> _Array:
+    array = _one_dimensional(values)
     _check_value_dtype(array.dtype)
     if wanted is None:
         own = array.dtype.newbyteorder("=")
@@ -270,7 +293,7 @@ def _from_csr(A: Any) -> _Parts:
 def _from_csc(A: Any) -> _Parts:
     num_rows, num_cols = _two_sizes(A.shape)
     # The same three arrays are the CSR arrays of the transpose: sound there, they are safe to convert.
-    transpose = compressed(A.indptr, A.indices, A.data, (num_cols, num_rows))
+    transpose = compressed(A.indptr, A.indices, _one_dimensional(A.data), (num_cols, num_rows))
     arrays = (_for_scipy(transpose.data), transpose.indices, transpose.indptr)
     return _from_csr(scipy.sparse.csc_array(arrays, shape=A.shape).tocsr())
 
@@ -314,6 +337,7 @@ def _from_bsr(A: Any) -> _Parts:
             argument="data",
             position=len(blocks),
         )
+    blocks = blocks[: pattern.nnz]
     arrays = (_for_scipy(blocks.astype(blocks.dtype.newbyteorder("="))), pattern.indices, pattern.indptr)
     return _from_csr(scipy.sparse.bsr_array(arrays, shape=A.shape).tocsr())
 
@@ -362,6 +386,8 @@ def _from_dok(A: Any) -> _Parts:
 def _python_integers(values: Any, argument: str) -> _Array:
     try:
         return np.fromiter(values, dtype=np.int64)
+    except (TypeError, ValueError) as error:
+        raise InvalidMatrixError(f"{argument} hold what is no integer: {error}", argument=argument) from error
     except OverflowError as error:
         raise IndexOverflowError(f"{argument} hold an index beyond 64 bits", argument=argument) from error
 

@@ -108,6 +108,34 @@ def test_arrays_may_be_longer_than_nnz():
     assert as_csr(A).indices.size == 6
 
 
+def test_arrays_may_be_longer_than_nnz_in_every_format_that_has_them():
+    """Each array by another length, which SciPy's constructors refuse."""
+    expected = small().toarray()
+    for A in (small(), small().tocsc(), sp.bsr_array(expected, blocksize=(2, 1))):
+        A.indices = np.append(A.indices, [77, -5]).astype(np.int32)
+        A.data = np.concatenate([A.data, np.full((3, *A.data.shape[1:]), np.nan)])
+        for pattern_only in (True, False):
+            view = as_csr(A, pattern_only=pattern_only)
+            assert view.nnz == view.indices.size
+        assert view.nnz == view.data.size
+        assert_same(view, small())
+
+
+@pytest.mark.parametrize("format", ["csr", "csc"])
+def test_values_are_counted_where_only_the_pattern_is_read(format):
+    A = small().asformat(format)
+    nnz = A.nnz
+    A.data = A.data[: nnz - 2]
+    for pattern_only in (True, False):
+        with pytest.raises(errors.InvalidMatrixError, match=f"at least nnz = {nnz} entries, got {nnz - 2}") as caught:
+            as_csr(A, pattern_only=pattern_only)
+        assert (caught.value.argument, caught.value.position) == ("data", nnz - 2)
+    A.data = None
+    with pytest.raises((errors.InvalidMatrixError, errors.DtypeError)) as caught:
+        as_csr(A, pattern_only=True)
+    assert caught.value.argument == "data"
+
+
 def test_pattern_only_leaves_the_values_out():
     view = as_csr(small(np.complex128), pattern_only=True)
     assert view.data is None
