@@ -165,6 +165,8 @@ def operand(B: Any, dtype: np.dtype[Any], layout: str, name: str = "B") -> Opera
         If it is not two-dimensional.
     DeviceError
         If it is on a device that warploom does not know, or cannot be exchanged with its library.
+    ParameterError
+        If it is a tensor that requires a gradient while PyTorch records them.
     """
     package = _package_of(B)
     if package == "torch":
@@ -241,6 +243,12 @@ def _torch_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Oper
         torch.float64: np.dtype(np.float64),
     }
     _check(tuple(B.shape), kinds.get(B.dtype, str(B.dtype)), dtype, name)
+    if B.requires_grad and torch.is_grad_enabled():
+        raise ParameterError(
+            f"{name} requires a gradient, and the product has none: pass {name}.detach(), or multiply under "
+            "torch.no_grad()",
+            argument=name,
+        )
     given = B
     B = B.detach().resolve_neg()  # the imaginary part of a conjugate is stored with the other sign
     leading = _fits(tuple(B.shape), B.stride(), layout)

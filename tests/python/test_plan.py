@@ -182,8 +182,6 @@ def test_torch_operands(matrix, layout, name, dtype):
         B[:, :1],
         B[:, :0],
         B[:1].expand(45, 8),
-        B.clone().requires_grad_(),
-        torch.nn.Parameter(B.clone()),
         complex_numbers.conj().imag,
     ):
         C = plan @ b
@@ -202,7 +200,6 @@ def test_torch_out(matrix):
     B = torch.randn(45, 8, dtype=torch.float64)
     for out in (
         torch.empty(60, 8, dtype=torch.float64),
-        torch.empty(60, 8, dtype=torch.float64, requires_grad=True),
         torch.empty(60, 9, dtype=torch.float64)[:, 1:],
     ):
         assert plan(B, out=out) is out
@@ -215,6 +212,30 @@ def test_torch_out(matrix):
     refused(wl.errors.ShapeError, "out", plan, B, out=negated)
     both = torch.randn(60, 12, dtype=torch.float64)
     refused(wl.errors.ParameterError, "out", plan, both[:45, :8], out=both[:, 4:])
+
+
+def test_operands_that_require_a_gradient_are_refused_unless_gradients_are_off(matrix):
+    torch = pytest.importorskip("torch")
+    plan = make(matrix)
+    plain = torch.randn(45, 8, dtype=torch.float64)
+    of_out = torch.zeros(60, 8, dtype=torch.float64, requires_grad=True)
+    leaf = plain.clone().requires_grad_()
+    for B in (leaf, torch.nn.Parameter(plain.clone()), 2 * leaf, leaf[:, ::2]):
+        error = refused(wl.errors.ParameterError, "B", plan, B)
+        assert "B.detach()" in str(error)
+        assert "torch.no_grad()" in str(error)
+    refused(wl.errors.ParameterError, "B", plan, leaf[:, 0])
+    refused(wl.errors.ParameterError, "B", plan, leaf, out=torch.empty(60, 8, dtype=torch.float64))
+    refused(wl.errors.ParameterError, "out", plan, plain, out=of_out)
+    refused(wl.errors.ParameterError, "out", plan, plain[:, 0], out=of_out[:, 0])
+    for off in (torch.no_grad, torch.inference_mode):
+        with off():
+            assert_product(matrix, plain.numpy(), (plan @ leaf).numpy())
+            assert plan(leaf, out=of_out) is of_out
+            assert_product(matrix, plain.numpy(), of_out.detach().numpy())
+    C = plan @ leaf.detach()
+    assert not C.requires_grad
+    assert_product(matrix, plain.numpy(), C.numpy())
 
 
 def test_bad_torch_operands_are_refused(matrix):
