@@ -83,6 +83,7 @@ void bind_format_ell(py::module_& module);
 void bind_format_hyb(py::module_& module);
 void bind_format_sell(py::module_& module);
 void bind_features(py::module_& module);
+void bind_matrix_market(py::module_& module);
 void bind_predictor(py::module_& module);
 void bind_profile(py::module_& module);
 void bind_model_inputs(py::module_& module);

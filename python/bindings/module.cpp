@@ -22,5 +22,6 @@ PYBIND11_MODULE(_core, module) {
   bind_planner(module);
   bind_features(module);  // after the matrix in GPU memory that it takes
   bind_row_partition(module);
+  bind_matrix_market(module);
   bind_experiments(module);  // after the plans that it returns
 }

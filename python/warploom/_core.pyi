@@ -562,6 +562,16 @@ class ProductPlan:
         Memory the plan holds on its device.
         """
 
+class EntryLines:
+    """
+    Checks the lines of entries of a Matrix Market file, piece after piece.
+    """
+    def __init__(self, num_indices: int, has_value: bool) -> None: ...
+    def check(self, piece: bytes) -> int:
+        """
+        Return the number of the first bad line, from 0 over all pieces, or -1.
+        """
+
 def _cta_aware_by_brute_force(
     matrix: CsrView, warps: int = 32, threads: int = 32, elements_per_cache_line: int = 32
 ) -> numpy.typing.NDArray[numpy.int32]:

@@ -10,6 +10,7 @@ import contextlib
 import gzip
 import io
 import os
+import re
 import tarfile
 import zipfile
 import zlib
@@ -70,7 +71,8 @@ def load(path: str | os.PathLike[str]) -> scipy.sparse.csr_array:
 
     Notes
     -----
-    The number of entries that a Matrix Market file announces is compared with its size before anything is
+    A line of entries in a Matrix Market file holds its numbers and nothing else; a decimal exponent begins with e or, as
+    in Fortran, with d. The number of entries that such a file announces is compared with its size before anything is
     allocated for them. The row offsets, 8 bytes a row, are allocated after the entries have been read: a
     matrix of 10^9 empty rows is legal and gets what it asks for. Compressed files are read twice, once to
     check them and to know their size. Nothing in an archive is written to the disk, and one that holds more than 200
@@ -153,33 +155,65 @@ class _Header(NamedTuple):
     field: str  # "real", "double", "integer", "unsigned-integer" or "pattern"
     symmetry: str  # "general", "symmetric" or "skew-symmetric"
     sizes: tuple[int, ...]  # rows, columns and, in coordinate layout, entries
+    lines: int  # of the file, up to the sizes
+
+    def entries(self) -> int:
+        """Count the entries in the file."""
+        if self.layout == "coordinate":
+            return self.sizes[2]
+        rows, cols = self.sizes
+        entries = {"symmetric": rows * (rows + 1) // 2, "skew-symmetric": rows * (rows - 1) // 2}
+        return entries.get(self.symmetry, rows * cols)
+
+    def form(self) -> str:
+        """Say what a line of an entry consists of."""
+        if self.layout == "array":
+            return "a value"
+        return "a row and a column" if self.field == "pattern" else "a row, a column and a value"
 
     def least_bytes(self) -> int:
         """Count the bytes that the announced entries take at the very least."""
         if self.layout == "coordinate":
-            return self.sizes[2] * len("1 1\n" if self.field == "pattern" else "1 1 1\n") - 1
-        rows, cols = self.sizes
-        entries = {"symmetric": rows * (rows + 1) // 2, "skew-symmetric": rows * (rows - 1) // 2}
-        return entries.get(self.symmetry, rows * cols) * len("1\n") - 1
+            return self.entries() * len("1 1\n" if self.field == "pattern" else "1 1 1\n") - 1
+        return self.entries() * len("1\n") - 1
 
 
 def _read_matrix_market(path: str, stream: IO[bytes] | gzip.GzipFile, size: int) -> _core.CsrView:
     header = _read_header(path, stream)
     if header.least_bytes() > size - stream.tell():
         _damaged(path, f"is truncated: it announces {' x '.join(map(str, header.sizes[:2]))}, " + _entries(header))
+    if header.entries() == 0 and header.layout == "array":
+        return _read_no_entries(path, header, stream)
     # Read as real numbers whatever the field says: SciPy would cut 7.5 in an integer file down to 7.
     field = "pattern" if header.field == "pattern" else "real"
     banner = f"%%MatrixMarket matrix {header.layout} {field} {header.symmetry}\n"
-    text = _Joined(f"{banner}{' '.join(map(str, header.sizes))}\n".encode(), stream)
+    text = _CheckedText(f"{banner}{' '.join(map(str, header.sizes))}\n".encode(), stream, header)
     try:
         matrix = scipy.io.mmread(text)
-    except (ValueError, OverflowError, TypeError) as error:
-        _damaged(path, "holds a zero byte, which no text does" if text.zero_bytes else error, error)
-    if text.zero_bytes:
-        _damaged(path, "holds a zero byte, which no text does")
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a parser makes of a file that is none
+        _damaged(path, text.complaint or _in_the_file(str(error), header), error)
+    if text.complaint:
+        _damaged(path, text.complaint)
     if isinstance(matrix, np.ndarray):
         matrix = scipy.sparse.coo_array(matrix)
     return as_csr(matrix)
+
+
+def _read_no_entries(path: str, header: _Header, stream: IO[bytes] | gzip.GzipFile) -> _core.CsrView:
+    """Read a dense array without entries, with which SciPy's parser divides by zero."""
+    line = header.lines
+    while text := stream.readline(1 << 16):
+        line += 1
+        if text.strip():
+            _damaged(path, f"Line {line}: too many entries, there are none in {' x '.join(map(str, header.sizes))}")
+    return as_csr(scipy.sparse.csr_array(header.sizes))
+
+
+def _in_the_file(complaint: str, header: _Header) -> str:
+    """Count lines as the file does: the parser sees two before the entries."""
+    return re.sub(r"\ALine (\d+)", lambda found: f"Line {int(found[1]) - 2 + header.lines}", complaint)
 
 
 def _entries(header: _Header) -> str:
@@ -207,9 +241,11 @@ def _read_header(path: str, stream: IO[bytes] | gzip.GzipFile, *, complex_too: b
             _damaged(path, f"{word!r} in the first line is none of {', '.join(known)}")
     if layout == "array" and field == "pattern":
         _damaged(path, "a dense array cannot be a pattern")
+    lines = 2
     line = stream.readline()
     while line.startswith(b"%") or (line and not line.strip()):
         line = stream.readline()
+        lines += 1
     words = line.split()
     if len(words) != (3 if layout == "coordinate" else 2) or not all(word.isdigit() for word in words):
         found = line[:60].decode("ascii", "replace").strip()
@@ -220,37 +256,64 @@ def _read_header(path: str, stream: IO[bytes] | gzip.GzipFile, *, complex_too: b
             raise IndexOverflowError(f"{number} {what} are beyond the 32-bit row and column index type")
     if symmetry != "general" and sizes[0] != sizes[1]:
         _damaged(path, f"is called {symmetry} but has {sizes[0]} rows and {sizes[1]} columns")
-    return _Header(layout, field, symmetry, sizes)
+    return _Header(layout, field, symmetry, sizes, lines)
 
 
-class _Joined(io.RawIOBase):
-    """A few bytes, then what is left of a stream, without zero bytes and with the end of the last line.
+class _CheckedText(io.RawIOBase):
+    """A few bytes, then the lines of entries, which are checked, with the end of the last line.
 
-    SciPy's parser runs past the end of its buffer where something follows a value and no end of the line comes.
+    SciPy's parser takes the number that a field begins with and passes over the rest of the line: it would read 1d5,
+    1,5 and 0x10 without complaint. It runs past the end of its buffer where something follows a value and no end of the
+    line comes.
     """
 
-    def __init__(self, start: bytes, rest: IO[bytes] | gzip.GzipFile) -> None:
-        self._start = start
+    def __init__(self, start: bytes, rest: IO[bytes] | gzip.GzipFile, header: _Header) -> None:
+        self._block = start
+        self._at = 0
         self._rest = rest
-        self._last = b"\n"
-        self.zero_bytes = False
+        self._header = header
+        self._lines = _core.EntryLines(2 if header.layout == "coordinate" else 0, header.field != "pattern")
+        self._line = 0  # in which the block begins, of those of entries
+        self._start_of_line = b""
+        self._ended = False
+        self.complaint = ""
+        """What is wrong with the text; nothing is read behind it."""
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1, /) -> bytes:
-        if self._start:
-            size = len(self._start) if size < 0 else size
-            piece, self._start = self._start[:size], self._start[size:]
-            return piece
-        piece = self._rest.read(size)
-        if b"\0" in piece:
-            self.zero_bytes = True
-            piece = piece.replace(b"\0", b"?")
-        if not piece and size and self._last != b"\n":
-            piece = b"\n"
-        self._last = piece[-1:] or self._last
+        if self._at == len(self._block):
+            self._block, self._at = self._next_block(), 0
+        end = len(self._block) if size < 0 else self._at + size
+        piece = self._block[self._at : end]
+        self._at += len(piece)
         return piece
+
+    def _next_block(self) -> bytes:
+        if self._ended:
+            return b""
+        block = self._rest.read(1 << 18)
+        if not block:  # the end of the last line
+            self._ended, block = True, b"\n"
+        bad = self._lines.check(block)
+        if bad >= 0:
+            self._ended, self.complaint = True, self._what_is_wrong(block, bad)
+            return b""
+        self._line += block.count(b"\n")
+        self._start_of_line = (self._start_of_line + block)[-200:].rpartition(b"\n")[2]
+        return block.translate(_EXPONENTS) if b"d" in block or b"D" in block else block
+
+    def _what_is_wrong(self, block: bytes, bad: int) -> str:
+        before = bad - self._line
+        text = (self._start_of_line + block).split(b"\n", before + 1)[before]
+        if b"\0" in text:
+            return "holds a zero byte, which no text does"
+        found = text[:60].decode("ascii", "replace").strip()
+        return f"Line {self._header.lines + 1 + bad}: expected {self._header.form()}, got {found!r}"
+
+
+_EXPONENTS = bytes.maketrans(b"dD", b"ee")  # Fortran writes those of its double precision with a d
 
 
 # ----- the .tar.gz of the SuiteSparse collection -----

@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import io as streams
 import pickle
+import re
 import tarfile
 import zipfile
 
@@ -103,6 +104,12 @@ def test_npz_value_types(tmp_path, dtype, loaded):
         (BANNER.replace("general", "skew-symmetric") + "2 2 1\n2 1 5\n", [[0, -5], [5, 0]]),
         ("%%MatrixMarket matrix array real general\n2 2\n1\n0\n3\n4\n", [[1, 3], [0, 4]]),
         ("%%MatrixMarket matrix array integer symmetric\n2 2\n1\n2\n3", [[1, 2], [2, 3]]),
+        (BANNER + "1 4 4\n1 1 1d5\n1 2 -1.5D+02\n1 3 .5d-1\n1 4 2.D0\n", [[1e5, -150, 0.05, 2]]),
+        ("%%MatrixMarket matrix array real general\n1 3\n1d5\n INFINITY\n\n5.\n", [[1e5, np.inf, 5]]),
+        ("%%MatrixMarket matrix array real general\n0 2\n", np.zeros((0, 2))),
+        ("%%MatrixMarket matrix array real general\n% comment\n2 0\n\n \n", np.zeros((2, 0))),
+        ("%%MatrixMarket matrix array integer symmetric\n0 0", np.zeros((0, 0))),
+        ("%%MatrixMarket matrix array real skew-symmetric\n1 1\n", np.zeros((1, 1))),
     ],
 )
 @pytest.mark.parametrize("name", ["A.mtx", "A.mtx.gz"])
@@ -174,6 +181,34 @@ def test_unknown_ending(write, name):
 @pytest.mark.parametrize("name", ["A.mtx", "A.mtx.gz"])
 def test_malformed_matrix_market(write, text, words, name):
     refused(write(text, name), words)
+
+
+@pytest.mark.parametrize("name", ["A.mtx", "A.mtx.gz"])
+@pytest.mark.parametrize(
+    "value", ["1,5", "0x10", "1.5.5", "1e", "1d+", "1+105", "1 2", "1.5 % why", "nan(1)", "infx", "1\v", "1_0", "--1"]
+)
+def test_what_follows_a_number_is_not_passed_over(write, value, name):
+    expected = re.escape(repr(f"3 2 {value}".strip()))
+    refused(write(BANNER + f"% a comment\n\n3 4 3\n1 1 1\n\n3 2 {value}\n2 2 2\n", name), f"Line 7: .*{expected}")
+    array = "%%MatrixMarket matrix array real general\n2 1\n"
+    refused(write(array + f"1\n{value}\n", name), "Line 4: expected a value, got")
+    pattern = BANNER.replace("real", "pattern")
+    refused(write(pattern + f"3 4 1\n1 {value}\n", name), "Line 3: expected a row and a column, got")
+
+
+def test_the_line_is_counted_over_the_whole_file(write):
+    lines = [f"{i % 9 + 1} {i % 7 + 1} {i}.25\n" for i in range(60_000)]
+    assert len("".join(lines)) > 2 * 2**18
+    for bad in (0, 1, 20_000, 30_000, 59_999):
+        text = BANNER + "% one\n% two\n9 9 60000\n" + "".join([*lines[:bad], "1 1 1;\n", *lines[bad + 1 :]])
+        refused(write(text), f"Line {bad + 5}: expected a row, a column and a value, got '1 1 1;'")
+    text = BANNER + "% one\n9 9 60000\n" + "".join([*lines[:50_000], "10 1 1\n", *lines[50_001:]])
+    refused(write(text), "Line 50004: .*out of bounds")
+
+
+def test_entries_of_an_array_without_any(write):
+    refused(write("%%MatrixMarket matrix array real general\n0 2\n\n1\n"), "Line 4: too many entries")
+    refused(write("%%MatrixMarket matrix array real skew-symmetric\n1 1\n1\n"), "Line 3: too many entries")
 
 
 @given(st.integers(0, 10_000), st.integers(0, 255))
