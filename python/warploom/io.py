@@ -7,14 +7,14 @@ says, sizes that the file cannot hold, arrays that do not form a matrix. No file
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import io
 import os
 import re
 import tarfile
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
@@ -29,7 +29,9 @@ from warploom.errors import (
     IndexOverflowError,
     InvalidMatrixError,
     OutOfMemoryError,
+    ParameterError,
     ShapeError,
+    WarploomError,
 )
 
 __all__ = ["load"]
@@ -39,8 +41,11 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _ZIP_MAGIC = b"PK\x03\x04"
 _Result = TypeVar("_Result")
 
+MAX_EXPANDED_BYTES = "WARPLOOM_MAX_EXPANDED_BYTES"
+"""Environment variable with the most bytes that a compressed file may expand to."""
 
-def load(path: str | os.PathLike[str]) -> scipy.sparse.csr_array:
+
+def load(path: str | os.PathLike[str], *, max_expanded_bytes: int | None = None) -> scipy.sparse.csr_array:
     """Read a matrix.
 
     Parameters
@@ -48,6 +53,10 @@ def load(path: str | os.PathLike[str]) -> scipy.sparse.csr_array:
     path : str or path-like
         A Matrix Market file (``.mtx``, ``.mtx.gz``), an archive of the SuiteSparse collection (``.tar.gz``, of which
         ``NAME/NAME.mtx`` is read) or what `scipy.sparse.save_npz` writes (``.npz``, in any of its formats).
+    max_expanded_bytes : int, optional
+        Most bytes that a compressed file may expand to. By default that is what the environment variable
+        ``WARPLOOM_MAX_EXPANDED_BYTES`` says, and without it 200 times the size of the file; a ``.mtx.gz`` or ``.npz``
+        file may expand to 1 GiB however small it is.
 
     Returns
     -------
@@ -60,23 +69,24 @@ def load(path: str | os.PathLike[str]) -> scipy.sparse.csr_array:
     FileNotFoundError
         There is no such file.
     FileFormatError
-        The file is truncated, damaged, or not what its name says. ``position`` is the first bad place in the
-        array that the message names, if it is an array of an ``.npz`` file.
+        The file is truncated, damaged, or not what its name says, or expands beyond the limit. ``position`` is the
+        first bad place in the array that the message names, if it is an array of an ``.npz`` file.
     DtypeError
         The values are complex or of another type that is not supported.
     IndexOverflowError
         More than 2**31 - 1 rows or columns.
     OutOfMemoryError
         The matrix does not fit into memory.
+    ParameterError
+        The limit is not a positive number.
 
     Notes
     -----
-    A line of entries in a Matrix Market file holds its numbers and nothing else; a decimal exponent begins with e or, as
-    in Fortran, with d. The number of entries that such a file announces is compared with its size before anything is
+    A line of entries in a Matrix Market file holds its numbers and nothing else; a decimal exponent begins with e or,
+    as in Fortran, with d. The number of entries that such a file announces is compared with its size before anything is
     allocated for them. The row offsets, 8 bytes a row, are allocated after the entries have been read: a
-    matrix of 10^9 empty rows is legal and gets what it asks for. Compressed files are read twice, once to
-    check them and to know their size. Nothing in an archive is written to the disk, and one that holds more than 200
-    times its size is refused.
+    matrix of 10^9 empty rows is legal and gets what it asks for. Compressed text is read twice, once to
+    check it and to know its size. Nothing in an archive is written to the disk.
     """
     name = os.fspath(path)
     with open(name, "rb"):  # FileNotFoundError, PermissionError, IsADirectoryError
@@ -85,7 +95,7 @@ def load(path: str | os.PathLike[str]) -> scipy.sparse.csr_array:
     if known is None:
         raise FileFormatError(f"{name}: the name must end in one of {', '.join(ENDINGS)}", argument="path")
     try:
-        view = _READERS[known](name)
+        view = _READERS[known](name, _allowed(max_expanded_bytes))
         return scipy.sparse.csr_array((view.data, view.indices, view.indptr), shape=view.shape)
     except (InvalidMatrixError, ShapeError) as error:
         raise FileFormatError(f"{name}: {error}", argument="path", position=error.position) from error
@@ -120,17 +130,90 @@ def archive_sizes(path: str | os.PathLike[str]) -> tuple[int, ...]:
         The archive is truncated, damaged, or holds no matrix.
     """
     name = os.fspath(path)
-    return _in_archive(name, lambda stream, size: _read_header(name, stream, complex_too=True).sizes)
+    return _in_archive(name, _allowed(None), lambda stream, size: _read_header(name, stream, complex_too=True).sizes)
 
 
 def _damaged(path: str, reason: object, cause: BaseException | None = None) -> NoReturn:
     raise FileFormatError(f"{path}: {reason}", argument="path") from cause
 
 
+@contextlib.contextmanager
+def _intact(path: str, kind: str) -> Iterator[None]:
+    """Turn whatever a parser raises on bytes that it did not expect into one error.
+
+    The parsers are those of SciPy, NumPy and Python's library, none of which says what it may raise.
+    """
+    try:
+        yield
+    except (WarploomError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # the disk's fault, not the file's
+            raise
+        _damaged(path, f"is not an intact {kind}: {error}", error)
+
+
+# ----- how far a compressed file may expand -----
+
+_MOST_EXPANSION = 200  # deflate reaches 1032; the text of a matrix, with its numbers, some 20
+_GIB = 1 << 30  # as far as a file may expand that is small: one of constant diagonals reaches what deflate does
+
+
+def _allowed(given: int | None) -> int | None:
+    """Return the limit that the caller or the environment sets."""
+    source: str = "max_expanded_bytes"
+    value: int | str | None = given
+    if value is None:
+        source, value = MAX_EXPANDED_BYTES, os.environ.get(MAX_EXPANDED_BYTES) or None
+    if value is None:
+        return None
+    try:
+        allowed = int(value)
+    except (TypeError, ValueError):
+        allowed = 0
+    if allowed < 1:
+        raise ParameterError(f"{source} must be a positive number of bytes, got {value!r}", argument=source)
+    return allowed
+
+
+class _Limit:
+    """How far a file may expand: as far as allowed, or by its size, but at least so far."""
+
+    def __init__(self, path: str, allowed: int | None, *, least: int = _GIB, more: int = 0) -> None:
+        by_size = _MOST_EXPANSION * os.path.getsize(path)
+        self._path = path
+        self._most = allowed or max(by_size, least) + more
+        self._words = f"{allowed or least} bytes" if allowed or least > by_size else f"{_MOST_EXPANSION} times its size"
+
+    def check(self, size: int) -> None:
+        """Refuse a file that holds so much."""
+        if size > self._most:
+            way_out = f"set max_expanded_bytes, or {MAX_EXPANDED_BYTES}, to read it anyway"
+            _damaged(self._path, f"expands to more than {self._words}; {way_out}")
+
+
+class _Bounded(io.RawIOBase):
+    """A stream that gives up where a file expands too far."""
+
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, limit: _Limit) -> None:
+        self._stream = stream
+        self._limit = limit
+        self._done = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self._stream.read(size)
+        self._done += len(data)
+        self._limit.check(self._done)
+        return data
+
+
 # ----- Matrix Market -----
 
 
-def _read_plain(path: str) -> _core.CsrView:
+def _read_plain(path: str, _: int | None) -> _core.CsrView:
     with open(path, "rb") as stream:
         if stream.read(2) == _GZIP_MAGIC:
             _damaged(path, "is compressed with gzip; its name should end in .mtx.gz")
@@ -138,16 +221,15 @@ def _read_plain(path: str) -> _core.CsrView:
         return _read_matrix_market(path, stream, os.path.getsize(path))
 
 
-def _read_gzip(path: str) -> _core.CsrView:
-    try:
+def _read_gzip(path: str, allowed: int | None) -> _core.CsrView:
+    with _intact(path, "gzip file"):
         with gzip.open(path, "rb") as stream:
+            bounded = _Bounded(stream, _Limit(path, allowed))
             size = 0
-            while chunk := stream.read(1 << 20):
+            while chunk := bounded.read(1 << 20):
                 size += len(chunk)
         with gzip.open(path, "rb") as stream:
             return _read_matrix_market(path, stream, size)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        _damaged(path, f"is not an intact gzip file: {error}", error)
 
 
 class _Header(NamedTuple):
@@ -318,45 +400,52 @@ _EXPONENTS = bytes.maketrans(b"dD", b"ee")  # Fortran writes those of its double
 
 # ----- the .tar.gz of the SuiteSparse collection -----
 
-_MOST_EXPANSION = 200  # deflate reaches 1032; the text of a matrix, with its numbers, some 20
+
+def _read_tar(path: str, allowed: int | None) -> _core.CsrView:
+    return _in_archive(path, allowed, lambda stream, size: _read_matrix_market(path, stream, size))
 
 
-def _read_tar(path: str) -> _core.CsrView:
-    return _in_archive(path, lambda stream, size: _read_matrix_market(path, stream, size))
-
-
-def _in_archive(path: str, read: Callable[[IO[bytes], int], _Result]) -> _Result:
+def _in_archive(path: str, allowed: int | None, read: Callable[[IO[bytes], int], _Result]) -> _Result:
     """Read what is expected in an archive, after a pass over all of it."""
-    try:
-        with _members(path) as (archive, unpacked):
-            wanted = _find_matrix(path, archive)
+    limit = _Limit(path, allowed, least=0, more=1 << 20)
+    with _intact(path, ".tar.gz archive"):
+        with _opened(path, limit) as (archive, unpacked):
+            wanted = _find_matrix(path, _members(archive, limit))
             while unpacked.read(1 << 20):  # the checksum is at the end
                 pass
-        with _members(path) as (archive, _):
-            for member in archive:
+        with _opened(path, limit) as (archive, _):
+            for member in _members(archive, limit):
                 stream = archive.extractfile(member) if member.offset == wanted else None
                 if stream is not None:
                     return read(stream, member.size)
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        _damaged(path, f"is not an intact .tar.gz archive: {error}", error)
     _damaged(path, "has changed while it was read")
 
 
 @contextlib.contextmanager
-def _members(path: str) -> Iterator[tuple[tarfile.TarFile, _Bounded]]:
+def _opened(path: str, limit: _Limit) -> Iterator[tuple[tarfile.TarFile, _Bounded]]:
     """Open an archive, and the stream that it lies in, for reading from front to end."""
-    most = _MOST_EXPANSION * os.path.getsize(path) + (1 << 20)
     with gzip.open(path, "rb") as unpacked:
-        bounded = _Bounded(path, unpacked, most)
+        bounded = _Bounded(unpacked, limit)
         with tarfile.open(fileobj=bounded, mode="r|") as archive:
             yield archive, bounded
 
 
-def _find_matrix(path: str, archive: tarfile.TarFile) -> int:
+def _members(archive: tarfile.TarFile, limit: _Limit) -> Iterator[tarfile.TarInfo]:
+    """Yield the members of an archive.
+
+    `tarfile` goes on to the next one by reading up to where it has to be, in small steps and whether the file ends or
+    not: a header that announces 2**62 bytes would keep it busy for years.
+    """
+    for member in archive:
+        limit.check(archive.offset)
+        yield member
+
+
+def _find_matrix(path: str, members: Iterable[tarfile.TarInfo]) -> int:
     """Return the offset of NAME/NAME.mtx."""
     found = {}
     others = []
-    for member in archive:
+    for member in members:
         parts = member.name.removeprefix("./").split("/")
         is_file = member.isreg() and not member.issparse()
         if is_file and len(parts) == 2 and parts[0] not in ("", ".", "..") and parts[1] == f"{parts[0]}.mtx":
@@ -370,22 +459,6 @@ def _find_matrix(path: str, archive: tarfile.TarFile) -> int:
     return next(iter(found))
 
 
-class _Bounded(io.RawIOBase):
-    """A stream that gives up where a file expands beyond all reason."""
-
-    def __init__(self, path: str, stream: IO[bytes] | gzip.GzipFile, most: int) -> None:
-        self._path = path
-        self._stream = stream
-        self._left = most
-
-    def read(self, size: int = -1, /) -> bytes:
-        data = self._stream.read(size)
-        self._left -= len(data)
-        if self._left < 0:
-            _damaged(self._path, f"expands to more than {_MOST_EXPANSION} times its size")
-        return data
-
-
 # ----- SciPy's .npz -----
 
 _ARRAYS = {
@@ -397,18 +470,19 @@ _ARRAYS = {
 }
 
 
-def _read_npz(path: str) -> _core.CsrView:
-    try:
-        with open(path, "rb") as stream:
-            if stream.read(4) != _ZIP_MAGIC:
-                _damaged(path, "is not an .npz file: those are zip archives of arrays")
-            stream.seek(0)
-            with np.load(stream, allow_pickle=False) as archive:
-                return _read_archive(path, archive)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        _damaged(path, f"is not an intact .npz file: {error}", error)
-    except (NotImplementedError, RuntimeError) as error:  # encrypted, or a compression that zipfile lacks
-        _damaged(path, error, error)
+def _read_npz(path: str, allowed: int | None) -> _core.CsrView:
+    with _intact(path, ".npz file"), open(path, "rb") as stream:
+        if stream.read(4) != _ZIP_MAGIC:
+            _damaged(path, "is not an .npz file: those are zip archives of arrays")
+        stream.seek(0)
+        # What is read of a member is what the directory says of it, so that nothing has to be expanded to know.
+        names = {name for arrays in _ARRAYS.values() for name in arrays} | {"format", "shape"}
+        with zipfile.ZipFile(stream) as directory:
+            members = [member for member in directory.infolist() if member.filename.removesuffix(".npy") in names]
+            _Limit(path, allowed).check(sum(member.file_size for member in members))
+        stream.seek(0)
+        with np.load(stream, allow_pickle=False) as archive:
+            return _read_archive(path, archive)
 
 
 def _read_archive(path: str, archive: Any) -> _core.CsrView:
@@ -417,7 +491,11 @@ def _read_archive(path: str, archive: Any) -> _core.CsrView:
             _damaged(path, f"holds no array {name!r}, so it is not a matrix that scipy.sparse.save_npz wrote")
         try:
             value = archive[name]
-        except (ValueError, MemoryError, OSError, SyntaxError) as error:
+        except OSError as error:
+            if error.errno not in (None, errno.EINVAL):
+                raise
+            _damaged(path, f"array {name!r} is damaged: {error}", error)
+        except Exception as error:  # as in `_intact`; a size that no memory holds, too
             _damaged(path, f"array {name!r} is damaged: {error}", error)
         if not isinstance(value, np.ndarray):  # NumPy hands out what it does not recognise as bytes
             _damaged(path, f"{name!r} is not an array")
@@ -434,7 +512,7 @@ def _read_archive(path: str, archive: Any) -> _core.CsrView:
     return from_arrays(format, {name: array(name) for name in _ARRAYS[format]}, tuple(map(int, shape)))
 
 
-_READERS: dict[str, Callable[[str], _core.CsrView]] = {
+_READERS: dict[str, Callable[[str, int | None], _core.CsrView]] = {
     ".mtx": _read_plain,
     ".mtx.gz": _read_gzip,
     ".npz": _read_npz,

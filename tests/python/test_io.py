@@ -449,6 +449,149 @@ def test_archive_that_expands_without_end(archive, bomb):
     refused(path, "expands to more than 200 times its size")
 
 
+def header(name, size, type=tarfile.REGTYPE):
+    member = tarfile.TarInfo(name)
+    member.size, member.type = size, type
+    return member.tobuf(tarfile.GNU_FORMAT)
+
+
+def member(name, content, type=tarfile.REGTYPE):
+    return header(name, len(content), type) + content.ljust(-(-len(content) // 512) * 512, b"\0")
+
+
+def records(**values):
+    """A header in which attributes of the next member are overruled."""
+    text = b""
+    for name, value in values.items():
+        record = f" {name}={value}\n".encode()
+        length = next(n for n in range(1000) if len(str(n)) + len(record) == n)
+        text += str(length).encode() + record
+    return member("records", text, tarfile.XHDTYPE)
+
+
+INTACT = member("A/A.mtx", MATRIX.encode())
+HUGE = 2**62
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        header("A/A.mtx", HUGE),
+        INTACT + header("A/B", HUGE),
+        records(size=HUGE) + INTACT,
+        header("A/A.mtx", HUGE, tarfile.GNUTYPE_SPARSE) + INTACT,
+        header("A/A.mtx", HUGE, tarfile.GNUTYPE_LONGNAME) + INTACT,
+    ],
+)
+def test_member_that_claims_more_than_there_is(tmp_path, content):
+    """Not even a small part of 2**62 bytes can be passed over in the time that a test may take."""
+    path = tmp_path / "A.tar.gz"
+    path.write_bytes(gzip.compress(content))
+    refused(path, "expands to more than 200 times its size|not an intact .tar.gz")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        member("././@LongLink", b"x" * 10, tarfile.GNUTYPE_LONGNAME) * 3000 + INTACT,
+        records(comment="x") * 3000 + INTACT,
+        records(**{"GNU.sparse.major": 1, "GNU.sparse.minor": 0}) + INTACT,
+        records(**{"GNU.sparse.size": "a", "GNU.sparse.map": "1,x"}) + INTACT,
+    ],
+    ids=["RecursionError of names", "RecursionError of records", "ValueError of a map", "ValueError of a record"],
+)
+def test_what_tarfile_raises_is_an_error_of_the_file(tmp_path, content):
+    path = tmp_path / "A.tar.gz"
+    path.write_bytes(gzip.compress(content + b"\0" * 1024))
+    refused(path, "not an intact .tar.gz archive")
+
+
+def test_how_far_compressed_text_may_expand(write, monkeypatch):
+    path = write(MATRIX + "\n" * 300_000, "A.mtx.gz")
+    assert path.stat().st_size < 1000
+    assert io.load(path).shape == (2, 3)
+    with pytest.raises(errors.FileFormatError, match="more than 100000 bytes; set max_expanded_bytes"):
+        io.load(path, max_expanded_bytes=100_000)
+    monkeypatch.setenv("WARPLOOM_MAX_EXPANDED_BYTES", "200000")
+    refused(path, "more than 200000 bytes")
+    assert io.load(path, max_expanded_bytes=400_000).shape == (2, 3)
+    monkeypatch.delenv("WARPLOOM_MAX_EXPANDED_BYTES")
+    monkeypatch.setattr(io._Limit.__init__, "__kwdefaults__", {"least": 1, "more": 0})
+    refused(path, "200 times its size")
+
+
+def test_how_far_an_npz_file_may_expand(tmp_path, monkeypatch):
+    path = tmp_path / "A.npz"
+    sp.save_npz(path, sp.dia_array((np.ones((1, 10**6)), [0]), shape=(10**6, 10**6)))
+    assert path.stat().st_size < 8 * 10**6 / 200
+    assert io.load(path).nnz == 10**6
+    with pytest.raises(errors.FileFormatError, match="more than 1000000 bytes"):
+        io.load(path, max_expanded_bytes=10**6)
+    monkeypatch.setenv("WARPLOOM_MAX_EXPANDED_BYTES", "1000000")
+    refused(path, "more than 1000000 bytes")
+
+
+def test_how_far_an_archive_may_expand(archive):
+    path = archive(("A/A.mtx", MATRIX + "\n" * 3_000_000))
+    refused(path, "200 times its size")
+    assert io.load(path, max_expanded_bytes=10**7).shape == (2, 3)
+
+
+@pytest.mark.parametrize("limit", [0, -1, "many", 1.5j])
+def test_a_wrong_limit_is_refused(write, monkeypatch, limit):
+    path = write(MATRIX)
+    with pytest.raises(errors.ParameterError) as caught:
+        io.load(path, max_expanded_bytes=limit)
+    assert caught.value.argument == "max_expanded_bytes"
+    monkeypatch.setenv("WARPLOOM_MAX_EXPANDED_BYTES", str(limit))
+    with pytest.raises(errors.ParameterError) as caught:
+        io.load(path)
+    assert caught.value.argument == "WARPLOOM_MAX_EXPANDED_BYTES"
+
+
+def with_header(text):
+    """What `numpy.save` writes, with a header of one's own."""
+    text = text.encode().ljust(118) + b"\n" if len(text) < 118 else text.encode()
+    return b"\x93NUMPY\x01\0" + len(text).to_bytes(2, "little") + text + bytes(8)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        with_header("{'descr': '<f8', 'fortran_order': False, 'shape': (1,), "),
+        with_header("'" * 3),
+        with_header(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({2**70},), }}"),
+        with_header("(" * 3000 + ")" * 3000),
+        with_header("{'descr': {'names': 1}, 'fortran_order': False, 'shape': (1,), }"),
+    ],
+    ids=["TokenError", "TokenError of a string", "OverflowError", "nested", "type"],
+)
+def test_what_numpy_raises_is_an_error_of_the_file(tmp_path, data):
+    path = tmp_path / "A.npz"
+    np.savez(path, **{name: array for name, array in GOOD.items() if name != "data"})
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("data.npy", data)
+    refused(path, "'data' is damaged")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_damaged_npz_of_another_compression(tmp_path, method):
+    path = tmp_path / "A.npz"
+    np.savez(path, **{name: array for name, array in GOOD.items() if name != "data"})
+    data = streams.BytesIO()
+    np.save(data, np.random.default_rng(0).standard_normal(1000))
+    with zipfile.ZipFile(path, "a", method) as archive:
+        archive.writestr("data.npy", data.getvalue())
+        start = archive.getinfo("data.npy").header_offset
+    whole = path.read_bytes()
+    assert io.load(path).nnz == 2
+    for position in (40, 60, 200, 1000):
+        content = bytearray(whole)
+        content[start + position] ^= 0xFF
+        path.write_bytes(content)
+        refused(path, "is damaged|intact .npz")
+
+
 def test_sparse_member_of_an_archive(tmp_path):
     member = tarfile.TarInfo("A/A.mtx")
     member.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": str(10**15)}
