@@ -255,10 +255,18 @@ def _read(source: str | os.PathLike[str]) -> _Pieces:
 
 
 def _read_merged(folder: pathlib.Path) -> _Pieces:
-    facts = read_facts(folder / _MEASUREMENTS)
+    environments = read_facts(folder / _MEASUREMENTS).get("environments")
+    if not isinstance(environments, dict):
+        raise FileFormatError(f"{folder / _MEASUREMENTS} is damaged: it lacks 'environments'")
     read_facts(folder / _MATRICES)
-    matrices = _plain_text(_read_rows(folder / _MATRICES).to_pandas())
-    return _Pieces([_read_rows(folder / _MEASUREMENTS)], [matrices], facts["environments"], {}, is_merged=True)
+    table = _read_rows(folder / _MATRICES)
+    try:
+        matrices = _plain_text(table.to_pandas())
+        if missing := {"matrix", *_SIZE} - {*matrices}:
+            raise ValueError(f"it lacks the columns {', '.join(sorted(missing))}")
+    except Exception as error:  # whatever Arrow and pandas make of columns that they did not expect
+        raise FileFormatError(f"{folder / _MATRICES} is damaged: {error}") from error
+    return _Pieces([_read_measurements(folder / _MEASUREMENTS)], [matrices], environments, {}, is_merged=True)
 
 
 def _read_store(folder: pathlib.Path) -> _Pieces:
@@ -272,7 +280,8 @@ def _read_store(folder: pathlib.Path) -> _Pieces:
                 skipped[str(part.path)] = str(outcome)
             else:
                 kept.append((part, outcome))
-    matrices = pd.DataFrame.from_records([part.matrix for part, _ in kept])
+    defaults = {c.name: c.default for c in schema.matrix_columns() if not (c.required or c.default is None)}
+    matrices = pd.DataFrame.from_records([defaults | part.matrix for part, _ in kept])
     return _Pieces(
         [table for _, table in kept],
         [_plain_text(matrices)] if kept else [],
@@ -284,7 +293,7 @@ def _read_store(folder: pathlib.Path) -> _Pieces:
 
 def _try_to_read_rows(part: Part) -> pa.Table | FileFormatError:
     try:
-        return _read_rows(part.path, use_threads=False)  # files are read side by side already
+        return _read_measurements(part.path, use_threads=False)  # files are read side by side already
     except FileFormatError as error:
         return error
 
@@ -294,8 +303,17 @@ def _read_rows(path: pathlib.Path, *, use_threads: bool = True) -> pa.Table:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             # The metadata hold the facts of one file; tables are put together without them.
             return file.read(use_threads=use_threads).replace_schema_metadata(None)
-    except (OSError, pa.ArrowException) as error:
+    except Exception as error:  # whatever Arrow makes of bytes that it did not expect
         raise FileFormatError(f"{path} is damaged: {error}") from error
+
+
+def _read_measurements(path: pathlib.Path, *, use_threads: bool = True) -> pa.Table:
+    table = _read_rows(path, use_threads=use_threads)
+    expected = schema.arrow_schema(schema.MEASUREMENTS)
+    if table.schema.equals(expected):
+        return table
+    which = ", ".join(sorted({field.name for field in set(table.schema) ^ set(expected)})) or "in number or order"
+    raise FileFormatError(f"{path} is damaged: its columns are not those of measurements: {which}")
 
 
 def _frame(tables: Sequence[pa.Table]) -> pd.DataFrame:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import pathlib
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -140,18 +141,9 @@ class Store:
     def _read(self, name: str) -> None:
         path = self._parts / name
         try:
-            facts = read_facts(path)
-            self._known[name] = Part(
-                path,
-                facts["matrix"],
-                tuple(facts["settings"]),
-                facts["environment_key"],
-                facts["environment"],
-                facts["written_ns"],
-            )
-        except (FileFormatError, KeyError) as error:
-            reason = f"{path} lacks {error}" if isinstance(error, KeyError) else str(error)
-            self.broken[name] = reason
+            self._known[name] = _part(path, read_facts(path))
+        except FileFormatError as error:
+            self.broken[name] = str(error)
         else:
             self.broken.pop(name, None)
 
@@ -161,6 +153,42 @@ class Store:
 
     def __repr__(self) -> str:
         return f"Store({str(self.folder)!r})"
+
+
+def _part(path: pathlib.Path, facts: Mapping[str, Any]) -> Part:
+    """Check what a file says of itself: one that is damaged must not keep the others from being read."""
+    kinds = {"matrix": dict, "settings": list, "environment_key": str, "environment": dict, "written_ns": int}
+    for name, kind in kinds.items():
+        if name not in facts:
+            raise FileFormatError(f"{path} lacks '{name}'")
+        if not isinstance(facts[name], kind):
+            raise FileFormatError(f"{path} is damaged: '{name}' is {facts[name]!r:.60}")
+    if not all(isinstance(setting, str) for setting in facts["settings"]):
+        raise FileFormatError(f"{path} is damaged: 'settings' are {facts['settings']!r:.60}")
+    matrix = facts["matrix"]
+    for name, (required, fits) in _fitting_values().items():
+        if (required or name in matrix) and not fits(matrix.get(name)):
+            raise FileFormatError(f"{path} is damaged: '{name}' of its matrix is {matrix.get(name)!r:.60}")
+    return Part(path, **{name: facts[name] for name in kinds} | {"settings": tuple(facts["settings"])})
+
+
+@functools.cache
+def _fitting_values() -> dict[str, tuple[bool, Callable[[Any], bool]]]:
+    """Say of each column of the table of matrices whether it has to be there, and which values of JSON fit."""
+
+    def is_text(value: Any) -> bool:
+        return isinstance(value, str)
+
+    def is_whole(value: Any) -> bool:
+        return type(value) is int and abs(value) < 2**63
+
+    def is_number(value: Any) -> bool:
+        return value is None or isinstance(value, float) or (type(value) is int and abs(value) < 2**63)
+
+    def fitting(kind: pa.DataType) -> Callable[[Any], bool]:
+        return is_text if pa.types.is_dictionary(kind) else is_whole if pa.types.is_integer(kind) else is_number
+
+    return {column.name: (column.required, fitting(column.type)) for column in schema.matrix_columns()}
 
 
 def make_folder(folder: str | os.PathLike[str]) -> pathlib.Path:
@@ -256,12 +284,14 @@ def read_facts(path: pathlib.Path) -> dict[str, Any]:
     try:
         metadata = pq.read_metadata(path).metadata or {}
         facts = json.loads(metadata[_FACTS])
-    except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+        if not isinstance(facts, dict):
+            raise ValueError("its metadata are no JSON object")
+    except Exception as error:  # whatever Arrow and JSON make of bytes that they did not expect
         reason = "no metadata of warploom" if isinstance(error, KeyError) else str(error)
         raise FileFormatError(f"{path} is truncated or not a file of measurements: {reason}") from error
     if facts.get("version") != schema.VERSION:
         raise FileFormatError(f"{path} has version {facts.get('version')} of the schema, expected {schema.VERSION}")
-    return dict(facts)
+    return facts
 
 
 @contextlib.contextmanager

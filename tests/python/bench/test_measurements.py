@@ -7,6 +7,8 @@ import time
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from bench.tables import ENVIRONMENT, failed, matrix, measured, tables
 from warploom.bench import Measurements, Store, merge, schema, shipped
 from warploom.bench import measurements as module
+from warploom.bench import store as store_module
 from warploom.bench.summary import counts
 from warploom.errors import FileFormatError, ParameterError
 
@@ -130,6 +133,26 @@ def test_a_truncated_merged_file_is_named(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(FileFormatError, match=name):
+        Measurements.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "change", "reason"),
+    [
+        ("measurements.parquet", {}, lambda table: table, "lacks 'environments'"),
+        ("measurements.parquet", {"environments": []}, lambda table: table, "lacks 'environments'"),
+        ("measurements.parquet", {"environments": {}}, lambda table: table.drop_columns(["run"]), "columns .*: run"),
+        ("matrices.parquet", {}, lambda table: table.drop_columns(["nnz"]), "lacks the columns nnz"),
+        ("matrices.parquet", {}, lambda table: table.set_column(5, "rows", pa.array(["many"])), "many"),
+    ],
+)
+def test_a_merged_file_of_other_contents_is_named(tmp_path, name, facts, change, reason):
+    tables([matrix("a")], [measured("a")]).save(tmp_path)
+    with pq.ParquetFile(tmp_path / name) as file:
+        rows = file.read()
+    assert rows.column_names[5] == ("rows" if name == "matrices.parquet" else rows.column_names[5])
+    store_module.write_table(change(rows), tmp_path / name, facts)
+    with pytest.raises(FileFormatError, match=f"{name} is damaged: .*{reason}"):
         Measurements.load(tmp_path)
 
 

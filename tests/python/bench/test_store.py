@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import multiprocessing
 import os
+import re
 import signal
 import time
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -98,6 +101,80 @@ def test_damaged_rows_are_named_and_passed_over(tmp_path):
     with pytest.warns(UserWarning, match=path.name):
         loaded = Measurements.load(tmp_path)
     assert loaded.measurements["matrix"].tolist() == ["b"]
+
+
+def rewrite(path, *, text=None, facts=None, rows=lambda table: table):
+    """Write a file again with other metadata or other columns."""
+    with pq.ParquetFile(path) as file:
+        table = file.read()
+    known = json.loads(table.schema.metadata[store_module._FACTS])
+    matrix_facts = known["matrix"] | (facts or {}).pop("matrix_facts", {})
+    text = text or json.dumps(known | {"matrix": matrix_facts} | (facts or {}))
+    pq.write_table(rows(table).replace_schema_metadata({store_module._FACTS: text}), path)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"text": "[]"}, "no JSON object"),
+        ({"text": "[" * 100_000}, "recursion"),
+        ({"facts": {"settings": 5}}, "'settings' is 5"),
+        ({"facts": {"settings": [["spmv"]]}}, "'settings' are"),
+        ({"facts": {"written_ns": "now"}}, "'written_ns' is 'now'"),
+        ({"facts": {"environment_key": ["key"]}}, "'environment_key' is"),
+        ({"facts": {"environment": 3}}, "'environment' is 3"),
+        ({"facts": {"matrix": []}}, "'matrix' is"),
+        ({"facts": {"matrix": {"matrix": "a"}}}, "'rows' of its matrix is None"),
+        ({"facts": {"matrix_facts": {"matrix": 5}}}, "'matrix' of its matrix is 5"),
+        ({"facts": {"matrix_facts": {"rows": "many"}}}, "'rows' of its matrix is 'many'"),
+        ({"facts": {"matrix_facts": {"rows": 2**70}}}, "'rows' of its matrix"),
+        ({"facts": {"matrix_facts": {"nnz": {}}}}, "'nnz' of its matrix"),
+        ({"facts": {"matrix_facts": {"load_s": "long"}}}, "'load_s' of its matrix is 'long'"),
+    ],
+)
+def test_one_damaged_file_does_not_keep_the_others_from_being_read(tmp_path, change, reason):
+    store = Store(tmp_path)
+    path = store.append(matrix("a"), [measured("a")], ENVIRONMENT)
+    store.append(matrix("b"), [measured("b")], ENVIRONMENT)
+    rewrite(path, **change)
+    reader = Store(tmp_path)
+    assert reader.done() == {("b", "spmv/float64")}
+    assert reason in reader.broken[path.name]
+    with pytest.warns(UserWarning, match=path.name):
+        loaded = Measurements.load(tmp_path)
+    assert loaded.matrices["matrix"].tolist() == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        (lambda table: table.drop_columns(["run"]), "run"),
+        (lambda table: table.append_column("extra", pa.array([1])), "extra"),
+        (lambda table: table.append_column("run", pa.array([0], pa.int16())), "run|number or order"),
+        (lambda table: table.set_column(0, "matrix", pa.array([1])), "matrix"),
+        (lambda table: table.select(table.column_names[::-1]), "number or order"),
+    ],
+)
+def test_a_file_of_other_columns_is_named_and_passed_over(tmp_path, rows, reason):
+    store = Store(tmp_path)
+    path = store.append(matrix("a"), [measured("a")], ENVIRONMENT)
+    store.append(matrix("b"), [measured("b")], ENVIRONMENT)
+    rewrite(path, rows=rows)
+    with pytest.warns(UserWarning, match=path.name):
+        loaded = Measurements.load(tmp_path)
+    assert loaded.measurements["matrix"].tolist() == ["b"]
+    assert re.search(f"not those of measurements: .*({reason})", loaded.skipped[str(path)])
+
+
+def test_facts_that_another_version_did_not_write_yet_have_their_defaults(tmp_path):
+    store = Store(tmp_path)
+    path = store.append(matrix("a"), [measured("a")], ENVIRONMENT)
+    store.append(matrix("b", referenced_cols=7, kind="graph"), [measured("b")], ENVIRONMENT)
+    facts = {name: value for name, value in Store(tmp_path).parts()[0].matrix.items() if value is not None}
+    rewrite(path, facts={"matrix": {n: v for n, v in facts.items() if n not in ("referenced_cols", "kind")}})
+    matrices = Measurements.load(tmp_path).matrices
+    assert matrices["referenced_cols"].tolist() == [-1, 7]
+    assert matrices["kind"].tolist() == ["", "graph"]
 
 
 def test_files_of_others_and_other_versions_are_named(tmp_path, monkeypatch):
