@@ -8,10 +8,12 @@ import contextlib
 import dataclasses
 import faulthandler
 import multiprocessing
+import multiprocessing.connection
 import os
 import pathlib
 import random
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
@@ -232,9 +234,10 @@ def _prepared(job: _Job) -> _matrices.Prepared:
 
 def _measure(job: _Job) -> _Outcome:
     """Measure one matrix. Stops the whole process if that takes far too long: a GPU cannot be interrupted otherwise."""
-    faulthandler.dump_traceback_later(3 * job.limits.matrix_s + 60, exit=True)
     try:
         device = Device("cuda", _claimed(job.gpus)) if job.device == "cuda" else Device("cpu", 0)
+        # Not before: another sweep may have the GPU for hours.
+        faulthandler.dump_traceback_later(3 * job.limits.matrix_s + 60, exit=True)
         prepared = _prepared(job)
         square = prepared.A.shape[0] == prepared.A.shape[1]
         settings = [s for s in job.parsed() if square or s.k is not None]
@@ -246,13 +249,12 @@ def _measure(job: _Job) -> _Outcome:
         faulthandler.cancel_dump_traceback_later()
 
 
-_claim: list[tuple[int, Any]] = []
+_claim: list[tuple[int, int]] = []
+"""Number of the GPU that this process has claimed, and the descriptor of the locked file."""
 
 
 def _claimed(gpus: Sequence[int]) -> int:
     """Claim a GPU for this process, as long as it lives, and return its number."""
-    import filelock
-
     if not _claim:
         ordinals = gpus or gpu_ordinals()
         if not ordinals:
@@ -261,14 +263,55 @@ def _claimed(gpus: Sequence[int]) -> int:
         folder = pathlib.Path(tempfile.gettempdir())
         while not _claim:
             for ordinal in ordinals:
-                lock = filelock.FileLock(folder / f"warploom-gpu-{visible}-{ordinal}.lock", timeout=0)
-                with contextlib.suppress(filelock.Timeout):
-                    lock.acquire()
+                lock = _locked(folder / f"warploom-gpu-{visible}-{ordinal}.lock")
+                if lock is not None:
                     _claim.append((ordinal, lock))
                     break
             else:
                 time.sleep(1)
     return _claim[0][0]
+
+
+def _locked(path: pathlib.Path) -> int | None:
+    """Lock a file of all users as long as this process lives, or return None if another process has.
+
+    Files in the temporary folder are those of the user who made them. They are locked without being written, for which
+    it is enough to read them, and opened without O_CREAT, which Linux forbids for files of others there.
+    """
+    import fcntl
+
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+    except FileNotFoundError:
+        try:
+            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileExistsError:  # another process was faster
+            return None
+        os.fchmod(descriptor, 0o644)  # whatever the mask of this process
+    except PermissionError as error:
+        raise DeviceError(f"GPUs cannot be shared: another user's {path} cannot be read", argument="gpus") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it does, however that ends.
+
+    A process of a pool waits for work for ever when its parent was killed, and keeps the GPU that it has claimed.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_exit_after, args=(parent.sentinel,), daemon=True).start()
+
+
+def _exit_after(sentinel: int) -> None:
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)
 
 
 # ----- In the process that was started -----
@@ -284,7 +327,9 @@ class _Pool:
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
-            self._pool = concurrent.futures.ProcessPoolExecutor(self.workers, mp_context=context)
+            self._pool = concurrent.futures.ProcessPoolExecutor(
+                self.workers, mp_context=context, initializer=_end_with_parent
+            )
         return self._pool.submit(function, *arguments)
 
     def restart(self) -> None:

@@ -1,8 +1,15 @@
 """Sweeps on the CPU, with processes of their own, as on GPUs."""
 
 import concurrent.futures
+import contextlib
 import functools
 import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
 
 import numpy as np
 import pytest
@@ -152,8 +159,6 @@ def test_without_a_gpu_the_error_says_what_to_do(tmp_path, monkeypatch):
 
 def test_a_gpu_has_one_process_at_a_time(monkeypatch, tmp_path):
     """Two processes that ask for one of two GPUs get different ones."""
-    import tempfile
-
     import filelock
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -175,6 +180,103 @@ def test_what_a_loader_made_is_validated_before_it_is_converted():
 
     with pytest.raises(errors.InvalidMatrixError, match="outside"):
         _matrices.load(entry("bad", out_of_range))
+
+
+def test_waiting_for_a_gpu_does_not_count_as_measuring(monkeypatch):
+    """The claim may take as long as the sweep that has the GPU."""
+    import faulthandler
+
+    events = []
+    monkeypatch.setattr(run, "_claimed", lambda gpus: events.append("claimed") or 0)
+    monkeypatch.setattr(run, "_prepared", lambda job: events.append("prepared") or refuse())
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda seconds, exit: events.append("watched"))
+    monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", lambda: events.append("no longer"))
+    outcome = run._measure(run._Job(square("a"), ("spmv/float64",), "cuda", (0,), QUICK, None))
+    assert outcome.skipped == "broken.mtx: is truncated"
+    assert events == ["claimed", "watched", "prepared", "no longer"]
+
+
+SLEEPING_SWEEP = """
+import functools, os, pathlib, sys, time
+from warploom import corpus
+from warploom.bench import run
+
+def sleep(folder, progress=None):
+    (pathlib.Path(folder) / str(os.getpid())).touch()
+    time.sleep(600)
+
+if __name__ == "__main__":
+    loader = functools.partial(sleep, sys.argv[1])
+    entries = [
+        corpus.Entry(name=name, family="test", kind="", source="folder", licence="", rows=None, cols=None, nnz=None,
+                     loader=loader)
+        for name in "ab"
+    ]
+    run.sweep(entries, ["spmv/float64"], sys.argv[2], device="cpu", ahead=int(sys.argv[3]))
+"""
+
+
+def wait_until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it takes too long"
+        time.sleep(0.05)
+
+
+def is_running(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_processes_end_with_a_sweep_that_is_killed(tmp_path, ahead):
+    """Else those that measure would keep their GPUs, and the sweep could not be resumed."""
+    (tmp_path / "pids").mkdir()
+    script = tmp_path / "sweep.py"
+    script.write_text(SLEEPING_SWEEP)
+    command = [sys.executable, script, tmp_path / "pids", tmp_path / "results", str(ahead)]
+    with subprocess.Popen(command) as process:
+        wait_until(lambda: any((tmp_path / "pids").iterdir()))
+        process.kill()
+    workers = [int(path.name) for path in (tmp_path / "pids").iterdir()]
+    try:
+        wait_until(lambda: not any(map(is_running, workers)), 20)
+    finally:
+        for pid in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="users share no temporary folder")
+def test_the_lock_of_another_user_is_waited_for_and_taken(monkeypatch):
+    """The file is the other user's, and can only be read."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o1777)
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        monkeypatch.setattr(run, "_claim", [])
+        mask = os.umask(0o077)
+        try:
+            assert run._claimed([0]) == 0
+        finally:
+            os.umask(mask)
+        (path,) = pathlib.Path(folder).iterdir()
+        assert path.stat().st_mode & 0o444 == 0o444
+
+        def claimed_by_somebody_else():
+            if (child := os.fork()) == 0:
+                run._claim.clear()  # closes no file: the descriptor stays with the parent
+                if os.getuid() == 0:
+                    os.setuid(65534)
+                os._exit(run._claimed([0, 1]))
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+        path.chmod(0o444)
+        assert claimed_by_somebody_else() == 1
+        os.close(run._claim.pop()[1])
+        assert claimed_by_somebody_else() == 0
 
 
 def test_values_survive_the_way_through_a_file(tmp_path):
