@@ -31,6 +31,8 @@ __all__ = [
 ]
 
 _CHUNK = 1 << 18
+MOST_WITHOUT_LENGTH = 128 << 30
+"""Most bytes of an answer whose length the server does not say: 12 for each nonzero of the collection's largest matrix."""
 _WORTH_ANOTHER_ATTEMPT = {408, 425, 429, 500, 502, 503, 504}
 
 
@@ -239,8 +241,16 @@ def _receive(url: str, response: Any, target: Path, start: int, total: int | Non
         for chunk in _chunks(response):
             stream.write(chunk)
             done += len(chunk)
+            if total is None and done > MOST_WITHOUT_LENGTH:
+                break
             if progress is not None:
                 progress(done, total)
+    if total is None and done > MOST_WITHOUT_LENGTH:
+        discard(target)
+        raise DownloadError(
+            f"{url}: the server does not say how long the file is, and sends more than {MOST_WITHOUT_LENGTH} bytes",
+            argument="name",
+        )
     if total is not None and done != total:
         raise _Interrupted(f"the connection was cut after {done} of {total} bytes")
 

@@ -212,6 +212,16 @@ def test_server_that_does_not_say_how_long_a_file_is(site, cache, length):
     assert totals == ({len(ARCHIVE)} if length else {None})
 
 
+def test_an_answer_without_a_length_may_not_be_endless(site, cache, monkeypatch):
+    site.length = False
+    monkeypatch.setattr(_transfer, "MOST_WITHOUT_LENGTH", len(ARCHIVE) - 1)
+    with pytest.raises(errors.DownloadError, match=f"does not say how long .* more than {len(ARCHIVE) - 1} bytes"):
+        download(site)
+    assert not any(name.endswith((".tar.gz", ".part", ".json")) for name in files(cache)), "nothing is kept of it"
+    monkeypatch.setattr(_transfer, "MOST_WITHOUT_LENGTH", len(ARCHIVE))
+    assert download(site).read_bytes() == ARCHIVE
+
+
 def test_explicit_zeros_may_be_stored(site, cache):
     site.files[PATH] = corpus_site.archive("west0132", with_zeros(A, RECORD.explicit_zeros))
     assert suitesparse.load(NAME, base_url=site.url).nnz == RECORD.nnz + RECORD.explicit_zeros
