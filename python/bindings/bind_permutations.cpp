@@ -1,6 +1,8 @@
+#include <chrono>
 #include <string>
 
 #include "common.hpp"
+#include "warploom/interruption.hpp"
 #include "warploom/permutation.hpp"
 
 namespace warploom::python {
@@ -22,11 +24,31 @@ std::vector<std::string> permutation_names() {
   return names;
 }
 
+// Lets Python handle signals now and then, and ends the computation if a handler raises, as that of Ctrl-C does.
+class signal_check {
+ public:
+  void operator()() {
+    if (++steps_ % 64 != 0) return;  // a step may be shorter than a look at the clock
+    const auto now = clock::now();
+    if (now < next_) return;
+    next_ = now + interval;
+    const py::gil_scoped_acquire acquire;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds interval{50};
+  unsigned steps_ = 0;
+  clock::time_point next_ = clock::now() + interval;
+};
+
 template <class Compute>
 py::array_t<std::int32_t> without_gil(Compute&& compute) {
   row_permutation perm;
   {
     const py::gil_scoped_release release;
+    const interruption_scope interruptible(signal_check{});
     perm = compute();
   }
   return to_numpy(std::move(perm));

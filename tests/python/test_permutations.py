@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -349,6 +351,32 @@ def test_invalid_permutation(call, perm, position):
         call(perm)
     assert caught.value.argument == "perm"
     assert caught.value.position == position
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer that interrupts")
+def test_a_signal_ends_a_search_that_takes_long():
+    rows, columns, per_row = 250_000, 5000, 20  # takes several seconds
+    indices = np.random.default_rng(0).integers(0, columns, rows * per_row).astype(np.int32)
+    indptr = np.arange(0, rows * per_row + 1, per_row)
+    A = sp.csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=(rows, columns))
+
+    def interrupt(number, frame):
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        start = time.monotonic()
+        with pytest.raises(Interrupted):
+            permutations.compute("hybrid-2.2", A)
+        assert time.monotonic() - start < 2
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_apply_needs_one_entry_a_row():

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "warploom/interruption.hpp"
+
 namespace warploom {
 namespace {
 
@@ -122,6 +124,7 @@ void nearest_rows::build_lists() {
 }
 
 std::int32_t nearest_rows::take(std::int32_t e) {
+  check_interruption();  // one step of a search that may take minutes
   const std::int32_t rank = members_[entries_[e].next++];
   is_taken_[rank] = true;
   --size_;

@@ -32,7 +32,7 @@ __all__ = [
 
 _CHUNK = 1 << 18
 MOST_WITHOUT_LENGTH = 128 << 30
-"""Most bytes of an answer whose length the server does not say: 12 for each nonzero of the collection's largest matrix."""
+"""Most bytes of an answer of unknown length: 12 for each nonzero of the collection's largest matrix."""
 _WORTH_ANOTHER_ATTEMPT = {408, 425, 429, 500, 502, 503, 504}
 
 
