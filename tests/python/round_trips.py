@@ -8,7 +8,7 @@ import scipy.sparse
 from products import assert_product, prepare_product
 from warploom._matrix import as_csr
 
-__all__ = ["DTYPES", "assert_round_trip", "assert_spmv", "koza_2_1", "spmv"]
+__all__ = ["DTYPES", "assert_round_trip", "assert_spmv", "koza_2_1", "mehrabi_1", "spmv"]
 
 DTYPES = (np.float16, np.float32, np.float64)
 
@@ -17,6 +17,11 @@ def koza_2_1():
     """Return the matrix (2.1) of Koza et al. 2014."""
     dense = [[1, 0, 0, 2, 0], [0, 3, 0, 0, 4], [0, 0, 5, 0, 6], [0, 0, 7, 8, 9], [0, 0, 0, 0, 10]]
     return scipy.sparse.csr_array(np.array(dense, dtype=np.float64))
+
+
+def mehrabi_1():
+    """Return the matrix of Mehrabi et al. 2021, Fig. 1, with a01 = 1, a03 = 2, a30 = 3."""
+    return scipy.sparse.csr_array(np.array([[0.0, 1, 0, 2], [0] * 4, [0] * 4, [3, 0, 0, 0]]))
 
 
 def assert_round_trip(stored, A):

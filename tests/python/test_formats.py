@@ -1,37 +1,40 @@
+"""Every format of the registry: its class, its face, and the way to it and back."""
+
 from __future__ import annotations
 
 import gc
+import importlib.util
+import inspect
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given
+from hypothesis import given, settings
 
 import warploom._core as core
 from battery import battery
-from round_trips import DTYPES
+from round_trips import DTYPES, mehrabi_1
 from strategies import csr_matrices
 from warploom import formats
-from warploom.errors import DtypeError, InvalidMatrixError
+from warploom._matrix import as_csr
+from warploom.candidates import kernels
+from warploom.errors import DtypeError, InvalidMatrixError, ParameterError
 
+ROOT = Path(__file__).parents[2]
+REGISTERED = {known["name"]: known for known in core.formats()}
+ALL = [formats.find(name) for name in formats.names()]
 ROWS = [formats.CSR, formats.DCSR]  # entries row after row, in the order of the caller
-ALL = [
-    *ROWS,
-    formats.COO,
-    formats.ELL,
-    formats.HYB,
-    formats.BSR,
-    formats.SELL,
-    formats.CompressedSELL,
-    formats.CMRS,
-    formats.DASP,
-    formats.ColumnPanels,
+SETTINGS = [
+    (cls, {option["name"]: value})
+    for cls in ALL
+    for option in REGISTERED[cls.name]["options"]
+    for value in option["tested"]
 ]
 
 
 def fig_1(dtype=np.float64):
-    """Return the matrix of Mehrabi et al. 2021, Fig. 1, with a01 = 1, a03 = 2, a30 = 3."""
-    return scipy.sparse.csr_array(np.array([[0, 1, 0, 2], [0] * 4, [0] * 4, [3, 0, 0, 0]], dtype=dtype))
+    return scipy.sparse.csr_array(mehrabi_1().astype(dtype))
 
 
 def assert_same_arrays(found, expected):
@@ -57,27 +60,89 @@ def added_up(A):
     return [(row, column, value.tobytes()) for (row, column), value in sorted(sums.items(), key=lambda item: item[0])]
 
 
-def test_names_are_those_of_the_classes():
-    assert formats.names() == tuple(known.name for known in ALL)
-    classes = [getattr(formats, name) for name in formats.__all__ if name not in ("Format", "names")]
-    assert set(classes) == set(ALL)
+def expected_entries(cls, A):
+    return added_up(A) if REGISTERED[cls.name]["adds_repeated"] else entries(A.data, A.indices, A.indptr)
 
 
-def test_csr_of_fig_1():
-    stored = formats.CSR.from_csr(fig_1())
-    assert stored.indptr.tolist() == [0, 2, 2, 2, 3]
-    assert stored.indices.tolist() == [1, 3, 0]
-    assert stored.data.tolist() == [1, 2, 3]
-    assert stored.nbytes == 5 * 8 + 3 * 4 + 3 * 8
+def test_every_format_of_the_registry_has_a_class():
+    assert formats.names() == tuple(REGISTERED)
+    assert set(formats.__all__) == {cls.__name__ for cls in ALL} | {"Format", "find", "names"}
+    assert all(getattr(formats, cls.__name__) is cls for cls in ALL)
 
 
-def test_dcsr_of_fig_1():
-    stored = formats.DCSR.from_csr(fig_1())
-    assert stored.indptr.tolist() == [0, 2, 3]
-    assert stored.row_ids.tolist() == [0, 3]
-    assert stored.indices.tolist() == [1, 3, 0]
-    assert stored.data.tolist() == [1, 2, 3]
-    assert stored.nbytes == 3 * 8 + 2 * 4 + 3 * 4 + 3 * 8
+def test_every_format_of_a_kernel_is_registered():
+    assert {kernel.format for op in ("spmm", "spmv") for kernel in kernels(op)} <= set(REGISTERED)
+
+
+def test_type_stub_names_the_classes():
+    spec = importlib.util.spec_from_file_location("make_stub", ROOT / "tools" / "make_stub.py")
+    make_stub = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make_stub)
+    assert make_stub.FORMATS.read_text() == make_stub.formats_stub()
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_options_are_those_of_the_registry(cls):
+    _, *parameters = inspect.signature(cls.from_csr).parameters.values()
+    assert [(p.name, p.default) for p in parameters] == [
+        (option["name"], option["default"]) for option in REGISTERED[cls.name]["options"]
+    ]
+
+
+@pytest.mark.parametrize(("cls", "options"), [(cls, {}) for cls in ALL] + SETTINGS)
+@settings(max_examples=25)
+@given(A=csr_matrices(max_rows=40, dtypes=DTYPES, allow_nonfinite=True))
+def test_nothing_is_lost(cls, options, A):
+    stored = cls.from_csr(A, **options)
+    expected = expected_entries(cls, A)
+    assert entries(*stored._core.to_csr()) == expected
+    assert (stored.shape, stored.dtype, stored.nnz) == (A.shape, A.dtype, len(expected))
+
+
+@pytest.mark.parametrize(("cls", "options"), SETTINGS)
+def test_options_of_another_type_are_refused(cls, options):
+    for name in options:
+        for wrong in ("8", [1]):
+            with pytest.raises(TypeError, match=f"{name} must be"):
+                cls.from_csr(fig_1(), **{name: wrong})
+
+
+def test_unknown_formats_and_options_are_refused():
+    view = as_csr(fig_1())
+    with pytest.raises(ParameterError, match="no format is called 'csc'; there are csr, dcsr, "):
+        formats.find("csc")
+    with pytest.raises(ParameterError, match="no format is called 'csc'; there are csr, dcsr, "):
+        core.store("csc", view, {})
+    with pytest.raises(ParameterError, match="format csr has no option 'height'"):
+        core.store("csr", view, {"height": 8})
+    with pytest.raises(ParameterError, match="height is out of range, got 4294967296"):
+        formats.CMRS.from_csr(fig_1(), height=2**32)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_arrays_are_read_only_and_outlive_the_matrix(cls):
+    stored = cls.from_csr(fig_1())
+    arrays = stored.arrays()
+    assert stored.nbytes == sum(array.nbytes for array in arrays.values())
+    assert not any(array.flags.writeable for array in arrays.values())
+    before = {name: array.copy() for name, array in arrays.items()}
+    del stored
+    gc.collect()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_fields_of_another_kind_or_name_are_not_found(cls):
+    stored = cls.from_csr(fig_1())._core
+    for find in (stored.array, stored.scalar, stored.counts, stored.part):
+        with pytest.raises(KeyError, match="nothing"):
+            find("nothing")
+    for name in stored.arrays():
+        if "." not in name:
+            for find in (stored.scalar, stored.counts, stored.part):
+                with pytest.raises(KeyError, match=name):
+                    find(name)
 
 
 @pytest.mark.parametrize("cls", ROWS)
@@ -105,9 +170,10 @@ def test_face(cls, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_battery_survives_up_to_the_order_within_a_row(cls, name, dtype):
     A = battery(dtype)[name]
-    # One long row is too much padding for ELL unless it is asked for.
-    stored = cls.from_csr(A, max_width=2000) if cls is formats.ELL else cls.from_csr(A)
-    expected = added_up(A) if cls is formats.BSR else entries(A.data, A.indices, A.indptr)
+    # One long row is too much padding unless it is asked for.
+    options = {option["name"] for option in REGISTERED[cls.name]["options"]}
+    stored = cls.from_csr(A, max_width=2000) if "max_width" in options else cls.from_csr(A)
+    expected = expected_entries(cls, A)
     # SciPy makes no float16 matrix of arrays.
     assert entries(*stored._core.to_csr()) == expected
     assert (stored.shape, stored.dtype, stored.nnz) == (A.shape, A.dtype, len(expected))
@@ -123,15 +189,6 @@ def test_round_trip(cls, A):
     assert_same_arrays(stored.to_csr(), A)
     assert stored.nnz == len(A.indices)
     assert stored.dtype == A.dtype
-
-
-@given(csr_matrices())
-def test_dcsr_has_the_rows_with_entries(A):
-    stored = formats.DCSR.from_csr(A)
-    lengths = np.diff(A.indptr)
-    np.testing.assert_array_equal(stored.row_ids, np.flatnonzero(lengths))
-    np.testing.assert_array_equal(np.diff(stored.indptr), lengths[lengths > 0])
-    assert len(stored.indptr) == len(stored.row_ids) + 1
 
 
 @pytest.mark.parametrize("cls", ROWS)
@@ -199,14 +256,3 @@ def test_memory_is_its_own(cls):
     assert_same_arrays(stored.to_csr(), fig_1())
     stored.to_csr().data[:] = 0
     assert_same_arrays(stored.to_csr(), fig_1())
-
-
-@pytest.mark.parametrize("cls", ROWS)
-def test_arrays_are_read_only_and_outlive_the_matrix(cls):
-    stored = cls.from_csr(fig_1())
-    arrays = [stored.indptr, stored.indices, stored.data]
-    assert not any(array.flags.writeable for array in arrays)
-    del stored
-    gc.collect()
-    assert arrays[1].tolist() == [1, 3, 0]
-    assert arrays[2].tolist() == [1, 2, 3]

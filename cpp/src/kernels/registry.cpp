@@ -1,7 +1,8 @@
-// The visible list of kernels. A new one is a description beside its code, in the folder of its format or strategy, and
-// a row here: <operation>_<format>_<kernel>.
+// The visible lists of kernels and formats. A new one is a description beside its code, in the folder of its format or
+// strategy, and a row here: <operation>_<format>_<kernel>, and <format>_format.
 #include <vector>
 
+#include "warploom/formats/format.hpp"
 #include "warploom/kernels/product.hpp"
 
 namespace warploom {
@@ -43,18 +44,41 @@ namespace warploom {
   row(spmv_coo_cusparse) \
   row(spmv_sell_cusparse) \
   row(spmv_bsr_cusparse)
+
+#define WARPLOOM_FORMATS(row) \
+  row(csr_format) \
+  row(dcsr_format) \
+  row(segmented_csr_format) \
+  row(padded_csr_format) \
+  row(packed_csr_format) \
+  row(coo_format) \
+  row(ell_format) \
+  row(hyb_format) \
+  row(bsr_format) \
+  row(sell_format) \
+  row(compressed_sell_format) \
+  row(cmrs_format) \
+  row(dasp_format) \
+  row(column_panels_format)
 // clang-format on
 
 #define WARPLOOM_DECLARE(description) product_kernel description();
+#define WARPLOOM_DECLARE_FORMAT(description) format_description description();
 #define WARPLOOM_CALL(description) description(),
 
 WARPLOOM_SPMM_KERNELS(WARPLOOM_DECLARE)
 WARPLOOM_SPMV_KERNELS(WARPLOOM_DECLARE)
+WARPLOOM_FORMATS(WARPLOOM_DECLARE_FORMAT)
 
 std::span<const product_kernel> kernels(operation op) {
   static const std::vector<product_kernel> spmm{WARPLOOM_SPMM_KERNELS(WARPLOOM_CALL)};
   static const std::vector<product_kernel> spmv{WARPLOOM_SPMV_KERNELS(WARPLOOM_CALL)};
   return op == operation::spmm ? spmm : spmv;
+}
+
+std::span<const format_description> formats() {
+  static const std::vector<format_description> all{WARPLOOM_FORMATS(WARPLOOM_CALL)};
+  return all;
 }
 
 }  // namespace warploom

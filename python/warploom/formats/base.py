@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from warploom import _core
 from warploom._matrix import as_csr
 
 if TYPE_CHECKING:
@@ -25,13 +26,18 @@ class Format(ABC):
 
     __slots__ = ("_core",)
 
-    def __init__(self, core: Any) -> None:
+    def __init__(self, core: _core.StoredMatrix) -> None:
         self._core = core
 
     @classmethod
     @abstractmethod
     def from_csr(cls, A: Any) -> Self:
         """Store a matrix in this format."""
+
+    @classmethod
+    def _store(cls, A: Any, **options: Any) -> Self:
+        """Store a matrix with the options that the registry of the core has for the format."""
+        return cls(_core.store(cls.name, as_csr(A), options))
 
     def to_csr(self) -> scipy.sparse.csr_array:
         """Return the matrix as a SciPy CSR array with memory of its own."""
@@ -40,8 +46,7 @@ class Format(ABC):
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns of the matrix."""
-        shape: tuple[int, int] = self._core.shape
-        return shape
+        return self._core.shape
 
     @property
     def num_rows(self) -> int:
@@ -56,18 +61,17 @@ class Format(ABC):
     @property
     def nnz(self) -> int:
         """Stored entries of the matrix, without any padding that the format adds."""
-        return int(self._core.nnz)
+        return self._core.nnz
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the values: float16, float32 or float64."""
-        dtype: np.dtype[Any] = self._core.dtype
-        return dtype
+        return self._core.dtype
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays of the format on the host."""
-        return int(self._core.nbytes)
+        return self._core.nbytes
 
     @property
     def padding_ratio(self) -> float:
@@ -76,12 +80,17 @@ class Format(ABC):
         That is (places - nnz) / nnz, and 0 for a matrix without nonzeros. 0 means that nothing is padded, 1
         that half of the places are.
         """
-        return (self._places - self.nnz) / self.nnz if self.nnz else 0.0
+        return (self._core.places - self.nnz) / self.nnz if self.nnz else 0.0
 
-    @property
-    def _places(self) -> int:
-        """Places for entries that are stored; those of a format that pads are more than the entries."""
-        return self.nnz
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays that are stored, by their names.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray
+            Read-only views, in the order and shape in which they lie in memory. `nbytes` is what they take together.
+        """
+        return self._core.arrays()
 
     def __repr__(self) -> str:
         rows, cols = self.shape
@@ -89,10 +98,7 @@ class Format(ABC):
 
 
 class EntryFormat(Format):
-    """What CSR, DCSR and COO share: the entries of the matrix row after row, and nothing else."""
-
-    #: The class of the core that holds the arrays.
-    _storage: ClassVar[Any]
+    """What the formats without padding share that hold the entries of the matrix row after row."""
 
     __slots__ = ()
 
@@ -117,16 +123,14 @@ class EntryFormat(Format):
         InvalidMatrixError
             The arrays do not form a matrix.
         """
-        return cls(cls._storage.from_csr(as_csr(A)))
+        return cls._store(A)
 
     @property
     def indices(self) -> NDArray[np.int32]:
         """Column of each entry."""
-        indices: NDArray[np.int32] = self._core.indices
-        return indices
+        return self._core.array("indices")
 
     @property
     def data(self) -> NDArray[Any]:
         """Value of each entry."""
-        data: NDArray[Any] = self._core.data
-        return data
+        return self._core.array("data")

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warploom import _core
-from warploom._matrix import as_csr
 from warploom.formats.padded import PaddedFormat
 
 if TYPE_CHECKING:
@@ -67,28 +65,25 @@ class BSR(PaddedFormat):
         InvalidMatrixError
             The arrays do not form a matrix.
         """
-        return cls(_core.BsrMatrix.from_csr(as_csr(A), block_size))
+        return cls._store(A, block_size=block_size)
 
     @property
     def block_size(self) -> int:
         """Rows and columns of a block."""
-        return int(self._core.block_size)
+        return int(self._core.scalar("block_size"))
 
     @property
     def indptr(self) -> NDArray[np.int64]:
         """Where each row of blocks starts in `indices` and `data`, and where the last ends."""
-        indptr: NDArray[np.int64] = self._core.indptr
-        return indptr
+        return self._core.array("indptr")
 
     @property
     def indices(self) -> NDArray[np.int32]:
         """Column of each block, counted in blocks."""
-        indices: NDArray[np.int32] = self._core.indices
-        return indices
+        return self._core.array("indices")
 
     @property
     def data(self) -> NDArray[Any]:
         """Places of the blocks; shape (blocks, block_size, block_size)."""
         size = self.block_size
-        data: NDArray[Any] = self._core.data.reshape(-1, size, size)
-        return data
+        return self._core.array("data").reshape(-1, size, size)

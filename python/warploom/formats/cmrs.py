@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warploom import _core
-from warploom._matrix import as_csr
-from warploom.errors import ParameterError
 from warploom.formats.padded import PlaceArrays
 
 if TYPE_CHECKING:
@@ -83,29 +80,28 @@ class CMRS(PlaceArrays):
         InvalidMatrixError
             The arrays do not form a matrix.
         """
-        if modulo == 0:  # what the core calls no groups
-            raise ParameterError("modulo must be from 1 to 32, got 0", argument="modulo")
-        return cls(_core.CmrsMatrix.from_csr(as_csr(A), height, packed, sort_columns, modulo or 0))
+        return cls._store(A, height=height, packed=packed, sort_columns=sort_columns, modulo=modulo)
 
     @property
     def height(self) -> int:
         """Rows of a strip."""
-        return int(self._core.height)
+        return int(self._core.scalar("height"))
 
     @property
     def packed(self) -> bool:
         """Whether rows and columns are stored together, as `words`."""
-        return bool(self._core.packed)
+        return bool(self._core.scalar("packed"))
 
     @property
     def sort_columns(self) -> bool:
         """Whether the entries of a strip stand by column."""
-        return bool(self._core.sort_columns)
+        return bool(self._core.scalar("sort_columns"))
 
     @property
     def modulo(self) -> int | None:
         """Most entries of a row in a group of 32 places, or None for strips without groups."""
-        return self._core.modulo or None
+        modulo: int | None = self._core.scalar("modulo")
+        return modulo
 
     @property
     def num_strips(self) -> int:
@@ -115,8 +111,7 @@ class CMRS(PlaceArrays):
     @property
     def strip_ptr(self) -> NDArray[np.int64]:
         """Where each strip starts in the other arrays, and where the last ends. The paper's StripPtr."""
-        strip_ptr: NDArray[np.int64] = self._core.strip_ptr
-        return strip_ptr
+        return self._core.array("strip_ptr")
 
     @property
     def words(self) -> NDArray[np.uint32]:
@@ -124,21 +119,14 @@ class CMRS(PlaceArrays):
 
         An empty place has ``2**32 - 1``.
         """
-        words: NDArray[np.uint32] = self._core.words
-        return words
+        return self._core.array("words")
 
     @property
     def indices(self) -> NDArray[np.int32]:
         """Column of each place, -1 where it is empty. A copy if the matrix is packed."""
-        indices: NDArray[np.int32] = self._core.indices
-        return indices
+        return self._core.array("indices")
 
     @property
     def row_in_strip(self) -> NDArray[np.uint8]:
         """Row of each place, counted from the first of its strip. A copy if the matrix is packed."""
-        row_in_strip: NDArray[np.uint8] = self._core.row_in_strip
-        return row_in_strip
-
-    @property
-    def _places(self) -> int:
-        return int(self._core.num_places)
+        return self._core.array("row_in_strip")

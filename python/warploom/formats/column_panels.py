@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warploom import _core
-from warploom._matrix import as_csr
 from warploom.formats.base import Format
 
 if TYPE_CHECKING:
@@ -70,41 +68,37 @@ class ColumnPanels(Format):
         IndexOverflowError
             The matrix has 2^31 entries or more.
         """
-        return cls(_core.ColumnPanelsMatrix.from_csr(as_csr(A), panel_columns))
+        return cls._store(A, panel_columns=panel_columns)
 
     @property
     def panel_columns(self) -> int:
         """Columns of a panel; the last may have fewer."""
-        return int(self._core.panel_columns)
+        return int(self._core.scalar("panel_columns"))
 
     @property
     def panel_ptr(self) -> NDArray[np.int64]:
         """Where each panel starts in `columns` and `data`, and where the last ends."""
-        panel_ptr: NDArray[np.int64] = self._core.panel_ptr
-        return panel_ptr
+        return self._core.array("panel_ptr")
 
     @property
     def columns(self) -> NDArray[np.uint16]:
         """Column within its panel of each place; `panel_columns` where there is no entry."""
-        columns: NDArray[np.uint16] = self._core.columns
-        return columns
+        return self._core.array("columns")
 
     @property
     def data(self) -> NDArray[Any]:
         """Value of each place; 0 where there is no entry."""
-        data: NDArray[Any] = self._core.data
-        return data
+        return self._core.array("data")
 
     @property
     def row_ends(self) -> NDArray[np.uint8]:
         """One bit for each place, lowest first: whether it is the last of its row in its panel."""
-        row_ends: NDArray[np.uint8] = self._core.row_ends
-        return row_ends
+        return self._core.array("row_ends")
 
     @property
     def row_masks(self) -> NDArray[np.uint32]:
         """Which of rows 32 b to 32 b + 31 have entries in panel p, as bits of ``row_masks[b, p]``."""
-        return self._by_row_block(self._core.row_masks)
+        return self._by_row_block(self._core.array("row_masks"))
 
     @property
     def first_sums(self) -> NDArray[np.int32]:
@@ -112,11 +106,7 @@ class ColumnPanels(Format):
 
         Pairs are those with entries, panel after panel and row after row.
         """
-        return self._by_row_block(self._core.first_sums)
-
-    @property
-    def _places(self) -> int:
-        return len(self.columns)
+        return self._by_row_block(self._core.array("first_sums"))
 
     def _by_row_block(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.reshape(-(-self.num_rows // 32), len(self.panel_ptr) - 1)

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warploom import _core
-from warploom._matrix import as_csr
 from warploom.formats.padded import SortedSlices
 
 __all__ = ["CompressedSELL"]
@@ -88,23 +86,22 @@ class CompressedSELL(SortedSlices):
         IndexOverflowError
             The matrix has 2^31 rows or more, or too many slots.
         """
-        return cls(_core.CompressedSellMatrix.from_csr(as_csr(A), rows_per_lane, sort_window, parts))
+        return cls._store(A, rows_per_lane=rows_per_lane, sort_window=sort_window, parts=parts)
 
     @property
     def rows_per_lane(self) -> int:
         """Rows of a slice, divided by 32."""
-        return int(self._core.rows_per_lane)
+        return int(self._core.scalar("rows_per_lane"))
 
     @property
     def parts(self) -> int:
         """Segments of a slice."""
-        return int(self._core.parts)
+        return int(self._core.scalar("parts"))
 
     @property
     def encodings(self) -> dict[str, int]:
         """Number of segments in each encoding, those without places left out."""
-        encodings: dict[str, int] = self._core.encodings
-        return encodings
+        return {name: count for name, (count,) in self._core.counts("encodings").items()}
 
     @property
     def index_bytes_per_nonzero(self) -> float:
@@ -117,17 +114,14 @@ class CompressedSELL(SortedSlices):
 
         The first index counts units of 16 bytes of `indices`. The base is a signed number.
         """
-        segments: NDArray[np.uint32] = self._core.segments
-        return segments
+        return self._core.array("segments")
 
     @property
     def indices(self) -> NDArray[np.uint8]:
         """Bytes of the slot bases, presence bits and codes of the segments."""
-        indices: NDArray[np.uint8] = self._core.indices
-        return indices
+        return self._core.array("indices")
 
     @property
     def data(self) -> NDArray[Any]:
         """Value of each place; 0, or the bits of a distance, where there is no entry."""
-        data: NDArray[Any] = self._core.data
-        return data
+        return self._core.array("data")

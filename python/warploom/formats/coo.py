@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from warploom import _core
 from warploom.formats.base import EntryFormat
 
 __all__ = ["COO"]
@@ -27,12 +26,10 @@ class COO(EntryFormat):
     """
 
     name = "coo"
-    _storage = _core.CooMatrix
 
     __slots__ = ()
 
     @property
     def row_indices(self) -> NDArray[np.int32]:
         """Row of each entry; never decreases."""
-        row_indices: NDArray[np.int32] = self._core.row_indices
-        return row_indices
+        return self._core.array("row_indices")

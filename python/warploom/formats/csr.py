@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from warploom import _core
 from warploom.formats.base import EntryFormat
 
 __all__ = ["CSR"]
@@ -18,12 +17,10 @@ class CSR(EntryFormat):
     """
 
     name = "csr"
-    _storage = _core.CsrMatrix
 
     __slots__ = ()
 
     @property
     def indptr(self) -> NDArray[np.int64]:
         """Where each row starts in `indices` and `data`, and where the last ends: m + 1 offsets."""
-        indptr: NDArray[np.int64] = self._core.indptr
-        return indptr
+        return self._core.array("indptr")

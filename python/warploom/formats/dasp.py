@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from warploom import _core
-from warploom._matrix import as_csr
 from warploom.formats.padded import PlaceArrays
 
 __all__ = ["DASP", "DaspCategory"]
@@ -100,57 +98,52 @@ class DASP(PlaceArrays):
         ParameterError
             A parameter is out of range.
         """
-        return cls(_core.DaspMatrix.from_csr(as_csr(A), mma_m, mma_k, max_length, threshold))
+        return cls._store(A, mma_m=mma_m, mma_k=mma_k, max_length=max_length, threshold=threshold)
 
     @property
     def mma_m(self) -> int:
         """Rows of a block."""
-        return int(self._core.options[0])
+        return int(self._core.scalar("mma_m"))
 
     @property
     def mma_k(self) -> int:
         """Columns of a block."""
-        return int(self._core.options[1])
+        return int(self._core.scalar("mma_k"))
 
     @property
     def max_length(self) -> int:
         """Entries of the longest medium row."""
-        return int(self._core.options[2])
+        return int(self._core.scalar("max_length"))
 
     @property
     def threshold(self) -> float:
         """Share of its slots that a stored block of medium rows fills at the least."""
-        return float(self._core.options[3])
+        return float(self._core.scalar("threshold"))
 
     @property
     def row_ids(self) -> NDArray[np.int32]:
         """Rows of the matrix in the order in which they are stored, the empty ones last; -1 for a missing partner."""
-        row_ids: NDArray[np.int32] = self._core.row_ids
-        return row_ids
+        return self._core.array("row_ids")
 
     @property
     def group_ptr(self) -> NDArray[np.int64]:
         """First group (of two blocks) of each long row, and where the last ends."""
-        group_ptr: NDArray[np.int64] = self._core.group_ptr
-        return group_ptr
+        return self._core.array("group_ptr")
 
     @property
     def block_ptr(self) -> NDArray[np.int64]:
         """First block of each row block of the regular section, and where the last ends."""
-        block_ptr: NDArray[np.int64] = self._core.block_ptr
-        return block_ptr
+        return self._core.array("block_ptr")
 
     @property
     def irregular_ptr(self) -> NDArray[np.int64]:
         """First entry of each medium row in the irregular section, and where the last ends."""
-        irregular_ptr: NDArray[np.int64] = self._core.irregular_ptr
-        return irregular_ptr
+        return self._core.array("irregular_ptr")
 
     @property
     def section_starts(self) -> dict[str, int]:
         """First slot of each section."""
-        names = ("long", "regular", "pieced", "single", "irregular")
-        return dict(zip(names, self._core.section_starts, strict=False))
+        return {name: start for name, (start,) in self._core.counts("section_starts").items()}
 
     @property
     def categories(self) -> dict[str, DaspCategory]:
@@ -158,8 +151,4 @@ class DASP(PlaceArrays):
 
         The names are long, medium, short_1_3, short_2_2, short_4, short_1 and empty.
         """
-        return {name: DaspCategory(*sizes) for name, *sizes in self._core.categories}
-
-    @property
-    def _places(self) -> int:
-        return len(self.indices)
+        return {name: DaspCategory(*sizes) for name, sizes in self._core.counts("categories").items()}

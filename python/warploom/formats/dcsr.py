@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from warploom import _core
 from warploom.formats.base import EntryFormat
 
 __all__ = ["DCSR"]
@@ -29,18 +28,15 @@ class DCSR(EntryFormat):
     """
 
     name = "dcsr"
-    _storage = _core.DcsrMatrix
 
     __slots__ = ()
 
     @property
     def row_ids(self) -> NDArray[np.int32]:
         """Rows that have entries, ascending."""
-        row_ids: NDArray[np.int32] = self._core.row_ids
-        return row_ids
+        return self._core.array("row_ids")
 
     @property
     def indptr(self) -> NDArray[np.int64]:
         """Where each row of `row_ids` starts in `indices` and `data`, and where the last ends."""
-        indptr: NDArray[np.int64] = self._core.indptr
-        return indptr
+        return self._core.array("indptr")

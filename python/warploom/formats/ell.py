@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warploom import _core
-from warploom._matrix import as_csr
 from warploom.formats.padded import PaddedFormat
 
 if TYPE_CHECKING:
@@ -63,21 +61,19 @@ class ELL(PaddedFormat):
         InvalidMatrixError
             The arrays do not form a matrix.
         """
-        return cls(_core.EllMatrix.from_csr(as_csr(A), max_width))
+        return cls._store(A, max_width=max_width)
 
     @property
     def width(self) -> int:
         """Entries of the longest row."""
-        return int(self._core.width)
+        return int(self._core.scalar("width"))
 
     @property
     def indices(self) -> NDArray[np.int32]:
         """Column of each place, -1 where it holds no entry; shape (m, width), in Fortran order."""
-        indices: NDArray[np.int32] = self._core.indices.reshape(self.num_rows, self.width, order="F")
-        return indices
+        return self._core.array("indices").reshape(self.num_rows, self.width, order="F")
 
     @property
     def data(self) -> NDArray[Any]:
         """Value of each place, 0 where it holds no entry; shape (m, width), in Fortran order."""
-        data: NDArray[Any] = self._core.data.reshape(self.num_rows, self.width, order="F")
-        return data
+        return self._core.array("data").reshape(self.num_rows, self.width, order="F")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from warploom import _core
-from warploom._matrix import as_csr
 from warploom.formats.coo import COO
 from warploom.formats.ell import ELL
 from warploom.formats.padded import PaddedFormat
@@ -60,7 +58,7 @@ class HYB(PaddedFormat):
         InvalidMatrixError
             The arrays do not form a matrix.
         """
-        return cls(_core.HybMatrix.from_csr(as_csr(A), width))
+        return cls._store(A, width=width)
 
     @property
     def width(self) -> int:
@@ -70,9 +68,9 @@ class HYB(PaddedFormat):
     @property
     def ell(self) -> ELL:
         """The first entries of every row."""
-        return ELL(self._core.ell)
+        return ELL(self._core.part("ell"))
 
     @property
     def coo(self) -> COO:
         """The entries of long rows that ELL does not hold."""
-        return COO(self._core.coo)
+        return COO(self._core.part("coo"))

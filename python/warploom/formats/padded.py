@@ -20,11 +20,7 @@ class PaddedFormat(Format):
     @property
     def places(self) -> int:
         """Stored places, those without an entry of the matrix included."""
-        return self._places
-
-    @property
-    def _places(self) -> int:
-        return int(self._core.places)
+        return self._core.places
 
 
 class PlaceArrays(Format):
@@ -35,14 +31,12 @@ class PlaceArrays(Format):
     @property
     def indices(self) -> NDArray[np.int32]:
         """Column of each place, -1 where it holds no entry."""
-        indices: NDArray[np.int32] = self._core.indices
-        return indices
+        return self._core.array("indices")
 
     @property
     def data(self) -> NDArray[Any]:
         """Value of each place, 0 where it holds no entry."""
-        data: NDArray[Any] = self._core.data
-        return data
+        return self._core.array("data")
 
 
 class SortedSlices(PaddedFormat):
@@ -53,10 +47,9 @@ class SortedSlices(PaddedFormat):
     @property
     def sort_window(self) -> int:
         """Consecutive rows that were sorted by length together."""
-        return int(self._core.sort_window)
+        return int(self._core.scalar("sort_window"))
 
     @property
     def row_ids(self) -> NDArray[np.int32]:
         """Row of the matrix that each stored row is; empty when the rows keep their order."""
-        row_ids: NDArray[np.int32] = self._core.row_ids
-        return row_ids
+        return self._core.array("row_ids")

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warploom import _core
-from warploom._matrix import as_csr
 from warploom.formats.padded import PlaceArrays, SortedSlices
 
 if TYPE_CHECKING:
@@ -69,15 +67,14 @@ class SELL(SortedSlices, PlaceArrays):
         InvalidMatrixError
             The arrays do not form a matrix.
         """
-        return cls(_core.SellMatrix.from_csr(as_csr(A), slice_height, sort_window))
+        return cls._store(A, slice_height=slice_height, sort_window=sort_window)
 
     @property
     def slice_height(self) -> int:
         """Rows of a slice."""
-        return int(self._core.slice_height)
+        return int(self._core.scalar("slice_height"))
 
     @property
     def slice_ptr(self) -> NDArray[np.int64]:
         """Where each slice starts in `indices` and `data`, and where the last ends."""
-        slice_ptr: NDArray[np.int64] = self._core.slice_ptr
-        return slice_ptr
+        return self._core.array("slice_ptr")

@@ -30,6 +30,7 @@ struct bsr_matrix {
   std::int64_t num_blocks() const { return indptr.back(); }
   std::int64_t places() const { return num_blocks() * block_size * block_size; }
   std::size_t bytes() const;
+  std::vector<format_field> fields() const;
 };
 
 // Places that to_bsr would store.

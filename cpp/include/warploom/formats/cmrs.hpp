@@ -48,7 +48,9 @@ struct cmrs_matrix {
   std::int64_t nnz() const { return num_entries; }
   std::int64_t num_strips() const { return static_cast<std::int64_t>(strip_ptr.size()) - 1; }
   std::int64_t num_places() const { return strip_ptr.back(); }
+  std::int64_t places() const { return num_places(); }
   std::size_t bytes() const;  // of the arrays
+  std::vector<format_field> fields() const;
 };
 
 // Most columns that fit into packed words. Where places may be empty, one word stands for that.

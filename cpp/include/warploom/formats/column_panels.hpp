@@ -44,6 +44,7 @@ struct column_panels_matrix {
   std::int64_t nnz() const { return num_nonzeros; }
   std::int64_t places() const { return static_cast<std::int64_t>(columns.size()); }
   std::size_t bytes() const;  // of the arrays
+  std::vector<format_field> fields() const;
 
   bool ends_row(std::int64_t place) const { return row_ends[place / 8] >> place % 8 & 1; }
   // One past the last place of the row that has `place`.

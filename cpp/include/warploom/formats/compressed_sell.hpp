@@ -76,7 +76,8 @@ struct compressed_sell_matrix {
   std::int64_t num_slices() const { return (num_rows + slice_height() - 1) / slice_height(); }
   std::int64_t places() const { return static_cast<std::int64_t>(data.size() / size_of(dtype)); }
   std::int64_t row_of(std::int64_t stored_row) const { return row_ids.empty() ? stored_row : row_ids[stored_row]; }
-  std::size_t bytes() const;                                 // of the four arrays
+  std::size_t bytes() const;  // of the four arrays
+  std::vector<format_field> fields() const;
   std::array<std::int64_t, 8> segments_by_encoding() const;  // those without slots left out
 };
 

@@ -21,6 +21,7 @@ struct coo_matrix {
   std::int64_t nnz() const { return static_cast<std::int64_t>(indices.size()); }
   std::int64_t places() const { return nnz(); }
   std::size_t bytes() const;
+  std::vector<format_field> fields() const;
 };
 
 coo_matrix to_coo(const csr_view& matrix);

@@ -10,6 +10,8 @@
 
 namespace warploom {
 
+struct format_field;  // what every format shows of itself: warploom/formats/format.hpp
+
 struct csr_matrix {
   std::int64_t num_rows = 0;
   std::int64_t num_cols = 0;
@@ -21,7 +23,10 @@ struct csr_matrix {
   std::int64_t nnz() const { return static_cast<std::int64_t>(indices.size()); }
   csr_view view() const;
   std::size_t bytes() const;  // of the three arrays
+  std::vector<format_field> fields() const;
 };
+
+inline csr_matrix to_csr(const csr_matrix& matrix) { return matrix; }
 
 // A matrix without nonzeros: `indptr` is all 0.
 csr_matrix empty_csr(std::int64_t num_rows, std::int64_t num_cols, value_type dtype);

@@ -69,7 +69,9 @@ struct dasp_matrix {
 
   std::int64_t nnz() const { return num_entries; }
   std::int64_t num_slots() const { return static_cast<std::int64_t>(indices.size()); }
+  std::int64_t places() const { return num_slots(); }
   std::size_t bytes() const;  // of the six arrays
+  std::vector<format_field> fields() const;
   std::vector<dasp_category> categories() const;
 
   std::int64_t num_pairs() const { return num_one_three + num_two_two; }

@@ -24,6 +24,7 @@ struct dcsr_matrix {
 
   std::int64_t nnz() const { return static_cast<std::int64_t>(indices.size()); }
   std::size_t bytes() const;  // of the four arrays
+  std::vector<format_field> fields() const;
 };
 
 dcsr_matrix to_dcsr(const csr_view& matrix);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "warploom/csr_view.hpp"
@@ -24,12 +25,18 @@ struct ell_matrix {
   std::int64_t nnz() const { return num_entries; }
   std::int64_t places() const { return num_rows * width; }
   std::size_t bytes() const;
+  std::vector<format_field> fields() const;
 };
 
 // Whether so many places are within reason for nnz nonzeros, with room for some padding also in tiny matrices.
 constexpr bool padding_is_reasonable(std::int64_t places, std::int64_t nnz) { return places <= 4 * nnz + 4096; }
 
 std::int64_t longest_row(const csr_pattern& matrix);
+
+// Throws error_kind::parameter if a row is longer than `max_width`, or, without one, if a format that stores `width`
+// places of each row pads beyond reason.
+void check_width(const csr_pattern& matrix, std::int64_t width, std::optional<std::int64_t> max_width,
+                 const std::string& format);
 
 // The first `width` entries of every row, and only those.
 ell_matrix to_ell_of_width(const csr_view& matrix, std::int64_t width);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "warploom/csr_view.hpp"
 #include "warploom/formats/coo.hpp"
@@ -21,6 +22,7 @@ struct hyb_matrix {
   std::int64_t nnz() const { return ell.nnz() + coo.nnz(); }
   std::int64_t places() const { return ell.places() + coo.places(); }
   std::size_t bytes() const { return ell.bytes() + coo.bytes(); }
+  std::vector<format_field> fields() const;
 };
 
 // The split of Bell and Garland: the largest width that max(a third of the rows, 4096) rows or more fill. A matrix with

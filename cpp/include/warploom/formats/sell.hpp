@@ -34,6 +34,7 @@ struct sell_matrix {
   std::int64_t places() const { return slice_ptr.back(); }
   std::int64_t row_of(std::int64_t stored_row) const { return row_ids.empty() ? stored_row : row_ids[stored_row]; }
   std::size_t bytes() const;
+  std::vector<format_field> fields() const;
 };
 
 // Places that to_sell would store.

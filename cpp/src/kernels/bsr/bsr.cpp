@@ -7,6 +7,7 @@
 #include <string>
 
 #include "warploom/error.hpp"
+#include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
@@ -164,6 +165,23 @@ csr_matrix to_csr(const bsr_matrix& matrix) {
     });
   });
   return result;
+}
+
+std::vector<format_field> bsr_matrix::fields() const {
+  return {
+      {"block_size", std::int64_t{block_size}}, {"indptr", array_of(indptr)},     {"indices", array_of(indices)},
+      {"data", array_of(data, dtype)},          {"occupied", array_of(occupied)},
+  };
+}
+
+format_description bsr_format() {
+  return {
+      .name = "bsr",
+      .options = {{"block_size", 4, {2, 4, 8}}},
+      .adds_repeated = true,
+      .from_csr = [](const csr_view& matrix,
+                     const option_values& options) { return stored(to_bsr(matrix, options.integer("block_size"))); },
+  };
 }
 
 }  // namespace warploom

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "warploom/error.hpp"
+#include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
@@ -16,12 +17,14 @@ constexpr int max_packed_height = 1 << cmrs_matrix::row_bits;
 constexpr int max_height = 256;                // rows of a strip that one byte tells apart
 constexpr std::int64_t rows_per_range = 4096;  // of the parallel loops
 
-void check_range(const char* argument, int value, int most, const std::string& remark) {
+void check_range(const char* argument, std::int64_t value, int most, const std::string& remark) {
   if (value >= 1 && value <= most) return;
   throw error(
       error_kind::parameter, argument, -1,
       std::string(argument) + " must be from 1 to " + std::to_string(most) + remark + ", got " + std::to_string(value));
 }
+
+void check_modulo(std::int64_t modulo) { check_range("modulo", modulo, cmrs_matrix::group_size, ""); }
 
 void check(const cmrs_options& options, std::int64_t num_cols) {
   if (options.packed) {
@@ -29,7 +32,7 @@ void check(const cmrs_options& options, std::int64_t num_cols) {
   } else {
     check_range("height", options.height, max_height, "");
   }
-  if (options.modulo != 0) check_range("modulo", options.modulo, cmrs_matrix::group_size, "");
+  if (options.modulo != 0) check_modulo(options.modulo);
   if (options.modulo != 0 && options.sort_columns) {
     throw error(error_kind::parameter, "sort_columns", -1,
                 "sort_columns and modulo both fix the order of the entries of a strip; give one of them");
@@ -182,6 +185,25 @@ void read_strips(const cmrs_matrix& from, csr_matrix& to) {
   });
 }
 
+// What unpack(word) gives for each place of a packed matrix; `empty` for empty places.
+template <class Value, class Unpack>
+array_view unpacked(const cmrs_matrix& matrix, Value empty, Unpack unpack) {
+  const bool may_be_empty = matrix.options.modulo > 0;
+  std::vector<Value> places(matrix.words.size());
+  std::transform(matrix.words.begin(), matrix.words.end(), places.begin(), [&](std::uint32_t word) {
+    return may_be_empty && word == cmrs_matrix::empty_word ? empty : static_cast<Value>(unpack(word));
+  });
+  return array_for_caller(std::move(places));
+}
+
+array_view unpacked_columns(const cmrs_matrix& matrix) {
+  return unpacked(matrix, cmrs_matrix::empty_column, [](std::uint32_t word) { return word >> cmrs_matrix::row_bits; });
+}
+
+array_view unpacked_rows(const cmrs_matrix& matrix) {
+  return unpacked(matrix, std::uint8_t{0}, [](std::uint32_t word) { return word % (1u << cmrs_matrix::row_bits); });
+}
+
 }  // namespace
 
 std::size_t cmrs_matrix::bytes() const {
@@ -226,6 +248,43 @@ csr_matrix to_csr(const cmrs_matrix& matrix) {
     matrix.options.packed ? read_strips<true, Value>(matrix, result) : read_strips<false, Value>(matrix, result);
   });
   return result;
+}
+
+std::vector<format_field> cmrs_matrix::fields() const {
+  std::vector<format_field> result{
+      {"height", std::int64_t{options.height}},
+      {"packed", options.packed},
+      {"sort_columns", options.sort_columns},
+      {"modulo", options.modulo == 0 ? field_value{} : field_value{std::int64_t{options.modulo}}},
+      {"strip_ptr", array_of(strip_ptr)},
+      {"words", array_of(words)},
+      {"data", array_of(data, dtype)},
+  };
+  if (options.packed) {
+    result.push_back({"indices", [this] { return unpacked_columns(*this); }});
+    result.push_back({"row_in_strip", [this] { return unpacked_rows(*this); }});
+  } else {
+    result.push_back({"indices", array_of(indices)});
+    result.push_back({"row_in_strip", array_of(row_in_strip)});
+  }
+  return result;
+}
+
+format_description cmrs_format() {
+  return {
+      .name = "cmrs",
+      .options = {{"height", 8, {1, 2, 8}},
+                  {"packed", true, {false, true}},
+                  {"sort_columns", false, {false, true}},
+                  {"modulo", {}, {{}, 1, 32}}},
+      .from_csr =
+          [](const csr_view& matrix, const option_values& options) {
+            const std::optional<std::int64_t> modulo = options.optional_integer("modulo");
+            if (modulo) check_modulo(*modulo);
+            return stored(to_cmrs(matrix, {options.integer("height"), options.flag("packed"),
+                                           options.flag("sort_columns"), static_cast<int>(modulo.value_or(0))}));
+          },
+  };
 }
 
 }  // namespace warploom

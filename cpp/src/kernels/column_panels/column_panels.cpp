@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "warploom/error.hpp"
+#include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
@@ -263,6 +264,29 @@ std::int32_t even_panel_columns(std::int64_t num_cols, std::int64_t most) {
   const std::int64_t panels = std::max<std::int64_t>(1, ceil_divide(num_cols, most));
   const std::int64_t columns = ceil_divide(ceil_divide(num_cols, panels), multiple) * multiple;
   return static_cast<std::int32_t>(std::max(multiple, columns));
+}
+
+std::vector<format_field> column_panels_matrix::fields() const {
+  return {
+      {"panel_columns", std::int64_t{panel_columns}},
+      {"panel_ptr", array_of(panel_ptr)},
+      {"columns", array_of(columns)},
+      {"data", array_of(data, dtype)},
+      {"row_ends", array_of(row_ends)},
+      {"row_masks", array_of(row_masks)},
+      {"first_sums", array_of(first_sums)},
+  };
+}
+
+format_description column_panels_format() {
+  return {
+      .name = "column-panels",
+      .options = {{"panel_columns", 24576, {1, 5, 65535}}},
+      .from_csr =
+          [](const csr_view& matrix, const option_values& options) {
+            return stored(to_column_panels(matrix, options.integer("panel_columns")));
+          },
+  };
 }
 
 }  // namespace warploom

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "warploom/error.hpp"
+#include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
@@ -474,6 +475,13 @@ void for_each_entry_of_slices(const compressed_sell_matrix& matrix, std::int64_t
   }
 }
 
+named_counts encoding_counts(const compressed_sell_matrix& matrix) {
+  named_counts counts;
+  const auto segments = matrix.segments_by_encoding();
+  for (std::size_t e = 0; e < segments.size(); ++e) counts.push_back({sell_encoding_names[e], {segments[e]}});
+  return counts;
+}
+
 }  // namespace
 
 std::size_t compressed_sell_matrix::bytes() const {
@@ -545,6 +553,31 @@ csr_matrix to_csr(const compressed_sell_matrix& matrix) {
     std::memcpy(result.data.data() + j * value_size, matrix.data.data() + place * value_size, value_size);
   });
   return result;
+}
+
+std::vector<format_field> compressed_sell_matrix::fields() const {
+  return {
+      {"rows_per_lane", std::int64_t{options.rows_per_lane}},
+      {"sort_window", std::int64_t{options.sort_window}},
+      {"parts", std::int64_t{options.parts}},
+      {"encodings", [this] { return encoding_counts(*this); }},
+      {"segments", records_of<std::uint32_t>(segments)},
+      {"indices", array_of(indices)},
+      {"data", array_of(data, dtype)},
+      {"row_ids", array_of(row_ids)},
+  };
+}
+
+format_description compressed_sell_format() {
+  return {
+      .name = "compressed-sell",
+      .options = {{"rows_per_lane", 2, {1, 2, 4}}, {"sort_window", 1, {1, 64}}, {"parts", 1, {1, 2, 8}}},
+      .from_csr =
+          [](const csr_view& matrix, const option_values& options) {
+            return stored(to_compressed_sell(
+                matrix, {options.integer("rows_per_lane"), options.integer("sort_window"), options.integer("parts")}));
+          },
+  };
 }
 
 }  // namespace warploom

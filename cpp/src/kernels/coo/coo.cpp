@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
@@ -55,6 +56,21 @@ csr_matrix to_csr(const coo_matrix& matrix) {
   result.indices = matrix.indices;
   result.data = matrix.data;
   return result;
+}
+
+std::vector<format_field> coo_matrix::fields() const {
+  return {
+      {"row_indices", array_of(row_indices)},
+      {"indices", array_of(indices)},
+      {"data", array_of(data, dtype)},
+  };
+}
+
+format_description coo_format() {
+  return {
+      .name = "coo",
+      .from_csr = [](const csr_view& matrix, const option_values&) { return stored(to_coo(matrix)); },
+  };
 }
 
 }  // namespace warploom

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
@@ -62,6 +63,21 @@ csr_matrix permute_rows(const csr_view& matrix, std::span<const std::int32_t> pe
     }
   });
   return result;
+}
+
+std::vector<format_field> csr_matrix::fields() const {
+  return {
+      {"indptr", array_of(indptr)},
+      {"indices", array_of(indices)},
+      {"data", array_of(data, dtype)},
+  };
+}
+
+format_description csr_format() {
+  return {
+      .name = "csr",
+      .from_csr = [](const csr_view& matrix, const option_values&) { return stored(copy(matrix)); },
+  };
 }
 
 }  // namespace warploom

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "warploom/error.hpp"
+#include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
@@ -172,6 +173,21 @@ void gather(const dasp_matrix& matrix, csr_matrix& result) {
   });
 }
 
+named_counts first_slots(const dasp_matrix& m) {
+  return {{"long", {0}},
+          {"regular", {m.regular_begin()}},
+          {"pieced", {m.pieced_begin()}},
+          {"single", {m.single_begin()}},
+          {"irregular", {m.irregular_begin()}}};
+}
+
+// Rows, entries and padding.
+named_counts category_counts(const dasp_matrix& matrix) {
+  named_counts counts;
+  for (const dasp_category& c : matrix.categories()) counts.push_back({c.name, {c.rows, c.nnz, c.padding}});
+  return counts;
+}
+
 }  // namespace
 
 std::size_t dasp_matrix::bytes() const {
@@ -233,6 +249,38 @@ csr_matrix to_csr(const dasp_matrix& matrix) {
   result.data.resize(matrix.nnz() * size_of(matrix.dtype));
   dispatch_value_type(matrix.dtype, [&]<class Value>(Value) { gather<Value>(matrix, result); });
   return result;
+}
+
+std::vector<format_field> dasp_matrix::fields() const {
+  return {
+      {"mma_m", std::int64_t{options.mma_m}},
+      {"mma_k", std::int64_t{options.mma_k}},
+      {"max_length", std::int64_t{options.max_length}},
+      {"threshold", options.threshold},
+      {"section_starts", [this] { return first_slots(*this); }},
+      {"categories", [this] { return category_counts(*this); }},
+      {"row_ids", array_of(row_ids)},
+      {"group_ptr", array_of(group_ptr)},
+      {"block_ptr", array_of(block_ptr)},
+      {"irregular_ptr", array_of(irregular_ptr)},
+      {"indices", array_of(indices)},
+      {"data", array_of(data, dtype)},
+  };
+}
+
+format_description dasp_format() {
+  return {
+      .name = "dasp",
+      .options = {{"mma_m", 8, {2, 8}},
+                  {"mma_k", 4, {1, 4}},
+                  {"max_length", 256, {4, 256}},
+                  {"threshold", 0.75, {0.0, 0.75, 1.0}}},
+      .from_csr =
+          [](const csr_view& matrix, const option_values& options) {
+            return stored(to_dasp(matrix, {options.integer("mma_m"), options.integer("mma_k"),
+                                           options.integer("max_length"), options.real("threshold")}));
+          },
+  };
 }
 
 }  // namespace warploom

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "warploom/formats/format.hpp"
+
 namespace warploom {
 
 std::size_t dcsr_matrix::bytes() const {
@@ -43,6 +45,22 @@ csr_matrix to_csr(const dcsr_matrix& matrix) {
   result.indices = matrix.indices;
   result.data = matrix.data;
   return result;
+}
+
+std::vector<format_field> dcsr_matrix::fields() const {
+  return {
+      {"row_ids", array_of(row_ids)},
+      {"indptr", array_of(indptr)},
+      {"indices", array_of(indices)},
+      {"data", array_of(data, dtype)},
+  };
+}
+
+format_description dcsr_format() {
+  return {
+      .name = "dcsr",
+      .from_csr = [](const csr_view& matrix, const option_values&) { return stored(to_dcsr(matrix)); },
+  };
 }
 
 }  // namespace warploom

@@ -6,6 +6,7 @@
 
 #include "kernels/row_places.hpp"
 #include "warploom/error.hpp"
+#include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
@@ -68,17 +69,23 @@ ell_matrix to_ell_of_width(const csr_view& matrix, std::int64_t width) {
   return result;
 }
 
-ell_matrix to_ell(const csr_view& matrix, std::optional<std::int64_t> max_width) {
+void check_width(const csr_pattern& matrix, std::int64_t width, std::optional<std::int64_t> max_width,
+                 const std::string& format) {
   if (max_width && *max_width < 0) refuse_width("max_width must not be negative, got " + std::to_string(*max_width));
-  const std::int64_t width = longest_row(matrix);
-  if (max_width && width > *max_width) {
-    refuse_width("a row has " + std::to_string(width) +
+  const std::int64_t longest = longest_row(matrix);
+  if (max_width && longest > *max_width) {
+    refuse_width("a row has " + std::to_string(longest) +
                  " entries, more than max_width = " + std::to_string(*max_width));
   }
   if (!max_width && !padding_is_reasonable(width * matrix.num_rows, matrix.nnz())) {
-    refuse_width("ELL would store " + std::to_string(width * matrix.num_rows) + " places for " +
-                 std::to_string(matrix.nnz()) + " nonzeros; max_width = " + std::to_string(width) + " allows it");
+    refuse_width(format + " would store " + std::to_string(width * matrix.num_rows) + " places for " +
+                 std::to_string(matrix.nnz()) + " nonzeros; max_width = " + std::to_string(longest) + " allows it");
   }
+}
+
+ell_matrix to_ell(const csr_view& matrix, std::optional<std::int64_t> max_width) {
+  const std::int64_t width = longest_row(matrix);
+  check_width(matrix, width, max_width, "ELL");
   return to_ell_of_width(matrix, width);
 }
 
@@ -94,6 +101,25 @@ csr_matrix to_csr(const ell_matrix& matrix) {
   result.data.resize(matrix.nnz() * size_of(matrix.dtype));
   dispatch_value_type(matrix.dtype, [&]<class Value>(Value) { gather<Value>(result, matrix); });
   return result;
+}
+
+std::vector<format_field> ell_matrix::fields() const {
+  return {
+      {"width", width},
+      {"indices", array_of(indices)},
+      {"data", array_of(data, dtype)},
+  };
+}
+
+format_description ell_format() {
+  return {
+      .name = "ell",
+      .options = {{"max_width", {}, {2000}}},
+      .from_csr =
+          [](const csr_view& matrix, const option_values& options) {
+            return stored(to_ell(matrix, options.optional_integer("max_width")));
+          },
+  };
 }
 
 }  // namespace warploom

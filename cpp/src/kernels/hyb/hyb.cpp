@@ -6,6 +6,7 @@
 
 #include "kernels/row_places.hpp"
 #include "warploom/error.hpp"
+#include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
@@ -93,6 +94,24 @@ csr_matrix to_csr(const hyb_matrix& matrix) {
   result.data.resize(matrix.nnz() * size_of(matrix.dtype));
   dispatch_value_type(matrix.dtype, [&]<class Value>(Value) { join<Value>(result, first, rest); });
   return result;
+}
+
+std::vector<format_field> hyb_matrix::fields() const {
+  return {
+      {"ell", part_of(ell)},
+      {"coo", part_of(coo)},
+  };
+}
+
+format_description hyb_format() {
+  return {
+      .name = "hyb",
+      .options = {{"width", 0, {0, 1, 3}}},
+      .from_csr =
+          [](const csr_view& matrix, const option_values& options) {
+            return stored(to_hyb(matrix, options.integer<std::int64_t>("width")));
+          },
+  };
 }
 
 }  // namespace warploom

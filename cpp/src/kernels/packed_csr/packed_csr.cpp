@@ -6,18 +6,21 @@
 #include <vector>
 
 #include "warploom/error.hpp"
+#include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
 namespace {
 
+void check_small(const char* argument, int value) {
+  if (value == 1 || value == 2 || value == 4) return;
+  throw error(error_kind::parameter, argument, -1,
+              std::string(argument) + " must be 1, 2 or 4, got " + std::to_string(value));
+}
+
 void check(const row_storage& rows, int entries_per_lane, int steps) {
-  if (entries_per_lane < 1) {
-    throw error(error_kind::parameter, "entries_per_lane", -1,
-                "entries_per_lane must be at least 1, got " + std::to_string(entries_per_lane));
-  }
-  if (steps < 1)
-    throw error(error_kind::parameter, "steps", -1, "steps must be at least 1, got " + std::to_string(steps));
+  check_small("entries_per_lane", entries_per_lane);
+  check_small("steps", steps);
   if (rows.num_rows >= std::int64_t{packed_target}) {
     throw error(error_kind::index_overflow, "matrix", -1,
                 "format packed-csr holds fewer than 2^30 - 1 rows, got " + std::to_string(rows.num_rows));
@@ -197,6 +200,30 @@ csr_matrix to_csr(const packed_csr& matrix) {
     std::memcpy(result.data.data() + to * value_size, matrix.data.data() + place * value_size, value_size);
   });
   return result;
+}
+
+std::vector<format_field> packed_csr::fields() const {
+  return {
+      {"entries_per_lane", std::int64_t{entries_per_lane}},
+      {"steps", std::int64_t{steps}},
+      {"lanes", array_of(lanes)},
+      {"indices", array_of(indices)},
+      {"data", array_of(data, dtype)},
+      {"pieces", records_of<std::int32_t>(pieces)},
+      {"empty_rows", array_of(empty_rows)},
+  };
+}
+
+format_description packed_csr_format() {
+  return {
+      .name = "packed-csr",
+      .options = {{"entries_per_lane", 4, {1, 2, 4}}, {"steps", 1, {1, 2, 4}}},
+      .from_csr =
+          [](const csr_view& matrix, const option_values& options) {
+            return stored(
+                to_packed(store_all_rows(matrix, {}), options.integer("entries_per_lane"), options.integer("steps")));
+          },
+  };
 }
 
 }  // namespace warploom

@@ -56,9 +56,11 @@ struct packed_csr {
   std::int64_t num_warps() const { return static_cast<std::int64_t>(lanes.size()) / lanes_per_warp(); }
   std::int64_t places() const { return static_cast<std::int64_t>(indices.size()); }
   std::size_t bytes() const;
+  std::vector<format_field> fields() const;
 };
 
-// `rows` must store every row; there may be at most 2^30 - 2 of them.
+// `rows` must store every row; there may be at most 2^30 - 2 of them. Throws error_kind::parameter unless
+// `entries_per_lane` and `steps` are 1, 2 or 4.
 packed_csr to_packed(const row_storage& rows, int entries_per_lane, int steps);
 
 // In the caller's row order, entries in their stored order.

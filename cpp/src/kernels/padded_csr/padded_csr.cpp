@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
+#include "kernels/row_places.hpp"
+#include "warploom/formats/ell.hpp"
+#include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
@@ -30,6 +34,7 @@ padded_csr to_padded(const row_storage& rows) {
   result.num_cols = rows.num_cols;
   result.dtype = rows.dtype;
   result.row_ids = rows.row_ids;
+  result.num_entries = rows.nnz();
   std::int64_t longest = 0;
   for (std::int64_t p = 0; p < rows.num_rows; ++p) longest = std::max(longest, rows.indptr[p + 1] - rows.indptr[p]);
   const std::int64_t width = rounded_up(longest);
@@ -48,6 +53,56 @@ padded_csr to_padded(const row_storage& rows) {
     }
   });
   return result;
+}
+
+padded_csr to_padded(const csr_view& matrix, std::optional<std::int64_t> max_width) {
+  check_width(matrix, padded_width(matrix), max_width, "padded-csr");
+  return to_padded(store_all_rows(matrix, {}));
+}
+
+csr_matrix to_csr(const padded_csr& matrix) {
+  csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
+  const auto row_of = [&](std::int64_t p) { return matrix.row_ids.empty() ? p : matrix.row_ids[p]; };
+  const std::int64_t width = matrix.width;
+  parallel_for(0, matrix.num_rows, 4096, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t p = begin; p < end; ++p) {
+      result.indptr[row_of(p) + 1] = entries_before_padding(matrix.indices.data() + p * width, width, 1);
+    }
+  });
+  std::partial_sum(result.indptr.begin(), result.indptr.end(), result.indptr.begin());
+  const std::size_t value_size = size_of(matrix.dtype);
+  result.indices.resize(matrix.nnz());
+  result.data.resize(matrix.nnz() * value_size);
+  parallel_for(0, matrix.num_rows, 4096, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t p = begin; p < end; ++p) {
+      const std::int64_t to = result.indptr[row_of(p)];
+      const std::int64_t length = result.indptr[row_of(p) + 1] - to;
+      if (length == 0) continue;
+      std::memcpy(result.indices.data() + to, matrix.indices.data() + p * width, length * sizeof(std::int32_t));
+      std::memcpy(result.data.data() + to * value_size, matrix.data.data() + p * width * value_size,
+                  length * value_size);
+    }
+  });
+  return result;
+}
+
+std::vector<format_field> padded_csr::fields() const {
+  return {
+      {"width", std::int64_t{width}},
+      {"indices", array_of(indices)},
+      {"data", array_of(data, dtype)},
+  };
+}
+
+format_description padded_csr_format() {
+  return {
+      .name = "padded-csr",
+      .options = {{"max_width", {}, {2000}}},
+      .from_csr =
+          [](const csr_view& matrix, const option_values& options) {
+            return stored(to_padded(matrix, options.optional_integer("max_width")));
+          },
+  };
 }
 
 }  // namespace warploom

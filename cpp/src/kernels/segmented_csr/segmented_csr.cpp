@@ -1,10 +1,15 @@
 #include "kernels/segmented_csr/segmented_csr.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
+#include <memory>
+#include <numeric>
 #include <string>
+#include <utility>
 
 #include "warploom/error.hpp"
+#include "warploom/formats/format.hpp"
 
 namespace warploom {
 namespace {
@@ -71,6 +76,8 @@ segmented_csr to_segmented(const row_storage& rows, int segment_length, bool lon
   result.num_cols = rows.num_cols;
   result.dtype = rows.dtype;
   result.segment_length = segment_length;
+  result.longest_first = longest_first;
+  result.num_entries = rows.nnz();
   result.indices = rows.indices;
   result.data = rows.data;
   result.owner = rows.owner;
@@ -86,6 +93,60 @@ segmented_csr to_segmented(const row_storage& rows, int segment_length, bool lon
     result.segments = by_decreasing_length(result.segments, longest);
   }
   return result;
+}
+
+segmented_csr to_segmented(const csr_view& matrix, int segment_length, bool longest_first) {
+  row_storage rows = store_all_rows(matrix, {});
+  auto entries = std::make_shared<csr_matrix>(copy(matrix));
+  entries->indptr = {};  // the segments say where rows are
+  rows.indices = entries->indices.data();
+  rows.data = entries->data.data();
+  rows.permuted = std::move(entries);
+  return to_segmented(rows, segment_length, longest_first);
+}
+
+csr_matrix to_csr(const segmented_csr& matrix) {
+  csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
+  std::vector<std::int64_t> begin(matrix.num_rows, matrix.nnz());  // the segments of a row follow each other
+  for (const segment& s : matrix.segments) {
+    result.indptr[s.row + 1] += s.length;
+    begin[s.row] = std::min<std::int64_t>(begin[s.row], s.begin);
+  }
+  std::partial_sum(result.indptr.begin(), result.indptr.end(), result.indptr.begin());
+  const std::size_t value_size = size_of(matrix.dtype);
+  const auto* values = static_cast<const std::byte*>(matrix.data);
+  result.indices.resize(matrix.nnz());
+  result.data.resize(matrix.nnz() * value_size);
+  for (std::int64_t row = 0; row < matrix.num_rows; ++row) {
+    const std::int64_t to = result.indptr[row];
+    const std::int64_t length = result.indptr[row + 1] - to;
+    if (length == 0) continue;
+    std::memcpy(result.indices.data() + to, matrix.indices + begin[row], length * sizeof(std::int32_t));
+    std::memcpy(result.data.data() + to * value_size, values + begin[row] * value_size, length * value_size);
+  }
+  return result;
+}
+
+std::vector<format_field> segmented_csr::fields() const {
+  return {
+      {"segment_length", std::int64_t{segment_length}},
+      {"longest_first", longest_first},
+      {"segments", records_of<std::int32_t>(segments)},
+      {"split_rows", records_of<std::int32_t>(split_rows)},
+      {"indices", array_view{indices, element_type::int32, num_entries, 0, nullptr}},
+      {"data", array_view{data, element_type_of(dtype), num_entries, 0, nullptr}},
+  };
+}
+
+format_description segmented_csr_format() {
+  return {
+      .name = "segmented-csr",
+      .options = {{"segment_length", 128, {1, 3, 128}}, {"longest_first", true, {false, true}}},
+      .from_csr =
+          [](const csr_view& matrix, const option_values& options) {
+            return stored(to_segmented(matrix, options.integer("segment_length"), options.flag("longest_first")));
+          },
+  };
 }
 
 }  // namespace warploom

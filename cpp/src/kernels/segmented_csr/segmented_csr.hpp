@@ -36,6 +36,8 @@ struct segmented_csr {
   std::int64_t num_cols = 0;
   value_type dtype = value_type::float32;
   int segment_length = 0;
+  bool longest_first = false;
+  std::int64_t num_entries = 0;
   std::vector<segment> segments;
   std::vector<split_row> split_rows;
   std::int64_t num_partials = 0;
@@ -43,12 +45,20 @@ struct segmented_csr {
   const void* data = nullptr;
   std::shared_ptr<const csr_matrix> owner;  // of indices and data, unless they are the caller's
 
+  std::int64_t nnz() const { return num_entries; }
   std::size_t bytes() const;  // what the structure owns
+  std::vector<format_field> fields() const;
 };
 
 // Every row of C gets at least one segment, also those that `rows` does not store. Segments come in the stored order
 // of the rows, or by decreasing length (ties in stored order) if `longest_first`, so that long work starts early.
 // Throws error_kind::index_overflow for 2^31 nonzeros or more.
 segmented_csr to_segmented(const row_storage& rows, int segment_length, bool longest_first);
+
+// The same with a copy of the entries, which it owns.
+segmented_csr to_segmented(const csr_view& matrix, int segment_length, bool longest_first);
+
+// In the caller's row order, entries in their stored order.
+csr_matrix to_csr(const segmented_csr& matrix);
 
 }  // namespace warploom

@@ -6,6 +6,7 @@
 
 #include "kernels/row_places.hpp"
 #include "warploom/error.hpp"
+#include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
@@ -142,6 +143,25 @@ csr_matrix to_csr(const sell_matrix& matrix) {
   result.data.resize(matrix.nnz() * size_of(matrix.dtype));
   dispatch_value_type(matrix.dtype, [&]<class Value>(Value) { gather<Value>(result, matrix); });
   return result;
+}
+
+std::vector<format_field> sell_matrix::fields() const {
+  return {
+      {"slice_height", std::int64_t{slice_height}}, {"sort_window", sort_window},   {"row_ids", array_of(row_ids)},
+      {"slice_ptr", array_of(slice_ptr)},           {"indices", array_of(indices)}, {"data", array_of(data, dtype)},
+  };
+}
+
+format_description sell_format() {
+  return {
+      .name = "sell",
+      .options = {{"slice_height", 32, {1, 3, 32}}, {"sort_window", 1, {1, 4, 64}}},
+      .from_csr =
+          [](const csr_view& matrix, const option_values& options) {
+            return stored(
+                to_sell(matrix, options.integer("slice_height"), options.integer<std::int64_t>("sort_window")));
+          },
+  };
 }
 
 }  // namespace warploom
