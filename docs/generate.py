@@ -6,6 +6,7 @@ Nothing that was measured or computed is written into a page by hand.
 from __future__ import annotations
 
 import html
+import inspect
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -39,7 +40,7 @@ def everything(docs: Path, executed: Path | None) -> None:
         shutil.rmtree(docs / name, ignore_errors=True)
     generated = docs / "generated"
     shutil.copytree(executed or docs.parent / "notebooks", docs / "notebooks", ignore=shutil.ignore_patterns(".*"))
-    _pictures(generated)
+    _pictures(docs, generated)
     _tables(generated)
     outcomes = reproduce("all", generated / "extra" / "reports", dpi=150)
     _reports(outcomes, docs / "reports")
@@ -48,16 +49,26 @@ def everything(docs: Path, executed: Path | None) -> None:
 # ----- pictures -----
 
 
-def _pictures(folder: Path) -> None:
+def _pictures(docs: Path, folder: Path) -> None:
     """Draw every format and every permutation that is registered."""
+    pages = _pages_of_formats(docs)
     for kind, names, draw in (
-        ("formats", formats.names(), pictures.storage),
+        ("formats", formats.names(), lambda name: pictures.storage(name, pages[name])),
         ("permutations", permutations.names(), pictures.permutation),
     ):
         (folder / kind).mkdir(parents=True)
         for name in names:
             with pictures.style():
                 draw(name).savefig(folder / kind / f"{name}.png", dpi=200, metadata={"Software": None})
+
+
+def _pages_of_formats(docs: Path) -> dict[str, Path]:
+    """Return the page of every format; there are neither formats without one nor pages without a format."""
+    pages = {page.stem.replace("_", "-"): page for page in (docs / "concepts" / "formats").glob("*.md")}
+    differing = pages.keys() ^ set(formats.names())
+    if differing:
+        raise LookupError(f"a format without a page, or a page without a format, in docs/concepts/formats: {differing}")
+    return pages
 
 
 # ----- tables -----
@@ -69,6 +80,7 @@ def _tables(folder: Path) -> None:
     for op in ("spmm", "spmv"):
         _write(tables / f"kernels-{op}.md", [_kernels(op)])
         _write(tables / f"features-{op}.md", [_features(op)])
+    _write(tables / "formats.md", [_formats()])
     _write(tables / "permutations.md", [pictures.permutations_table()])
     _write(tables / "profiles.md", _profiles())
     measured = Measurements.load(_MEASURED)
@@ -79,6 +91,16 @@ def _tables(folder: Path) -> None:
         summary.speedups(measured),
     ]
     _write(tables / "measured.md", found)
+
+
+def _formats() -> Summary:
+    rows = []
+    for name in formats.names():
+        known = formats.find(name)
+        idea = (known.__doc__ or "").split("\n\n")[0].replace("`", "")
+        options = list(inspect.signature(known.from_csr).parameters)[1:]
+        rows.append((known.__name__, name, " ".join(idea.split()), ", ".join(options) or "-"))
+    return Summary("", pd.DataFrame(rows, columns=["class", "in names of candidates", "idea", "options"]))
 
 
 def _kernels(op: str) -> Summary:

@@ -25,7 +25,9 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 DOCS = ROOT / "docs"
 PAGES = sorted(
-    path.relative_to(DOCS).as_posix() for folder in (".", "concepts", "guide") for path in (DOCS / folder).glob("*.md")
+    path.relative_to(DOCS).as_posix()
+    for folder in (".", "concepts", "concepts/formats", "guide")
+    for path in (DOCS / folder).glob("*.md")
 )
 MODULES = [f"warploom.{m.name}" for m in pkgutil.iter_modules(wl.__path__) if m.name not in ("__main__", "_core")]
 EXAMPLES = [
@@ -130,10 +132,12 @@ def test_notebooks_of_the_site_have_outputs(site):
 
 
 def test_pictures_of_the_site_show_every_format_and_permutation(site):
-    for page, names in (("formats", wl.formats.names()), ("permutations", wl.permutations.names())):
-        shown = re.findall(r'src="\.\./_images/([^"]+)\.png"', (site / "concepts" / f"{page}.html").read_text())
-        assert shown == list(names)
-        assert all((site / "_images" / f"{name}.png").exists() for name in names)
+    for folder, names in (("formats", wl.formats.names()), ("permutations", wl.permutations.names())):
+        for name in names:
+            page = f"formats/{name.replace('-', '_')}" if folder == "formats" else folder
+            text = (site / "concepts" / f"{page}.html").read_text()
+            assert f'_images/{name}.png"' in text
+            assert (site / "_images" / f"{name}.png").exists()
 
 
 def test_reports_of_the_site_have_every_item_and_its_files(site):

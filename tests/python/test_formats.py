@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import doctest
 import gc
 import importlib.util
 import inspect
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +81,12 @@ def test_type_stub_names_the_classes():
     make_stub = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(make_stub)
     assert make_stub.FORMATS.read_text() == make_stub.formats_stub()
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_examples_of_the_docstring(cls):
+    for test in doctest.DocTestFinder().find(cls, cls.__name__, module=sys.modules[cls.__module__]):
+        assert doctest.DocTestRunner().run(test).failed == 0
 
 
 @pytest.mark.parametrize("cls", ALL)
