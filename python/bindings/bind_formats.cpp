@@ -89,7 +89,7 @@ py::dtype dtype_of(element_type type) {
 
 // A view without a copy that keeps the memory's owner alive: `matrix`, or whoever else owns it. Read-only: kernels
 // trust that the arrays stay a matrix.
-py::array read_only(const array_view& view, const py::object& matrix) {
+py::array read_only(const stored_array& view, const py::object& matrix) {
   py::object owner = matrix;
   if (view.owner) {
     auto held = std::make_unique<std::shared_ptr<const void>>(view.owner);
@@ -133,9 +133,9 @@ field_value find_field(const stored_matrix& matrix, const std::string& name) {
 
 py::array find_array(const py::object& self, const std::string& name) {
   const field_value value = find_field(self.cast<const stored_matrix&>(), name);
-  if (const auto* array = std::get_if<array_view>(&value)) return read_only(*array, self);
+  if (const auto* array = std::get_if<stored_array>(&value)) return read_only(*array, self);
   if (const auto* make = std::get_if<made_array>(&value)) {
-    array_view made;
+    stored_array made;
     {
       const py::gil_scoped_release release;
       made = (*make)();
@@ -174,7 +174,7 @@ std::shared_ptr<const stored_matrix> find_part(const stored_matrix& matrix, cons
 void collect_arrays(const py::object& self, const std::string& prefix, py::dict& result) {
   for (const format_field& field : self.cast<const stored_matrix&>().fields()) {
     const py::str name(prefix + field.name);
-    if (const auto* array = std::get_if<array_view>(&field.value)) result[name] = read_only(*array, self);
+    if (const auto* array = std::get_if<stored_array>(&field.value)) result[name] = read_only(*array, self);
     if (std::holds_alternative<std::shared_ptr<const stored_matrix>>(field.value)) {
       collect_arrays(self.attr("part")(field.name), prefix + field.name + ".", result);
     }

@@ -58,7 +58,8 @@ def added_up(A):
     sums = {}
     for row, (start, end) in enumerate(zip(A.indptr, A.indptr[1:], strict=False)):
         for column, value in zip(A.indices[start:end].tolist(), A.data[start:end], strict=True):
-            sums[row, column] = sums[row, column] + value if (row, column) in sums else value
+            with np.errstate(over="ignore"):
+                sums[row, column] = sums[row, column] + value if (row, column) in sums else value
     return [(row, column, value.tobytes()) for (row, column), value in sorted(sums.items(), key=lambda item: item[0])]
 
 
@@ -101,6 +102,8 @@ def test_options_are_those_of_the_registry(cls):
 @settings(max_examples=25)
 @given(A=csr_matrices(max_rows=40, dtypes=DTYPES, allow_nonfinite=True))
 def test_nothing_is_lost(cls, options, A):
+    if REGISTERED[cls.name]["adds_repeated"]:
+        A.data[~np.isfinite(A.data)] = 1  # the bits of a NaN that comes of a sum are anyone's
     stored = cls.from_csr(A, **options)
     expected = expected_entries(cls, A)
     assert entries(*stored._core.to_csr()) == expected

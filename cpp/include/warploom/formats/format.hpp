@@ -29,7 +29,7 @@ namespace warploom {
 enum class element_type { uint8, uint16, uint32, uint64, int32, int64, float16, float32, float64 };
 
 // An array of a stored matrix, as it lies in memory.
-struct array_view {
+struct stored_array {
   const void* data = nullptr;
   element_type type = element_type::uint8;
   std::int64_t size = 0;
@@ -42,9 +42,9 @@ class stored_matrix;
 // Numbers by name, such as rows and entries of categories of rows.
 using named_counts = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
 // What is not stored is made when it is asked for.
-using made_array = std::function<array_view()>;
+using made_array = std::function<stored_array()>;
 using made_counts = std::function<named_counts()>;
-using field_value = std::variant<std::monostate, bool, std::int64_t, double, array_view, made_array, made_counts,
+using field_value = std::variant<std::monostate, bool, std::int64_t, double, stored_array, made_array, made_counts,
                                  std::shared_ptr<const stored_matrix>>;
 
 // What a format shows of itself. References to the matrix may stand in it.
@@ -135,18 +135,18 @@ inline element_type element_type_of(value_type type) {
 }
 
 template <class Value>
-array_view array_of(const std::vector<Value>& values) {
+stored_array array_of(const std::vector<Value>& values) {
   return {values.data(), element_type_of<Value>(), static_cast<std::int64_t>(values.size()), 0, nullptr};
 }
 
 // Values of the matrix.
-inline array_view array_of(const std::vector<std::byte>& values, value_type type) {
+inline stored_array array_of(const std::vector<std::byte>& values, value_type type) {
   return {values.data(), element_type_of(type), static_cast<std::int64_t>(values.size() / size_of(type)), 0, nullptr};
 }
 
 // Records whose members are all of 32 bits, as rows of a matrix of `Element`.
 template <class Element, class Record>
-array_view records_of(const std::vector<Record>& records) {
+stored_array records_of(const std::vector<Record>& records) {
   static_assert(std::is_trivially_copyable_v<Record> && sizeof(Record) % sizeof(Element) == 0);
   constexpr std::int64_t columns = sizeof(Record) / sizeof(Element);
   const auto count = static_cast<std::int64_t>(records.size());
@@ -155,9 +155,9 @@ array_view records_of(const std::vector<Record>& records) {
 
 // An array that was made for the caller.
 template <class Value>
-array_view array_for_caller(std::vector<Value> values) {
+stored_array array_for_caller(std::vector<Value> values) {
   auto owner = std::make_shared<const std::vector<Value>>(std::move(values));
-  array_view view = array_of(*owner);
+  stored_array view = array_of(*owner);
   view.owner = std::move(owner);
   return view;
 }

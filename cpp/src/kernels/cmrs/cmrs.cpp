@@ -187,7 +187,7 @@ void read_strips(const cmrs_matrix& from, csr_matrix& to) {
 
 // What unpack(word) gives for each place of a packed matrix; `empty` for empty places.
 template <class Value, class Unpack>
-array_view unpacked(const cmrs_matrix& matrix, Value empty, Unpack unpack) {
+stored_array unpacked(const cmrs_matrix& matrix, Value empty, Unpack unpack) {
   const bool may_be_empty = matrix.options.modulo > 0;
   std::vector<Value> places(matrix.words.size());
   std::transform(matrix.words.begin(), matrix.words.end(), places.begin(), [&](std::uint32_t word) {
@@ -196,11 +196,11 @@ array_view unpacked(const cmrs_matrix& matrix, Value empty, Unpack unpack) {
   return array_for_caller(std::move(places));
 }
 
-array_view unpacked_columns(const cmrs_matrix& matrix) {
+stored_array unpacked_columns(const cmrs_matrix& matrix) {
   return unpacked(matrix, cmrs_matrix::empty_column, [](std::uint32_t word) { return word >> cmrs_matrix::row_bits; });
 }
 
-array_view unpacked_rows(const cmrs_matrix& matrix) {
+stored_array unpacked_rows(const cmrs_matrix& matrix) {
   return unpacked(matrix, std::uint8_t{0}, [](std::uint32_t word) { return word % (1u << cmrs_matrix::row_bits); });
 }
 

@@ -133,8 +133,8 @@ std::vector<format_field> segmented_csr::fields() const {
       {"longest_first", longest_first},
       {"segments", records_of<std::int32_t>(segments)},
       {"split_rows", records_of<std::int32_t>(split_rows)},
-      {"indices", array_view{indices, element_type::int32, num_entries, 0, nullptr}},
-      {"data", array_view{data, element_type_of(dtype), num_entries, 0, nullptr}},
+      {"indices", stored_array{indices, element_type::int32, num_entries, 0, nullptr}},
+      {"data", stored_array{data, element_type_of(dtype), num_entries, 0, nullptr}},
   };
 }
 

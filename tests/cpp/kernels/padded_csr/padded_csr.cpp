@@ -36,6 +36,10 @@ void check_padded(const csr_matrix& matrix, const row_permutation& perm, int wid
             (i < length ? test::value_at(matrix.data.data(), nonzero, matrix.dtype) : 0));
     }
   }
+  const csr_matrix back = to_csr(padded);
+  CHECK(back.indptr == matrix.indptr);
+  CHECK(back.indices == matrix.indices);
+  CHECK(back.data == matrix.data);
 }
 
 }  // namespace

@@ -89,6 +89,18 @@ TEST_CASE("to_segmented: every nonzero and every row of C once, in either order"
   }
 }
 
+TEST_CASE("segmented-csr: the matrix comes back, whatever the order of its rows") {
+  const csr_matrix matrix = test::make_csr(6, {{}, {5, 0, 5}, {1}, {0, 1, 2, 3, 4}, {}});
+  for (const std::vector<std::int32_t>& perm : {std::vector<std::int32_t>{}, {3, 0, 4, 1, 2}}) {
+    for (const bool longest_first : {false, true}) {
+      const csr_matrix back = to_csr(to_segmented(store_all_rows(matrix.view(), perm), 2, longest_first));
+      CHECK(back.indptr == matrix.indptr);
+      CHECK(back.indices == matrix.indices);
+      CHECK(back.data == matrix.data);
+    }
+  }
+}
+
 TEST_CASE("to_segmented: refuses 2^31 nonzeros") {
   const row_storage rows = make_rows({std::int64_t{1} << 31}, {}, 1);
   CHECK(test::error_of([&] { to_segmented(rows, 128, true); }).kind() == error_kind::index_overflow);
