@@ -8,7 +8,7 @@
 
 #include "device/device_csr.hpp"
 #include "experiments/experiments.hpp"
-#include "kernels/device/bits.cuh"
+#include "kernels/device/values.cuh"
 #include "kernels/spmv_plan.hpp"
 
 namespace warploom {

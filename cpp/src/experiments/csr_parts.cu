@@ -5,7 +5,8 @@
 // It is an argument, and 0, which the compiler does not know.
 #include "device/device_csr.hpp"
 #include "experiments/experiments.hpp"
-#include "kernels/device/bits.cuh"
+#include "kernels/device/values.cuh"
+#include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 #include "kernels/spmv_plan.hpp"
 
@@ -45,8 +46,7 @@ __global__ void __launch_bounds__(threads_per_block)
   const bool used = (bits & never) != 0;
   if constexpr (Arithmetic) {
     if (used) sum = 0;
-#pragma unroll
-    for (int offset = T / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+    sum = cuda::group_sum<T>(sum);
     if (row < num_rows && lane == 0) y[row] = sum;
   } else {
     if (used) own = 0;

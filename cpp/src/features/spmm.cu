@@ -13,6 +13,7 @@
 #include "features/divider.hpp"
 #include "features/row_piece.hpp"
 #include "kernels/device/rows.cuh"
+#include "kernels/device/warp.cuh"
 
 namespace warploom {
 namespace {
@@ -22,7 +23,6 @@ constexpr int warps_per_block = threads_per_block / 32;
 constexpr int nonzeros_per_thread = 7;  // odd: threads read neighbouring pieces of shared memory without bank conflicts
 constexpr int nonzeros_per_block = threads_per_block * nonzeros_per_thread;
 constexpr int most_warps = 32;  // bits of a line's set of warps
-constexpr unsigned full_warp = 0xffffffffu;
 
 // What is found, in one array of 64-bit words that starts as zeros. Minima are maxima of complements.
 enum finding : int {
@@ -164,7 +164,7 @@ __device__ std::uint32_t row_by_warp(const cuda::offsets_view& indptr, std::uint
   while (end - first > 1) {
     const std::uint32_t step = (end - first + 32) / 33;
     const std::uint32_t probe = first + (lane + 1) * step;
-    const unsigned beyond = __ballot_sync(full_warp, probe >= end || indptr[probe] > j);
+    const unsigned beyond = cuda::ballot(probe >= end || indptr[probe] > j);
     const std::uint32_t before = beyond == 0 ? 32 : __ffs(static_cast<int>(beyond)) - 1;
     first += before * step;
     end = min(end, first + step);
@@ -176,11 +176,8 @@ __device__ std::uint32_t row_by_warp(const cuda::offsets_view& indptr, std::uint
 // warps; `row` is -1 where there is none.
 __device__ void finish_row(block_sink& sink, std::int64_t row, const row_counts& open) {
   static_assert(32 * nonzeros_per_thread < 1 << 10, "sums of a warp fit ten bits");
-  int same = 0;
-  __match_all_sync(full_warp, static_cast<unsigned long long>(row), &same);
-  if (same) {
-    unsigned sum = open.lines | open.shared << 10 | open.blocks << 20;
-    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(full_warp, sum, offset);
+  if (cuda::same_in_all_lanes(static_cast<unsigned long long>(row))) {
+    const unsigned sum = cuda::group_sum<32>(open.lines | open.shared << 10 | open.blocks << 20);
     if (row >= 0 && threadIdx.x % 32 == 0) {
       sink.part_of_row(row, {sum & 0x3ff, sum >> 10 & 0x3ff, sum >> 20});
     }
@@ -248,16 +245,6 @@ __global__ void __launch_bounds__(threads_per_block)
 
 // ---- The second kernel
 
-__device__ std::uint64_t warp_maximum(std::uint64_t value) {
-  for (int offset = 16; offset > 0; offset /= 2) value = max(value, __shfl_xor_sync(full_warp, value, offset));
-  return value;
-}
-
-__device__ std::uint64_t warp_sum(std::uint64_t value) {
-  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(full_warp, value, offset);
-  return value;
-}
-
 // What a thread has seen. Counts of a row or a line fit 32 bits; lengths of rows may not.
 struct extremes {
   std::uint32_t most = 0;
@@ -317,7 +304,7 @@ __device__ void look_at_lines(const work_view& work, std::uint32_t base, extreme
   }
 #pragma unroll
   for (int warp = 0; warp < most_warps; ++warp) {
-    const unsigned having = __ballot_sync(full_warp, line.warps >> warp & 1u);
+    const unsigned having = cuda::ballot(line.warps >> warp & 1u);
     if (lane == warp) distinct += __popc(having);
   }
 }
@@ -350,18 +337,18 @@ __global__ void __launch_bounds__(threads_per_block) summarise_kernel(const work
   const auto keep = [&](int which, std::uint64_t value) {
     if (lane == 0) of_warp[which] = value;
   };
-  keep(longest_row, warp_maximum(rows.longest));
-  keep(not_shortest_row, warp_maximum(rows.not_shortest));
-  keep(most_blocks, warp_maximum(rows.blocks.most));
-  keep(not_fewest_blocks, warp_maximum(rows.blocks.not_fewest));
-  keep(most_requests, warp_maximum(requests.most));
-  keep(not_fewest_requests, warp_maximum(requests.not_fewest));
-  keep(largest_distance, warp_maximum(rows.distance.most));
-  keep(not_smallest_distance, warp_maximum(rows.distance.not_fewest));
-  keep(decrease, warp_maximum(rows.decrease));
-  keep(out_of_range, warp_maximum(rows.out_of_range));
-  keep(sum_blocks, warp_sum(rows.sum_blocks));
-  keep(sum_distance, warp_sum(rows.sum_distance));
+  keep(longest_row, cuda::warp_maximum(rows.longest));
+  keep(not_shortest_row, cuda::warp_maximum(rows.not_shortest));
+  keep(most_blocks, cuda::warp_maximum(rows.blocks.most));
+  keep(not_fewest_blocks, cuda::warp_maximum(rows.blocks.not_fewest));
+  keep(most_requests, cuda::warp_maximum(requests.most));
+  keep(not_fewest_requests, cuda::warp_maximum(requests.not_fewest));
+  keep(largest_distance, cuda::warp_maximum(rows.distance.most));
+  keep(not_smallest_distance, cuda::warp_maximum(rows.distance.not_fewest));
+  keep(decrease, cuda::warp_maximum(rows.decrease));
+  keep(out_of_range, cuda::warp_maximum(rows.out_of_range));
+  keep(sum_blocks, cuda::group_sum<32>(rows.sum_blocks));
+  keep(sum_distance, cuda::group_sum<32>(rows.sum_distance));
   const int warp = static_cast<int>(work.warps.remainder(threadIdx.x));
   if (rows.load != 0) atomicAdd(of_slots + warp, static_cast<unsigned long long>(rows.load));
   if (rows.total != 0) {

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "features/device_boundary.hpp"
+#include "kernels/device/warp.cuh"
 
 namespace warploom {
 namespace {
@@ -13,7 +14,6 @@ namespace {
 constexpr int threads_per_block = 512;
 constexpr int warps_per_block = threads_per_block / 32;
 constexpr int rows_at_once = 4;  // independent loads of a thread
-constexpr unsigned full_warp = 0xffffffffu;
 
 using uint128 = unsigned __int128;
 
@@ -44,12 +44,12 @@ struct lengths_seen {
 
 __device__ lengths_seen of_lane(const lengths_seen& seen, int offset) {
   lengths_seen other{};
-  other.squares_low = __shfl_xor_sync(full_warp, seen.squares_low, offset);
-  other.squares_high = __shfl_xor_sync(full_warp, seen.squares_high, offset);
-  other.longest = __shfl_xor_sync(full_warp, seen.longest, offset);
-  other.not_shortest = __shfl_xor_sync(full_warp, seen.not_shortest, offset);
-  other.decrease = __shfl_xor_sync(full_warp, seen.decrease, offset);
-  other.out_of_range = __shfl_xor_sync(full_warp, seen.out_of_range, offset);
+  other.squares_low = cuda::exchange(seen.squares_low, offset);
+  other.squares_high = cuda::exchange(seen.squares_high, offset);
+  other.longest = cuda::exchange(seen.longest, offset);
+  other.not_shortest = cuda::exchange(seen.not_shortest, offset);
+  other.decrease = cuda::exchange(seen.decrease, offset);
+  other.out_of_range = cuda::exchange(seen.out_of_range, offset);
   return other;
 }
 

@@ -6,8 +6,9 @@
 
 #include "device/runtime.hpp"
 #include "kernels/description.hpp"
-#include "kernels/device/slices.cuh"
+#include "kernels/device/values.cuh"
 #include "kernels/device/vector.cuh"
+#include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 #include "kernels/spmv_plan.hpp"
 #include "warploom/formats/bsr.hpp"
@@ -73,14 +74,8 @@ __global__ void __launch_bounds__(threads_per_block)
       for (int v = 0; v < shape::width; ++v) sum += cuda::widen(value.lane[v]) * cuda::widen(operand.lane[v]);
     }
   }
-#pragma unroll
-  for (int offset = 1; offset < shape::threads_per_row; offset *= 2) {
-    sum += __shfl_xor_sync(cuda::whole_warp, sum, offset);
-  }
-#pragma unroll
-  for (int offset = shape::threads; offset < Threads; offset *= 2) {
-    sum += __shfl_xor_sync(cuda::whole_warp, sum, offset);
-  }
+  sum = cuda::interleaved_sum<1, shape::threads_per_row>(sum);
+  sum = cuda::interleaved_sum<shape::threads, Threads>(sum);
   const unsigned row = block_row * Size + i;
   const bool stores = lane < shape::threads && j == 0;
   if (stores && block_row < A.num_block_rows && row < A.num_rows) y[row] = cuda::narrow<Value>(sum);

@@ -10,7 +10,8 @@
 #include <utility>
 
 #include "kernels/description.hpp"
-#include "kernels/device/group.cuh"
+#include "kernels/device/last_arrival.cuh"
+#include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 #include "kernels/spmm/device_rows.hpp"
 #include "kernels/spmm/device_segments.hpp"
@@ -133,7 +134,7 @@ __device__ void finish_cut_row(const cuda::segments_view<Value>& A, const work_i
       if (column < columns) __stcg(slot + column, sum);
     });
   }
-  if (!row.arrive(cut, ThreadsPerRow)) return;
+  if (!row.arrives_last(cut, ThreadsPerRow)) return;
   const Value* slots = A.slot(row.slots.first) + first_column;
 #pragma unroll
   for (int i = 0; i < Owned; ++i) {
@@ -186,7 +187,7 @@ __global__ void __launch_bounds__(1024)
     const bool cut = item.partial >= 0;
     if (active && !cut) store(mine, C + item.row, operands.ldc, columns);
     if constexpr (std::is_same_v<Rows, segment_rows<Value>>) {
-      if (__any_sync(0xffffffffu, cut)) {
+      if (cuda::any_lane(cut)) {
         finish_cut_row<ThreadsPerRow>(A.A, item, cut, mine, first_column, C + item.row, operands.ldc, columns);
       }
     }

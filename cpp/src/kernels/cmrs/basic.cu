@@ -7,6 +7,7 @@
 #include "kernels/cmrs/places.cuh"
 #include "kernels/description.hpp"
 #include "kernels/device/values.cuh"
+#include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 
 namespace warploom {
@@ -25,9 +26,7 @@ __device__ __forceinline__ Sum sum_of_row(const Sum* partial_sums, unsigned lane
   for (unsigned k = 0; k < H; ++k) {  // each lane at another column: no bank conflicts
     sum += partial_sums[row * warp_size + lane / H * H + (k + row) % H];
   }
-#pragma unroll
-  for (unsigned mask = H; mask < warp_size; mask *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);
-  return sum;
+  return cuda::interleaved_sum<H>(sum);
 }
 
 template <int N, bool Packed, class Value>
@@ -64,7 +63,7 @@ __global__ void __launch_bounds__(warps_per_block* warp_size, min_blocks)
     add_products<runs>(places, first + lane, end, x, partial_sums);
   });
 
-  __syncwarp();
+  cuda::sync_warp();
   const sum_type sum = sum_of_row<H>(buffer[warp], lane);
   const unsigned row = strip * H + lane;
   if (lane < H && row < num_rows) y[row] = cuda::narrow<Value>(sum);

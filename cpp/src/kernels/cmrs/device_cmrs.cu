@@ -3,13 +3,13 @@
 // Warps share out the nonzeros, not the rows, so that one long row takes no longer than many short ones. A warp
 // looks up the row of its first nonzero and then walks through `indptr` 32 rows at a time.
 #include "kernels/cmrs/device_cmrs.hpp"
+#include "kernels/device/warp.cuh"
 
 namespace warploom::cuda {
 namespace {
 
 constexpr int threads_per_block = 128;
 constexpr int warp_size = 32;
-constexpr unsigned all_lanes = 0xffffffffu;
 
 // The row r in [first, num_rows) with indptr[r] <= j < indptr[r + 1]. Each step asks 32 places at once.
 __device__ int find_row(const std::int32_t* __restrict__ indptr, int first, int num_rows, unsigned j, int lane) {
@@ -18,8 +18,7 @@ __device__ int find_row(const std::int32_t* __restrict__ indptr, int first, int 
     const int step = (end - first + warp_size - 1) / warp_size;
     const int probe = static_cast<int>(
         min(static_cast<unsigned>(first) + lane * static_cast<unsigned>(step), static_cast<unsigned>(end)));
-    const unsigned not_past =
-        __ballot_sync(all_lanes, probe < end && static_cast<unsigned>(__ldg(indptr + probe)) <= j);
+    const unsigned not_past = ballot(probe < end && static_cast<unsigned>(__ldg(indptr + probe)) <= j);
     first += (__popc(not_past) - 1) * step;
     end = min(end - first, step) + first;
   }
@@ -63,7 +62,7 @@ __global__ void __launch_bounds__(threads_per_block)
       int offset = 0;  // the last of the 32 rows that does not start past `mine`
 #pragma unroll
       for (int half = warp_size / 2; half > 0; half /= 2) {
-        if (__shfl_sync(all_lanes, start, offset + half) <= mine) offset += half;
+        if (from_lane(start, offset + half) <= mine) offset += half;
       }
       if (mine < stop) store_place<Packed>(mine, (row + offset) % height, indices, words, rows);
     }

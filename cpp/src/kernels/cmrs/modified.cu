@@ -5,6 +5,7 @@
 #include "kernels/cmrs/places.cuh"
 #include "kernels/description.hpp"
 #include "kernels/device/values.cuh"
+#include "kernels/device/warp.cuh"
 
 namespace warploom {
 namespace {
@@ -23,7 +24,7 @@ __device__ __forceinline__ void add_groups(const cuda::cmrs_places<Packed, true,
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     if (row[i] != cuda::no_row) partial_sums[row[i]] += product[i];
-    __syncwarp();  // the next group may add to the same sums from other lanes
+    cuda::sync_warp();  // the next group may add to the same sums from other lanes
   }
 }
 
@@ -44,7 +45,7 @@ __global__ void __launch_bounds__(warps_per_block* warp_size, min_blocks)
   const unsigned num_sums = height * modulo;
   sum_type* const sums = reinterpret_cast<sum_type*>(buffer) + warp * num_sums;
   for (unsigned i = lane; i < num_sums; i += warp_size) sums[i] = 0;
-  __syncwarp();
+  cuda::sync_warp();
 
   sum_type* const partial_sums = sums + lane % modulo * height;
   cuda::for_each_run(begin, end, warp_size,
@@ -56,7 +57,7 @@ __global__ void __launch_bounds__(warps_per_block* warp_size, min_blocks)
     sum_type sum = 0;
 #pragma unroll 4
     for (unsigned i = offset; i < num_sums; i += stride) sum += sums[i];
-    for (unsigned mask = height; mask < warp_size; mask *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);
+    sum = cuda::interleaved_sum(sum, height);
     const unsigned row = strip * height + offset;
     if (offset < height && row < num_rows) y[row] = cuda::narrow<Value>(sum);
   }

@@ -9,7 +9,7 @@
 
 namespace warploom::cuda {
 
-constexpr unsigned no_row = 0xffffffffu;
+constexpr unsigned no_row = ~0u;
 
 // Packed: column and row share a word. Padded: places may be empty.
 template <bool Packed, bool Padded, class Value>

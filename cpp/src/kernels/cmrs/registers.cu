@@ -7,6 +7,7 @@
 #include "kernels/cmrs/places.cuh"
 #include "kernels/description.hpp"
 #include "kernels/device/values.cuh"
+#include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 
 namespace warploom {
@@ -26,23 +27,6 @@ __device__ __forceinline__ void add_if_same(double& sum, double product, unsigne
   asm("{ .reg .pred same; setp.eq.u32 same, %2, %3; @same add.f64 %0, %0, %1; }"
       : "+d"(sum)
       : "d"(product), "r"(row), "r"(row_of_sum));
-}
-
-// Adds up the sums of H neighbouring lanes: lane l gets those of row l % H. In each step two lanes share their rows
-// out between them, so that half of the rows are left to each: H - 1 shuffles in all.
-template <int H, class Sum>
-__device__ __forceinline__ Sum share_out_rows(Sum (&sums)[H], unsigned lane) {
-#pragma unroll
-  for (int left = H / 2, mask = 1; left > 0; left /= 2, mask *= 2) {
-    const bool odd = (lane & mask) != 0;
-#pragma unroll
-    for (int i = 0; i < left; ++i) {
-      const Sum kept = odd ? sums[2 * i + 1] : sums[2 * i];
-      const Sum sent = odd ? sums[2 * i] : sums[2 * i + 1];
-      sums[i] = kept + __shfl_xor_sync(0xffffffffu, sent, mask);
-    }
-  }
-  return sums[0];
 }
 
 template <int N, int H, bool Packed, class Value>
@@ -84,8 +68,8 @@ __global__ void __launch_bounds__(threads_per_block, min_blocks)
     add_products<runs>(places, first + lane, threads_per_strip, end, x, sums);
   });
 
-  sum_type sum = share_out_rows(sums, lane);
-  for (unsigned mask = H; mask < threads_per_strip; mask *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);
+  sum_type sum = cuda::interleaved_reduce_scatter(sums, lane);  // of row lane % H
+  sum = cuda::interleaved_sum(sum, H, threads_per_strip);
   const unsigned row = strip * H + lane;
   if (strip < num_strips && lane < H && row < num_rows) y[row] = cuda::narrow<Value>(sum);
 }

@@ -12,13 +12,13 @@
 
 #include <cstdint>
 
+#include "kernels/device/async_copy.cuh"
 #include "kernels/device/dependent_launch.cuh"
-#include "kernels/device/shared_copy.cuh"
 #include "kernels/device/values.cuh"
+#include "kernels/device/warp.cuh"
 
 namespace warploom::cuda {
 
-constexpr unsigned all_lanes = 0xffffffffu;
 constexpr int sum_panels_warps = 16;
 constexpr int sum_panels_threads = 32 * sum_panels_warps;
 constexpr int add_panels_threads = 256;
@@ -110,17 +110,12 @@ __device__ __forceinline__ void prefetch_tiles(const panels_view<Value>& A, int 
 // Returns what the lanes before have left for this lane's first row; `carry` does the same from tile to tile.
 template <class Sum>
 __device__ __forceinline__ Sum sum_before_lane(Sum tail, bool has_end, Sum& carry, int lane) {
-  const unsigned with_end = __ballot_sync(all_lanes, has_end);
-  // The first lane whose tail belongs to the row that is open after this lane.
-  const int first = 31 - __clz((with_end & (all_lanes >> (31 - lane))) | 1u);
+  const unsigned with_end = ballot(has_end);
   if (lane == 0 && !has_end) tail += carry;
-  for (int distance = 1; __any_sync(all_lanes, lane - distance >= first); distance *= 2) {
-    const Sum left = __shfl_up_sync(all_lanes, tail, distance);
-    if (lane - distance >= first) tail += left;
-  }
-  const Sum left = __shfl_up_sync(all_lanes, tail, 1);
+  tail = segmented_scan_by_votes(tail, with_end, lane);  // the row open after a lane began in the last one with an end
+  const Sum left = from_lane_before(tail);
   const Sum before = lane == 0 ? carry : left;
-  carry = __shfl_sync(all_lanes, tail, 31);
+  carry = from_lane(tail, 31);
   return before;
 }
 
@@ -162,15 +157,15 @@ __device__ __forceinline__ int sum_tile(const lane_tile<Value>& tile, const Valu
     if (first_end >> j & 1) row_sums[j] += before;
   }
 
-  const int total = __shfl_sync(all_lanes, tile.rows_before() + __popc(ends), 31);
+  const int total = from_lane(tile.rows_before() + __popc(ends), 31);
   for (int first = 0; first < total; first += staged_sums) {
     stage_sums(row_sums, ends, tile.rows_before() - first, staged);
-    __syncwarp();
+    sync_warp();
 #pragma unroll
     for (int i = 0; i < staged_sums; i += 32) {
       if (first + i + lane < total) __stcg(sums + first + i + lane, staged[i + lane]);
     }
-    __syncwarp();
+    sync_warp();
   }
   return total;
 }
@@ -251,8 +246,8 @@ __global__ void __launch_bounds__(add_panels_threads) add_panels_kernel(const pa
       sum_type loaded[8];
 #pragma unroll
       for (int u = 0; u < 8; ++u) {  // lanes past the last panel have empty masks
-        const int first_sum = __shfl_sync(all_lanes, mine.x, p + u);
-        const unsigned mask = __shfl_sync(all_lanes, static_cast<unsigned>(mine.y), p + u);
+        const int first_sum = from_lane(mine.x, p + u);
+        const unsigned mask = from_lane(static_cast<unsigned>(mine.y), p + u);
         loaded[u] = mask >> lane & 1 ? __ldcg(A.sums + first_sum + __popc(mask & below)) : sum_type{0};
       }
 #pragma unroll
@@ -266,8 +261,7 @@ __global__ void __launch_bounds__(add_panels_threads) add_panels_kernel(const pa
     for (int i = __ldg(A.cut_ptr + c) + lane; i < end; i += 32) {
       carried += __ldcg(A.carries + __ldg(A.cut_chunks + i));
     }
-#pragma unroll
-    for (int offset = 16; offset > 0; offset /= 2) carried += __shfl_xor_sync(all_lanes, carried, offset);
+    carried = group_sum<32>(carried);
     if (__ldg(A.cut_rows + c) % 32 == lane) sum += carried;
   }
   const int row = block * 32 + lane;

@@ -10,6 +10,7 @@
 #include "kernels/description.hpp"
 #include "kernels/device/values.cuh"
 #include "kernels/device/vector.cuh"
+#include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 #include "kernels/spmv_plan.hpp"
 
@@ -134,9 +135,6 @@ struct lane_rows {
     }
   }
 
-  // Keeps the compiler from moving loads of the matrix behind those of x, which have to wait for the columns.
-  __device__ __forceinline__ static void all_loads_issued() { __syncwarp(); }
-
   // Adds the places of a batch. A negative column stands for no entry: such a place adds 0 * 0, whatever x holds; with
   // `Jumps` its value may have any bits.
   template <bool Jumps = false>
@@ -168,7 +166,7 @@ struct lane_rows {
       if constexpr (!Full) group.load_once(presence + slot / static_cast<int>(sell_slot_group) * height);
       int bases[batch];
       load_slot_bases(slot, bases);
-      all_loads_issued();
+      cuda::keep_load_order();
       int columns[batch][R];
 #pragma unroll
       for (int u = 0; u < batch; ++u) {
@@ -193,7 +191,7 @@ struct lane_rows {
       if constexpr (SlotBases) load_slot_bases(slot, bases);
       packed<Value, R> loaded[batch];
       load_batch(values, slot, 0, loaded);
-      all_loads_issued();
+      cuda::keep_load_order();
       int columns[batch][R];
 #pragma unroll
       for (int u = 0; u < batch; ++u) {
@@ -218,7 +216,7 @@ struct lane_rows {
       load_batch(codes, slot, ~0u, delta);
       packed<Value, R> loaded[batch];
       load_batch(values, slot, 0, loaded);
-      all_loads_issued();
+      cuda::keep_load_order();
       int columns[batch][R];
 #pragma unroll
       for (int u = 0; u < batch; ++u) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "device/runtime.hpp"
-#include "kernels/device/row_pieces.cuh"
+#include "kernels/device/rows.cuh"
 
 namespace warploom::cuda {
 

@@ -9,6 +9,9 @@
 
 #include "kernels/coo/cut_rows.hpp"
 #include "kernels/description.hpp"
+#include "kernels/device/last_arrival.cuh"
+#include "kernels/device/values.cuh"
+#include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 #include "kernels/spmv_plan.hpp"
 #include "warploom/formats/coo.hpp"
@@ -112,25 +115,16 @@ __global__ void __launch_bounds__(threads_per_block)
   const thread_sums<sum_type> mine = add_entries<Items>(A, (std::int64_t{part} * 32 + lane) * Items, x, y);
 
   // Segmented scan: `running` becomes the sum of the last row over this lane and the lanes before it that share it.
-  const std::int32_t last_before = __shfl_up_sync(cuda::whole_warp, mine.last, 1);
-  const std::int32_t first_after = __shfl_down_sync(cuda::whole_warp, mine.first, 1);
+  const std::int32_t last_before = cuda::from_lane_before(mine.last);
+  const std::int32_t first_after = cuda::from_lane_after(mine.first);
   const bool begins = lane == 0 || mine.first != last_before;  // the first row has nothing in the lanes before
-  bool closed = mine.changes || begins;                        // the last row has nothing in the lanes before
-  sum_type running = mine.tail;
-#pragma unroll
-  for (int offset = 1; offset < 32; offset *= 2) {
-    const sum_type before = __shfl_up_sync(cuda::whole_warp, running, offset);
-    const bool before_closed = __shfl_up_sync(cuda::whole_warp, closed, offset);
-    if (lane >= offset && !closed) {
-      running = before + running;
-      closed = before_closed;
-    }
-  }
-  const sum_type carried = __shfl_up_sync(cuda::whole_warp, running, 1);
+  const bool closed = mine.changes || begins;                  // the last row has nothing in the lanes before
+  const sum_type running = cuda::segmented_scan(cuda::open_sum<sum_type>{mine.tail, closed}).sum;
+  const sum_type carried = cuda::from_lane_before(running);
   const sum_type head = begins ? mine.head : carried + mine.head;
 
   // A lane finishes its first row if it goes on to another, and its last row if the next lane does not.
-  const std::int32_t head_row = __shfl_sync(cuda::whole_warp, mine.first, 0);
+  const std::int32_t head_row = cuda::from_lane(mine.first, 0);
   const bool ends = lane == 31 || mine.last != first_after;
   const bool finishes_head = mine.changes && mine.first == head_row;
   const bool cut_head = borders.head_slot >= 0;
@@ -140,13 +134,13 @@ __global__ void __launch_bounds__(threads_per_block)
 
   if (cut_head) {  // the whole warp
     const bool holds = finishes_head || (ends && mine.last == head_row);
-    const int holder = __ffs(__ballot_sync(cuda::whole_warp, holds)) - 1;
-    const sum_type sum = __shfl_sync(cuda::whole_warp, finishes_head ? head : running, holder);
+    const int holder = __ffs(cuda::ballot(holds)) - 1;
+    const sum_type sum = cuda::from_lane(finishes_head ? head : running, holder);
     cuda::add_piece<Value>(A.cut_rows, borders.head_cut, borders.head_slot, sum, y + head_row);
   }
   if (borders.tail_slot >= 0) {
-    const sum_type sum = __shfl_sync(cuda::whole_warp, running, 31);
-    const std::int32_t tail_row = __shfl_sync(cuda::whole_warp, mine.last, 31);
+    const sum_type sum = cuda::from_lane(running, 31);
+    const std::int32_t tail_row = cuda::from_lane(mine.last, 31);
     cuda::add_piece<Value>(A.cut_rows, borders.tail_cut, borders.tail_slot, sum, y + tail_row);
   }
 }

@@ -5,7 +5,10 @@
 #include "kernels/csr/row_blocks.hpp"
 #include "kernels/csr/stored_offsets.hpp"
 #include "kernels/description.hpp"
+#include "kernels/device/last_arrival.cuh"
+#include "kernels/device/rows.cuh"
 #include "kernels/device/thread_block.cuh"
+#include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 #include "kernels/spmv_plan.hpp"
 
@@ -81,10 +84,8 @@ __device__ void finish_cut_row(const adaptive_view<Value>& A, const int4& piece,
   __shared__ bool last;
   const int4 cut = __ldg(A.cut_rows + piece.x);  // row, first partial sum, how many
   if (threadIdx.x == 0) __stcg(A.partial_sums + (-1 - piece.w), sum);
-  if (!cuda::arrives_last(A.arrived + piece.x, cut.z, last)) return;
-  sum = 0;
-#pragma unroll 4
-  for (int i = threadIdx.x; i < cut.z; i += Threads) sum += __ldcg(A.partial_sums + cut.y + i);
+  if (!cuda::block_arrives_last(A.arrived + piece.x, cut.z, last)) return;
+  sum = cuda::share_of_partial_sums<Threads, 4>(A.partial_sums + cut.y, cut.z, threadIdx.x);
   sum = cuda::block_sum<Threads>(sum, warp_sums);
   if (threadIdx.x == 0) y[A.row_of_y(cut.x)] = cuda::narrow<Value>(sum);
 }

@@ -4,7 +4,9 @@
 #include "kernels/csr/blockwise_work.hpp"
 #include "kernels/csr/stored_offsets.hpp"
 #include "kernels/description.hpp"
+#include "kernels/device/rows.cuh"
 #include "kernels/device/thread_block.cuh"
+#include "kernels/device/warp.cuh"
 #include "kernels/spmv_plan.hpp"
 
 namespace warploom {

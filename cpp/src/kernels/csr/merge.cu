@@ -8,7 +8,10 @@
 #include "kernels/csr/merge_tiles.hpp"
 #include "kernels/csr/stored_offsets.hpp"
 #include "kernels/description.hpp"
+#include "kernels/device/last_arrival.cuh"
 #include "kernels/device/thread_block.cuh"
+#include "kernels/device/values.cuh"
+#include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 #include "kernels/spmv_plan.hpp"
 
@@ -49,33 +52,16 @@ __device__ __forceinline__ int rows_before(const int* row_ends, int num_rows, in
   return low;
 }
 
-// A sum that is still open to the left, or (`closed`) starts after the end of a row.
-template <class Sum>
-struct open_sum {
-  Sum sum;
-  bool closed;
-
-  __device__ void prepend(Sum before, bool before_closed) {
-    if (closed) return;
-    sum = before + sum;
-    closed = before_closed;
-  }
-};
-
 // What the threads before this one leave open for it; `total` becomes what the thread block leaves open.
 template <class Sum>
-__device__ __forceinline__ Sum sum_before(open_sum<Sum> mine, open_sum<Sum> (&warps)[warps_per_block], Sum& total) {
+__device__ __forceinline__ Sum sum_before(cuda::open_sum<Sum> mine, cuda::open_sum<Sum> (&warps)[warps_per_block],
+                                          Sum& total) {
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
-#pragma unroll
-  for (int offset = 1; offset < 32; offset *= 2) {
-    const Sum before = __shfl_up_sync(cuda::all_lanes, mine.sum, offset);
-    const bool before_closed = __shfl_up_sync(cuda::all_lanes, static_cast<int>(mine.closed), offset);
-    if (lane >= offset) mine.prepend(before, before_closed);
-  }
+  mine = cuda::segmented_scan(mine);
   if (lane == 31) warps[warp] = mine;
-  open_sum<Sum> before{__shfl_up_sync(cuda::all_lanes, mine.sum, 1),
-                       __shfl_up_sync(cuda::all_lanes, static_cast<int>(mine.closed), 1) != 0};
+  cuda::open_sum<Sum> before{cuda::from_lane_before(mine.sum),
+                             cuda::from_lane_before(static_cast<int>(mine.closed)) != 0};
   if (lane == 0) before = {0, false};
   __syncthreads();
   Sum carry = 0;
@@ -111,14 +97,14 @@ __device__ void finish_cut_rows(const merge_view<Value>& A, const int4& tile, co
   const bool ends_row = tile.y > tile.x;
   if (cuts.x >= 0 && ends_row) {
     if (threadIdx.x == 0) __stcg(A.heads + self, head);
-    if (cuda::arrives_last(A.arrived + cuts.x, self - cuts.x + 1, is_last[0])) {
+    if (cuda::block_arrives_last(A.arrived + cuts.x, self - cuts.x + 1, is_last[0])) {
       add_up_cut_row(A, cuts.x, self, tile.x, warp_sums, y);
     }
   }
   if (cuts.y >= 0) {
     const int first = cuts.x >= 0 && !ends_row ? cuts.x : self;
     if (threadIdx.x == 0) __stcg(A.tails + self, tail);
-    if (cuda::arrives_last(A.arrived + first, cuts.y - first + 1, is_last[1])) {
+    if (cuda::block_arrives_last(A.arrived + first, cuts.y - first + 1, is_last[1])) {
       add_up_cut_row(A, first, cuts.y, tile.y, warp_sums, y);
     }
   }
@@ -132,7 +118,7 @@ __global__ void __launch_bounds__(threads_per_block)
   __shared__ sum_type products[cuda::spread<sum_type>(size)];
   __shared__ sum_type row_sums[size];
   __shared__ int row_ends[size + 1];  // among the products
-  __shared__ open_sum<sum_type> warps[warps_per_block];
+  __shared__ cuda::open_sum<sum_type> warps[warps_per_block];
 
   const int4 tile = __ldg(A.tiles + blockIdx.x);  // row, end_row, begin, end
   const int2 cuts = A.cuts != nullptr ? __ldg(A.cuts + blockIdx.x) : int2{-1, -1};
@@ -168,7 +154,7 @@ __global__ void __launch_bounds__(threads_per_block)
   __syncthreads();
 
   sum_type head = 0;  // of the first row that ends here, without what the threads before have of it
-  open_sum<sum_type> open{0, false};
+  cuda::open_sum<sum_type> open{0, false};
   int row = first_row;
   int nonzero = diagonal - first_row;
   int row_end = row_ends[row];

@@ -5,6 +5,7 @@
 #include "device/device_csr.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/values.cuh"
+#include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 #include "kernels/spmv_plan.hpp"
 
@@ -28,8 +29,7 @@ __global__ void __launch_bounds__(threads_per_block)
 #pragma unroll 4
     for (Offset j = indptr[row] + lane; j < end; j += T) sum += cuda::widen(data[j]) * cuda::widen(x[indices[j]]);
   }
-#pragma unroll
-  for (int offset = T / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+  sum = cuda::group_sum<T>(sum);
   if (row < num_rows && lane == 0) y[row_ids ? row_ids[row] : row] = cuda::narrow<Value>(sum);
 }
 

@@ -7,7 +7,9 @@
 
 #include "kernels/dasp/device_dasp.hpp"
 #include "kernels/dasp/math.cuh"
+#include "kernels/device/last_arrival.cuh"
 #include "kernels/device/values.cuh"
+#include "kernels/device/warp.cuh"
 #include "kernels/spmv_plan.hpp"
 
 namespace warploom::cuda {
@@ -46,8 +48,6 @@ struct dasp_view {
 };
 
 namespace detail {
-
-inline constexpr unsigned all_lanes = 0xffffffffu;
 
 // The value x has for a slot; 0 for padding, which may stand beside a value of 0 only.
 template <class Value>
@@ -108,39 +108,16 @@ __device__ __forceinline__ void add_blocks(Sums& sums, slot_batch<Value>& next, 
   }
 }
 
-// The sum over the lanes of a warp, on all of them.
-template <class Sum>
-__device__ __forceinline__ Sum add_over_warp(Sum sum) {
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(all_lanes, sum, offset);
-  return sum;
-}
-
 // Called by a whole warp with the sum of part `index` of a row cut into several. The warp that arrives last adds the
 // parts up in their order, so that the result does not depend on which one that was.
 template <class Value>
 __device__ void finish_cut_row(const dasp_view<Value>& A, int index, const dasp_part& part, sum_type_t<Value> sum,
                                Value* y) {
-  const int lane = threadIdx.x % 32;
   const int first = A.part_ptr[part.w];
   const int end = A.part_ptr[part.w + 1];
-  unsigned before = 0;
-  if (lane == 0) {
-    __stcg(A.workspace + index, sum);
-    __threadfence();
-    before = atomicAdd(A.arrived + part.w, 1u);
-  }
-  before = __shfl_sync(all_lanes, before, 0);
-  if (before + 1 != static_cast<unsigned>(end - first)) return;
-  __threadfence();
-  sum = 0;
-#pragma unroll 4
-  for (int i = first + lane; i < end; i += 32) sum += __ldcg(A.workspace + i);
-  sum = add_over_warp(sum);
-  if (lane == 0) {
-    y[part.z] = narrow<Value>(sum);
-    A.arrived[part.w] = 0;  // ready for the next run
-  }
+  if (!warp_arrives_last<4>(A.workspace + first, index - first, end - first, A.arrived + part.w, sum)) return;
+  sum = group_sum<32>(sum);
+  if (lane_id() == 0) y[part.z] = narrow<Value>(sum);
 }
 
 template <class Sums, class Value>
@@ -158,7 +135,7 @@ __device__ __forceinline__ void multiply_long(const dasp_view<Value>& A, unsigne
   slot_batch<Value> next;
   next.load(slots, share, stride, part.y);
   add_blocks(sums, next, slots, share, stride, part.y, x);
-  sum_type_t<Value> sum = add_over_warp(sums.part(lane));
+  sum_type_t<Value> sum = group_sum<32>(sums.part(lane));
   if (stride > 1) {
     if (lane == 0) shared[warp][0] = sum;
     __syncthreads();
@@ -207,9 +184,8 @@ __device__ __forceinline__ void multiply_medium(const dasp_view<Value>& A, unsig
   for (j += irregular_stride; j < irregular_end; j += irregular_stride) {
     sum += widen(__ldcs(A.irregular.data + j)) * widen(__ldg(x + __ldcs(A.irregular.indices + j)));
   }
-  __syncwarp();
-  sum += __shfl_xor_sync(all_lanes, sum, 1);
-  sum += __shfl_xor_sync(all_lanes, sum, 2);
+  sync_warp();
+  sum = interleaved_sum<1, dasp_block_columns>(sum);
   if (stride > 1) {
     if (column == 0) shared[warp][row_in_block] = sum;
     __syncthreads();
@@ -263,12 +239,11 @@ __device__ __forceinline__ void multiply_narrow(const dasp_view<Value>& A, unsig
       sums.add(values[u], entries[u]);
       sum[u] += sums.part(threadIdx.x % 32) + widen(values[together + u]) * widen(entries[together + u]);
     }
-    more = __any_sync(all_lanes, more);
+    more = any_lane(more);
   }
 #pragma unroll
   for (int u = 0; u < together; ++u) {
-    sum[u] += __shfl_xor_sync(all_lanes, sum[u], 1);
-    sum[u] += __shfl_xor_sync(all_lanes, sum[u], 2);
+    sum[u] = interleaved_sum<1, dasp_block_columns>(sum[u]);
     if (rows[u] >= 0) y[rows[u]] = narrow<Value>(sum[u]);
   }
 }

@@ -1,7 +1,10 @@
-// Views that kernels take by value. Device code only; includes nothing of the host side.
+// Rows as kernels take them by value: whole ones, and rows cut into pieces that several groups of threads work on and
+// that meet in a workspace (last_arrival.cuh). Device code only.
 #pragma once
 
 #include <cstdint>
+
+#include "kernels/device/values.cuh"
 
 namespace warploom::cuda {
 
@@ -29,5 +32,46 @@ struct rows_view {
 
   __device__ std::int64_t row_of(std::int64_t stored_row) const { return row_ids ? row_ids[stored_row] : stored_row; }
 };
+
+// The pieces of a cut row: slots first .. first + count of the workspace.
+struct row_pieces {
+  std::int32_t first;
+  std::int32_t count;
+};
+
+// Cut rows of SpMV: one partial sum for each piece.
+template <class Value>
+struct cut_rows_view {
+  const row_pieces* rows;
+  sum_type_t<Value>* workspace;
+  unsigned* arrived;  // one for each row, zero between runs
+};
+
+// Rows cut into segments for SpMM: a row of partial sums for each piece.
+template <class Value>
+struct segments_view {
+  unsigned num_segments;
+  const int4* segments;  // row, begin, length, partial (-1: the row is not cut)
+  const std::int32_t* indices;
+  const Value* data;
+  const std::int32_t* split_of_partial;
+  const row_pieces* splits;
+  Value* workspace;   // [number of partials][workspace_columns]
+  unsigned* arrived;  // [number of splits][column tiles], zero between runs
+  int workspace_columns;
+
+  __device__ Value* slot(std::int64_t partial) const { return workspace + partial * workspace_columns; }
+};
+
+// Products of the nonzeros begin, begin + step, ... before end, added up.
+template <int Unroll, class Value>
+__device__ __forceinline__ sum_type_t<Value> strided_sum(unsigned begin, unsigned end, unsigned step,
+                                                         const std::int32_t* __restrict__ indices,
+                                                         const Value* __restrict__ data, const Value* __restrict__ x) {
+  sum_type_t<Value> sum = 0;
+#pragma unroll Unroll
+  for (unsigned j = begin; j < end; j += step) sum += widen(__ldcs(data + j)) * widen(__ldg(x + __ldcs(indices + j)));
+  return sum;
+}
 
 }  // namespace warploom::cuda

@@ -1,5 +1,5 @@
 // Slices of a few rows, stored column by column: the lanes of a warp read consecutive places, and lane % height is the
-// row of a slice that a lane adds to. Device code only; includes nothing of the host side.
+// row of a slice that a lane adds to: the sum of a row is an interleaved_sum over the warp. Device code only.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,6 @@
 #include "kernels/device/values.cuh"
 
 namespace warploom::cuda {
-
-inline constexpr unsigned whole_warp = 0xffffffffu;
 
 // Up to `Count` times 32 places of a warp, all of them in flight at once. No load is predicated: with more of them than
 // predicate registers the compiler would wait for the first before it issues the last.
@@ -58,14 +56,6 @@ __device__ __forceinline__ void add_places(sum_type_t<Value>& sum, unsigned begi
     add_batch<Unroll, true>(sum, indices, data, left, x);
   }
   if (left > 0) add_rest<Unroll>(sum, indices, data, left, x);
-}
-
-// The sum over the lanes `Height` apart, in all of them. Called by whole warps.
-template <int Height, class Sum>
-__device__ __forceinline__ Sum add_over_columns(Sum sum) {
-#pragma unroll
-  for (int offset = Height; offset < 32; offset *= 2) sum += __shfl_xor_sync(whole_warp, sum, offset);
-  return sum;
 }
 
 }  // namespace warploom::cuda

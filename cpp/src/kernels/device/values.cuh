@@ -44,6 +44,13 @@ __device__ __forceinline__ Value narrow(sum_type_t<Value> sum) {
   }
 }
 
+// A value as a 32-bit word, for kernels that read without computing. Both words of a double count: a load of which half
+// is used would become half a load.
+__device__ __forceinline__ unsigned word_of(float value) { return __float_as_uint(value); }
+__device__ __forceinline__ unsigned word_of(double value) {
+  return static_cast<unsigned>(__double2loint(value)) | static_cast<unsigned>(__double2hiint(value));
+}
+
 // Calls `function(Value{})` with the device type that `type` stands for.
 template <class Function>
 decltype(auto) dispatch_device_type(value_type type, Function&& function) {

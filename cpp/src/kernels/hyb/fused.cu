@@ -7,6 +7,9 @@
 
 #include "kernels/coo/cut_rows.hpp"
 #include "kernels/description.hpp"
+#include "kernels/device/last_arrival.cuh"
+#include "kernels/device/slices.cuh"
+#include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 #include "kernels/sell/slice_height.hpp"
 #include "kernels/sell/slices.hpp"
@@ -58,7 +61,7 @@ __device__ __forceinline__ cuda::sum_type_t<Value> sum_of_entries(const hyb_view
                                                                   const Value* x) {
   cuda::sum_type_t<Value> sum = 0;
   cuda::add_places<4>(sum, begin, end, A.coo_indices, A.coo_data, x);
-  return cuda::add_over_columns<1>(sum);
+  return cuda::interleaved_sum<1>(sum);
 }
 
 template <int Height, int Unroll, class Value>
@@ -87,7 +90,7 @@ __global__ void __launch_bounds__(threads_per_block, 8)
   cuda::sum_type_t<Value> sum = 0;
   const unsigned begin = slice * A.slice_places;
   cuda::add_places<Unroll>(sum, begin, begin + A.slice_places, A.ell_indices, A.ell_data, x);
-  sum = cuda::add_over_columns<Height>(sum);
+  sum = cuda::interleaved_sum<Height>(sum);
   for (; overflow < overflow_end; ++overflow) {
     const int4 o = __ldg(A.overflow_rows + overflow);
     const overflow_row rest{o.x, o.y, o.z, o.w};
@@ -96,7 +99,7 @@ __global__ void __launch_bounds__(threads_per_block, 8)
       const auto more = sum_of_entries(A, rest.begin, rest.end, x);
       if (mine) sum += more;
     } else {  // the ELL part is the first piece of the row
-      const auto part = __shfl_sync(cuda::whole_warp, sum, rest.row - slice * Height);
+      const auto part = cuda::from_lane(sum, rest.row - slice * Height);
       cuda::add_piece<Value>(A.cut_rows, rest.cut, A.cut_rows.rows[rest.cut].first, part, y + rest.row);
       if (mine) stores = false;
     }

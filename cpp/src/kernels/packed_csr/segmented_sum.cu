@@ -3,16 +3,16 @@
 // accesses (entries, x) stand before the sums, as for padded rows, and no lane waits for a longer row.
 #include "device/runtime.hpp"
 #include "kernels/description.hpp"
+#include "kernels/device/last_arrival.cuh"
 #include "kernels/device/values.cuh"
 #include "kernels/device/vector.cuh"
+#include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 #include "kernels/packed_csr/packed_csr.hpp"
 #include "kernels/spmv_plan.hpp"
 
 namespace warploom {
 namespace {
-
-constexpr unsigned all_lanes = 0xffffffffu;
 
 template <class Value>
 struct packed_view {
@@ -54,44 +54,11 @@ __device__ __forceinline__ cuda::vector<T, V> load_entries(const T* from) {
 // order. Called by whole warps.
 template <class Value>
 __device__ void finish_block(const packed_view<Value>& A, const int4& piece, cuda::sum_type_t<Value> sum, Value* y) {
-  const unsigned lane = threadIdx.x % 32;
   const int first = piece.y, count = piece.z;
-  unsigned before = 0;
-  if (lane == 0) {
-    __stcg(A.partial + first + (static_cast<unsigned>(piece.w) >> 8), sum);
-    __threadfence();
-    before = atomicAdd(A.arrived + first, 1u);
-    __threadfence();
-  }
-  before = __shfl_sync(all_lanes, before, 0);
-  if (before + 1 != static_cast<unsigned>(count)) return;
-  cuda::sum_type_t<Value> total = 0;
-#pragma unroll 4
-  for (int i = lane; i < count; i += 32) total += __ldcg(A.partial + first + i);
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) total += __shfl_xor_sync(all_lanes, total, offset);
-  if (lane == 0) {
-    y[piece.x] = cuda::narrow<Value>(total);
-    A.arrived[first] = 0;
-  }
-}
-
-// The sum of the lanes from the last head up to this one, by a scan that stops at the longest run of lanes that share a
-// sum. `heads` has a bit for each lane that begins one.
-template <class Sum>
-__device__ __forceinline__ Sum segmented_scan(Sum sum, unsigned heads) {
-  const unsigned lane = threadIdx.x % 32;
-  const unsigned heads_up_to_me = heads & (all_lanes >> (31 - lane));
-  const int behind = heads_up_to_me ? __clz(heads_up_to_me) - (31 - static_cast<int>(lane)) : static_cast<int>(lane);
-  unsigned runs = ~heads;  // where at least `offset` lanes in a row go on with a sum
-#pragma unroll
-  for (int offset = 1; offset < 32; offset *= 2) {
-    if (runs == 0) break;
-    const Sum other = __shfl_up_sync(all_lanes, sum, offset);
-    if (offset <= behind) sum += other;
-    runs &= runs >> offset;
-  }
-  return sum;
+  const auto own = static_cast<int>(static_cast<unsigned>(piece.w) >> 8);
+  if (!cuda::warp_arrives_last<4>(A.partial + first, own, count, A.arrived + first, sum)) return;
+  const cuda::sum_type_t<Value> total = cuda::group_sum<32>(sum);
+  if (cuda::lane_id() == 0) y[piece.x] = cuda::narrow<Value>(total);
 }
 
 template <int V, int S, bool Cuts, class Value>
@@ -117,8 +84,7 @@ __global__ void __launch_bounds__(packed_warps_per_block * 32)
   for (int s = 0; s < S; ++s) values[s] = load_entries<V>(A.data + (first + 32 * s) * V);
 #pragma unroll
   for (int s = 0; s < S; ++s) meaning[s] = __ldg(A.lanes + first + 32 * s);
-  // The barrier keeps the compiler from moving loads of the matrix behind those of x, which have to wait for columns.
-  __syncwarp();
+  cuda::keep_load_order();
   Value x_values[S][V];
 #pragma unroll
   for (int s = 0; s < S; ++s) {
@@ -131,7 +97,7 @@ __global__ void __launch_bounds__(packed_warps_per_block * 32)
   int4 piece{};
   bool holds_piece = false;
   if constexpr (Cuts) {  // a piece begins its warp
-    const std::uint32_t begins_with = __shfl_sync(all_lanes, meaning[0], 0);
+    const std::uint32_t begins_with = cuda::from_lane(meaning[0], 0);
     holds_piece = (begins_with & packed_cut) != 0;
     if (holds_piece) piece = __ldg(A.pieces + (begins_with & packed_target));
   }
@@ -145,15 +111,15 @@ __global__ void __launch_bounds__(packed_warps_per_block * 32)
   }
   unsigned heads[S];
 #pragma unroll
-  for (int s = 0; s < S; ++s) heads[s] = __ballot_sync(all_lanes, (meaning[s] & packed_head) != 0);
+  for (int s = 0; s < S; ++s) heads[s] = cuda::ballot((meaning[s] & packed_head) != 0);
 
   __shared__ sum_type piece_sums[Cuts ? packed_warps_per_block : 1];
   sum_type carried = 0;  // of the row that goes on from the step before
 #pragma unroll
   for (int s = 0; s < S; ++s) {
     if (lane == 0 && !(heads[s] & 1u)) sums[s] += carried;
-    const sum_type sum = segmented_scan(sums[s], heads[s]);
-    if (s + 1 < S) carried = __shfl_sync(all_lanes, sum, 31);
+    const sum_type sum = cuda::segmented_scan(sums[s], heads[s]);
+    if (s + 1 < S) carried = cuda::from_lane(sum, 31);
     const bool last_lane_ends = s + 1 == S || (heads[s + 1 < S ? s + 1 : s] & 1u);
     const unsigned ends = heads[s] >> 1 | (last_lane_ends ? 0x80000000u : 0u);
     const std::uint32_t target = meaning[s] & packed_target;

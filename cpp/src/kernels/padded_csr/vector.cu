@@ -4,6 +4,7 @@
 #include "kernels/description.hpp"
 #include "kernels/device/values.cuh"
 #include "kernels/device/vector.cuh"
+#include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 #include "kernels/padded_csr/padded_csr.hpp"
 #include "kernels/spmv_plan.hpp"
@@ -58,8 +59,7 @@ __global__ void __launch_bounds__(256)
       }
     }
   }
-#pragma unroll
-  for (int offset = T / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+  sum = cuda::group_sum<T>(sum);
   if (row < A.num_rows && lane == 0) y[A.row_ids ? A.row_ids[row] : row] = cuda::narrow<Value>(sum);
 }
 

@@ -14,7 +14,9 @@
 #include <type_traits>
 
 #include "kernels/description.hpp"
+#include "kernels/device/last_arrival.cuh"
 #include "kernels/device/vector.cuh"
+#include "kernels/device/warp.cuh"
 #include "kernels/spmm/device_rows.hpp"
 #include "kernels/spmm/device_segments.hpp"
 #include "kernels/spmm/transposing_plan.hpp"
@@ -23,8 +25,6 @@ namespace warploom {
 namespace {
 
 using cuda::rows_view;
-
-constexpr unsigned all_lanes = 0xffffffffu;
 
 template <class Value>
 struct row_major_operands {
@@ -212,7 +212,7 @@ __device__ __forceinline__ void add_over_nonzero_lanes(cuda::vector<Value, V> (&
 #pragma unroll
     for (int n = 0; n < N; ++n) {
 #pragma unroll
-      for (int v = 0; v < V; ++v) sums[n].lane[v] += __shfl_xor_sync(all_lanes, sums[n].lane[v], offset);
+      for (int v = 0; v < V; ++v) sums[n].lane[v] += cuda::exchange(sums[n].lane[v], offset);
     }
   }
 }
@@ -233,8 +233,8 @@ __device__ void finish_cut_row(const cuda::segments_view<Value>& A, const work_i
       for (int v = 0; v < V; ++v) __stcg(slot + columns.column(i) + v, sums[i].lane[v]);
     }
   }
-  const bool last = row.arrive(cut, shape.group_size());
-  if (!__any_sync(all_lanes, last)) return;
+  const bool last = row.arrives_last(cut, shape.group_size());
+  if (!cuda::any_lane(last)) return;
 
   // The S threads that shared the nonzeros now share the pieces, each every S-th; which adds what is fixed by the
   // layout.
@@ -280,7 +280,7 @@ __global__ void __launch_bounds__(256)
   const bool cut = item.partial >= 0;
   if (stores && !cut) store<Value, V, N>(operands.C + item.row * operands.ldc, sums, columns);
   if constexpr (std::is_same_v<Items, segment_items<Value>>) {
-    if (__any_sync(all_lanes, cut)) {
+    if (cuda::any_lane(cut)) {
       finish_cut_row<Value, V, N>(items.A, item, cut, nonzero_lane, shape, sums, operands, columns);
     }
   }

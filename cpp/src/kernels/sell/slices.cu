@@ -5,6 +5,7 @@
 // saves small matrices one memory latency.
 #include "device/runtime.hpp"
 #include "kernels/device/slices.cuh"
+#include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 #include "kernels/sell/slices.hpp"
 #include "kernels/spmv_plan.hpp"
@@ -44,7 +45,7 @@ __global__ void __launch_bounds__(128, 8)
   const unsigned head = slice * A.head_places;
   cuda::add_places<Unroll>(sum, head, head + A.head_places, A.indices, A.data, x);
   cuda::add_places<Unroll>(sum, tail, tail_end, A.indices, A.data, x);
-  sum = cuda::add_over_columns<Height>(sum);
+  sum = cuda::interleaved_sum<Height>(sum);
   if (stores) y[row] = cuda::narrow<Value>(sum);
 }
 
