@@ -96,13 +96,7 @@ segmented_csr to_segmented(const row_storage& rows, int segment_length, bool lon
 }
 
 segmented_csr to_segmented(const csr_view& matrix, int segment_length, bool longest_first) {
-  row_storage rows = store_all_rows(matrix, {});
-  auto entries = std::make_shared<csr_matrix>(copy(matrix));
-  entries->indptr = {};  // the segments say where rows are
-  rows.indices = entries->indices.data();
-  rows.data = entries->data.data();
-  rows.permuted = std::move(entries);
-  return to_segmented(rows, segment_length, longest_first);
+  return to_segmented(own_arrays(store_all_rows(matrix, {})), segment_length, longest_first);
 }
 
 csr_matrix to_csr(const segmented_csr& matrix) {
