@@ -141,7 +141,7 @@ def test_model_names():
 
 def test_no_library_that_trains_is_imported():
     code = (
-        "import sys, warploom.model_inputs, warploom.predicting; "
+        "import sys, warploom.model_inputs, warploom.plan; "
         "print([name for name in ('sklearn', 'torch', 'lightgbm', 'pandas', 'pyarrow') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

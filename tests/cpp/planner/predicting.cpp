@@ -1,0 +1,149 @@
+#include "planner/predicting.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/linear_model.hpp"
+#include "planner/model_inputs.hpp"
+#include "planner/problems.hpp"
+
+namespace warploom {
+namespace {
+
+using test::error_of;
+using test::known_times;
+using test::linear_output;
+using test::small_matrix;
+
+const std::string scalar = "spmv/none/csr/scalar";
+const std::string merge = "spmv/none/csr/merge";
+const std::string vector = "spmv/none/csr/vector";
+
+// Candidates predicted to take 1, 1.1, 1.2, ... of the least time, of which the first few are the short list.
+struct made_up {
+  std::vector<std::string> names{scalar, merge, vector};
+  float loss = 0.1f;  // unsure above 0.2
+  int shortlisted = 1;
+  std::string note{};
+
+  std::shared_ptr<const prediction_source> build() const {
+    std::vector<linear_output> scores{{"reference", 0}, {"loss", loss}};
+    std::vector<linear_output> preparation;
+    double margin = 0;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const double score = compress(std::log(1 + 0.1 * static_cast<double>(i)));
+      scores.push_back({names[i], static_cast<float>(score)});
+      preparation.push_back({names[i], 0.1f});
+      if (static_cast<int>(i) < shortlisted) margin = score;
+    }
+    const auto made = std::make_shared<profile>();
+    const std::string model =
+        parse_candidate(names[0]).kernel->op == operation::spmv ? "spmv-float32" : "spmm-float32-row";
+    made->models[model + "-warm"] = test::linear({"log_rows"}, scores);
+    made->models["preparation-" + model] = test::linear({"one"}, preparation);
+    made->metrics = parse_json(R"({"selectors": {")" + model + R"(-warm": {"margin": )" +
+                               std::to_string(margin + 1e-6) + R"(, "unsure_loss": 0.2, "sizes": {}}}})");
+    return std::make_shared<const prediction_source>(prediction_source{selector(made), "some GPU", note});
+  }
+};
+
+const candidate_row& row_of(const explanation& table, const std::string& name) {
+  const auto found =
+      std::find_if(table.rows.begin(), table.rows.end(), [&](const candidate_row& row) { return row.name == name; });
+  REQUIRE(found != table.rows.end());
+  return *found;
+}
+
+TEST_CASE("a sure prediction is taken without measuring, and explained") {
+  const small_matrix A;
+  known_times clock{};
+  const auto made = plan_by_prediction(A.spmv(), made_up{}.build(), {}, {std::ref(clock)});
+  CHECK(made->chosen().name() == scalar);
+  CHECK(clock.timed.empty());
+  const explanation& why = made->why();
+  CHECK(why.based_on == explanation::basis::predicted);
+  CHECK(why.gpu == "some GPU");
+  CHECK(!why.unsure);
+  CHECK(why.baseline == vector);
+  REQUIRE(why.rows.size() == 3);
+  CHECK(why.rows[0].note == "chosen");
+  CHECK(why.rows[1].predicted_us == doctest::Approx(1.1 * why.rows[0].predicted_us).epsilon(1e-3));
+  CHECK(why.rows[0].speedup == doctest::Approx(1.2).epsilon(1e-3));
+  CHECK(&why == &made->why());
+}
+
+TEST_CASE("an unsure one measures the short list, and keeps the fastest of it") {
+  const small_matrix A;
+  known_times clock{{{merge, 5}, {scalar, 6}, {vector, 1}}};
+  made_up unsure;
+  unsure.loss = 0.5f;
+  unsure.shortlisted = 2;
+  const auto made = plan_by_prediction(A.spmv(), unsure.build(), {}, {std::ref(clock)});
+  CHECK(made->chosen().name() == merge);  // vector is not on the list, and so not measured
+  CHECK(row_of(made->why(), merge).median_us == 5);
+  CHECK(row_of(made->why(), merge).predicted_us > 0);
+  CHECK(std::isnan(row_of(made->why(), vector).median_us));
+  CHECK(made->why().unsure);
+}
+
+TEST_CASE("few calls are not worth measuring") {
+  const small_matrix A;
+  made_up unsure;
+  unsure.loss = 0.5f;
+  unsure.shortlisted = 2;
+  for (const auto& [calls, chosen] : {std::pair{1.0, scalar}, {1e6, merge}}) {
+    known_times clock{{{merge, 5}}};
+    plan_options options;
+    options.calls = calls;
+    const auto made = plan_by_prediction(A.spmv(), unsure.build(), options, {std::ref(clock)});
+    CHECK(made->chosen().name() == chosen);
+  }
+}
+
+TEST_CASE("the profile of another GPU is never sure") {
+  const small_matrix A;
+  known_times clock{{{merge, 5}}};
+  made_up other;
+  other.shortlisted = 2;
+  other.note = "no profile of this GPU";
+  const auto made = plan_by_prediction(A.spmv(), other.build(), {}, {std::ref(clock)});
+  CHECK(made->chosen().name() == merge);
+  CHECK(made->why().profile_note == "no profile of this GPU");
+}
+
+TEST_CASE("the short list computes each permutation once, and its plan multiplies") {
+  const small_matrix A;
+  made_up unsure;
+  unsure.names = {"spmm/lpt/csr/row_split", "spmm/lpt/segmented-csr/row_split", "spmm/none/csr/row_split"};
+  unsure.loss = 0.5f;
+  unsure.shortlisted = 3;
+  known_times clock{{{unsure.names[1], 5}}};
+  const problem given = A.spmm(8);
+  const auto made = plan_by_prediction(given, unsure.build(), {}, {std::ref(clock)});
+  CHECK(made->chosen().name() == unsure.names[1]);
+  CHECK(clock.timed.size() == 3);
+  trial operands(given);
+  CHECK(operands.check(made->kernel_plan()) == "");
+}
+
+TEST_CASE("what does not match or may not be taken is left out") {
+  const small_matrix A;
+  plan_options options;
+  options.patterns = {{"*/csr/merge"}};
+  CHECK(plan_by_prediction(A.spmv(), made_up{}.build(), options)->chosen().name() == merge);
+  options.patterns = {{"nothing/*"}};
+  const error none = error_of([&] { plan_by_prediction(A.spmv(), made_up{}.build(), options); });
+  CHECK(none.argument() == "candidates");
+  CHECK(std::string(none.what()).find("nothing/*") != std::string::npos);
+
+  // The vendor's kernels do not run on the CPU; rows are not searched for the nearest in large matrices.
+  made_up listed;
+  listed.names = {"spmm/none/csr/cusparse", "spmm/cta-aware/csr/row_split", "spmm/none/csr/row_split"};
+  surroundings in;
+  CHECK(plan_by_prediction(A.spmm(), listed.build(), {}, in)->chosen().permutation == "cta-aware");
+  in.permutation_rows = 10;
+  CHECK(plan_by_prediction(A.spmm(), listed.build(), {}, in)->chosen().permutation == "none");
+}
+
+}  // namespace
+}  // namespace warploom
