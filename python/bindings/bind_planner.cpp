@@ -136,7 +136,10 @@ void bind_candidates(py::module_& module) {
             return py::dict(in_order(k, complete));
           },
           py::arg("given"), "All parameters, defaults filled in.")
-      .def("__eq__", [](const product_kernel& a, const product_kernel& b) { return &a == &b; })
+      .def("__eq__",
+           [](const product_kernel& a, const py::object& b) {
+             return py::isinstance<product_kernel>(b) && &a == &b.cast<const product_kernel&>();
+           })
       .def("__hash__", [](const product_kernel& k) { return reinterpret_cast<std::uintptr_t>(&k) >> 4; })
       .def("__repr__",
            [](const product_kernel& k) { return std::string("<Kernel ") + name_of(k.op) + " " + k.label() + ">"; });
@@ -178,7 +181,10 @@ void bind_candidates(py::module_& module) {
       .def_property_readonly("name", &candidate::name, "The stable name.")
       .def_property_readonly("has_defaults", &candidate::has_default_parameters,
                              "Whether all parameters are at their default.")
-      .def("__eq__", [](const candidate& a, const candidate& b) { return a == b; })
+      .def("__eq__",
+           [](const candidate& a, const py::object& b) {
+             return py::isinstance<candidate>(b) && a == b.cast<const candidate&>();
+           })
       .def("__hash__", [](const candidate& c) { return std::hash<std::string>{}(c.name()); })
       .def("__str__", &candidate::name)
       .def("__repr__", [](const candidate& c) { return "<Candidate " + c.name() + ">"; });

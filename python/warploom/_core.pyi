@@ -276,17 +276,281 @@ class DeviceMemory:
     @property
     def pointer(self) -> int: ...
 
+class Parameter:
+    """
+    One parameter of a kernel.
+    """
+    @property
+    def default(self) -> int: ...
+    @property
+    def meaning(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def on_cpu(self) -> bool:
+        """
+        Whether the CPU executor depends on it.
+        """
+    @property
+    def tried(self) -> tuple[typing.Any, ...]:
+        """
+        The values that selection by measurement tries on a GPU.
+        """
+    @property
+    def values(self) -> tuple[typing.Any, ...]:
+        """
+        Accepted values.
+        """
+
+class Kernel:
+    """
+    One algorithm for one operation on one format.
+    """
+    def __eq__(self, arg0: typing.Any) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __repr__(self) -> str: ...
+    def complete(self, given: dict[str, typing.Any]) -> dict[str, typing.Any]:
+        """
+        All parameters, defaults filled in.
+        """
+    @property
+    def compared_fully(self) -> bool:
+        """
+        Whether tables compare every setting, not only the default one.
+        """
+    @property
+    def devices(self) -> tuple[typing.Any, ...]:
+        """
+        Where it runs: "cuda", "cpu".
+        """
+    @property
+    def dtypes(self) -> tuple[typing.Any, ...]:
+        """
+        Value types it works on.
+        """
+    @property
+    def format(self) -> str: ...
+    @property
+    def from_device(self) -> bool:
+        """
+        Whether preparing it on a GPU starts from the CSR matrix in the memory of that GPU.
+        """
+    @property
+    def inputs(self) -> dict[str, typing.Any]:
+        """
+        Arrays it takes beside the matrix: name and meaning.
+        """
+    @property
+    def layouts(self) -> tuple[typing.Any, ...]:
+        """
+        Layouts of the dense operands it works on: "row", "column".
+        """
+    @property
+    def name(self) -> str: ...
+    @property
+    def op(self) -> str: ...
+    @property
+    def parameters(self) -> tuple[typing.Any, ...]: ...
+    @property
+    def permutes(self) -> bool:
+        """
+        Whether a row permutation makes sense with it.
+        """
+    @property
+    def reproducible(self) -> bool:
+        """
+        Whether every run gives bitwise the same result.
+        """
+    @property
+    def source(self) -> str:
+        """
+        The paper the idea is from, or "own".
+        """
+    @property
+    def summary(self) -> str: ...
+    @property
+    def vendor(self) -> bool:
+        """
+        Whether it is the vendor's library.
+        """
+
+class Candidate:
+    """
+    Everything needed to run a product, except the matrix. Compares and hashes by name.
+    """
+    @staticmethod
+    def make(kernel: Kernel, permutation: str = "none", parameters: typing.Any = None) -> Candidate:
+        """
+        Complete the parameters.
+        """
+    def __eq__(self, arg0: typing.Any) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __repr__(self) -> str: ...
+    def __str__(self) -> str: ...
+    @property
+    def has_defaults(self) -> bool:
+        """
+        Whether all parameters are at their default.
+        """
+    @property
+    def kernel(self) -> Kernel: ...
+    @property
+    def name(self) -> str:
+        """
+        The stable name.
+        """
+    @property
+    def parameters(self) -> tuple[typing.Any, ...]:
+        """
+        All of them, as pairs of name and value in the kernel's order.
+        """
+    @property
+    def permutation(self) -> str: ...
+
 class DeviceCsr:
     """
-    A CSR matrix in the memory of a GPU, shared by the plans made from it.
+    A CSR matrix in the memory of a GPU.
     """
     @property
     def nbytes(self) -> int: ...
 
-class ProductPlan:
+class Problem:
     """
-    A kernel prepared for one matrix on one device.
+    What is to be multiplied, and where.
     """
+    def __init__(
+        self, matrix: CsrView, op: str, k: int, layout: str, cache: str, device: int, allocate: typing.Any = None
+    ) -> None:
+        """
+        `device` is the number of a GPU, or -1 for the CPU; `allocate(bytes)` returns an address and its owner.
+        """
+    def is_redundant(self, candidate: Candidate) -> bool:
+        """
+        Whether another candidate does the same work, or this one cannot pay off.
+        """
+    def reason_against(self, candidate: Candidate) -> str:
+        """
+        Why the candidate cannot run this problem, or the empty string.
+        """
+    def resident(self) -> DeviceCsr:
+        """
+        The matrix in the memory of the GPU, uploaded once.
+        """
+    @property
+    def cache(self) -> str: ...
+    @property
+    def device(self) -> int: ...
+    @property
+    def dtype(self) -> numpy.dtype[typing.Any]: ...
+    @property
+    def k(self) -> int: ...
+    @property
+    def layout(self) -> str: ...
+    @property
+    def matrix(self) -> CsrView: ...
+    @property
+    def op(self) -> str: ...
+
+class Row:
+    """
+    What is known of one candidate. Numbers that are not known are NaN.
+    """
+    def __init__(
+        self,
+        candidate: str,
+        preparation_ms: float = ...,
+        median_us: float = ...,
+        p10_us: float = ...,
+        p90_us: float = ...,
+        speedup: float = ...,
+        floor_share: float = ...,
+        bytes: int = 0,
+        note: str = "",
+        predicted_us: float = ...,
+        break_even: float = ...,
+    ) -> None: ...
+    @property
+    def break_even(self) -> float:
+        """
+        Products after which preparing this one instead of plain CSR has paid off; infinite if never.
+        """
+    @property
+    def bytes(self) -> int:
+        """
+        Memory of the plan on its device.
+        """
+    @property
+    def candidate(self) -> str: ...
+    @property
+    def floor_share(self) -> float:
+        """
+        Bandwidth floor over median time.
+        """
+    @property
+    def median_us(self) -> float: ...
+    @property
+    def note(self) -> str:
+        """
+        Why it was not measured, or that it was chosen.
+        """
+    @property
+    def p10_us(self) -> float: ...
+    @property
+    def p90_us(self) -> float: ...
+    @property
+    def predicted_us(self) -> float:
+        """
+        What a model says, where one was asked.
+        """
+    @property
+    def preparation_ms(self) -> float:
+        """
+        Permutation, conversion and upload, in milliseconds.
+        """
+    @property
+    def speedup(self) -> float:
+        """
+        Over plain CSR in the caller's row order.
+        """
+
+class Explanation:
+    """
+    Why a plan is what it is.
+    """
+    @property
+    def based_on(self) -> str: ...
+    @property
+    def baseline(self) -> str: ...
+    @property
+    def calls(self) -> float: ...
+    @property
+    def chosen(self) -> str: ...
+    @property
+    def copy_bandwidth(self) -> float: ...
+    @property
+    def deciding_inputs(self) -> list[str]: ...
+    @property
+    def expected_loss(self) -> float: ...
+    @property
+    def floor_bytes(self) -> int: ...
+    @property
+    def gpu(self) -> str: ...
+    @property
+    def outside(self) -> str: ...
+    @property
+    def profile_note(self) -> str: ...
+    @property
+    def rows(self) -> list[Row]: ...
+    @property
+    def stands_in(self) -> str: ...
+    @property
+    def unsure(self) -> bool: ...
+
+class Plan:
+    """
+    A candidate prepared for one matrix on one device.
+    """
+    def explanation(self) -> Explanation: ...
     def run_device(self, B: int, ldb: int, C: int, ldc: int, k: int, stream: int) -> None:
         """
         Enqueue the product of operands in device memory, given by their addresses.
@@ -299,28 +563,77 @@ class ProductPlan:
         """
         Microseconds of each conversion from CSR on the device; empty if the format is not made there.
         """
-    def time_device(
-        self,
-        B: int,
-        ldb: int,
-        C: int,
-        ldc: int,
-        k: int,
-        stream: int,
-        *,
-        cold: bool,
-        warmup: int,
-        repeats: int,
-        budget_ms: float,
-        min_repeats: int,
-    ) -> numpy.typing.NDArray[numpy.float64]:
+    @property
+    def candidate(self) -> typing.Any:
         """
-        Microseconds of each repeat, between events on the device.
+        What was chosen; None for kernels of experiments, which are in no registry.
         """
     @property
     def nbytes(self) -> int:
         """
         Memory the plan holds on its device.
+        """
+    @property
+    def preparation_ms(self) -> dict[str, typing.Any]:
+        """
+        Milliseconds spent on each step of the preparation.
+        """
+
+class Timing:
+    """
+    Repeated times, in microseconds.
+    """
+    @property
+    def median(self) -> float: ...
+    @property
+    def p10(self) -> float: ...
+    @property
+    def p90(self) -> float: ...
+    @property
+    def repeats(self) -> int: ...
+
+class Trial:
+    """
+    Operands of a problem on its device, to check and time plans with.
+    """
+    def __init__(self, problem: Problem) -> None: ...
+    def check(self, plan: Plan) -> str:
+        """
+        Compare a sample of the product with float64 sums; what is wrong, or the empty string.
+        """
+    def time(self, plan: Plan, *, cache: str, repeats: int = 30, warmup: int = 2, budget_ms: float = 50.0) -> Timing:
+        """
+        Time a plan: fewer repeats, but at least three, where they would take longer than the budget.
+        """
+
+class Planner:
+    """
+    Plans products, with the profiles of some folders.
+    """
+    def __init__(self, profile_folders: collections.abc.Sequence[str]) -> None: ...
+    def plan(
+        self,
+        problem: Problem,
+        *,
+        select: str = "auto",
+        calls: float = ...,
+        verify: bool = False,
+        patterns: collections.abc.Sequence[str] | None = None,
+        progress: typing.Any = None,
+        inputs: collections.abc.Mapping[str, numpy.typing.NDArray[numpy.int32]] = {},
+    ) -> Plan:
+        """
+        Find the fastest candidate for a problem, and prepare it.
+        """
+    def predict(
+        self, problem: Problem, gpu: str, *, calls: float = ..., patterns: collections.abc.Sequence[str] | None = None
+    ) -> Explanation:
+        """
+        What would be chosen on a GPU that need not be there.
+        """
+    def take_warnings(self) -> list[str]:
+        """
+        What is wrong with profiles that were left out, said once.
         """
 
 class EntryLines:
@@ -338,6 +651,11 @@ def _cta_aware_by_brute_force(
 ) -> numpy.typing.NDArray[numpy.int32]:
     """
     "cta-aware" by comparing every two masks; for benchmarks and tests.
+    """
+
+def baseline_kernel(op: str, layout: str) -> Kernel:
+    """
+    The kernel that plain CSR means: what speedups are over.
     """
 
 def cmrs_read_occupancy(device: int, dtype: numpy.dtype[typing.Any], *, height: int, strips: bool) -> float:
@@ -379,6 +697,11 @@ def compute_features_of_arrays(
 def compute_permutation(
     name: str, matrix: CsrView, warps: int, threads: int, elements_per_cache_line: int
 ) -> numpy.typing.NDArray[numpy.int32]: ...
+def copy_bandwidth(device: int) -> float:
+    """
+    Bytes per second, read plus written, of a large copy; -1 for the CPU. Measured once.
+    """
+
 def copy_to_device(device: int, to: int, from_: numpy.typing.NDArray[typing.Any]) -> None: ...
 def copy_to_host(device: int, to: numpy.typing.NDArray[typing.Any], from_: int) -> None: ...
 def cuda_info() -> dict[str, typing.Any]:
@@ -387,6 +710,11 @@ def cuda_info() -> dict[str, typing.Any]:
     """
 
 def cusparse_version() -> str: ...
+def enumerate_candidates(op: str, layout: str | None, device: str, dtype: str | None) -> list[Candidate]:
+    """
+    Every tried setting in the caller's row order, then every row permutation with default parameters.
+    """
+
 def eviction_memory(device: int) -> DeviceMemory:
     """
     What cold timings write to evict the L2, kept for the next ones as long as somebody holds it.
@@ -396,15 +724,29 @@ def expand(compressed: numpy.typing.NDArray[numpy.float64]) -> typing.Any: ...
 def feature_names(name: str) -> tuple[typing.Any, ...]: ...
 def feature_set_names() -> tuple[typing.Any, ...]: ...
 def fill_device(device: int, to: int, byte: int, bytes: int) -> None: ...
+def find_kernel(op: str, format: str, name: str) -> Kernel:
+    """
+    The kernel of that name.
+    """
+
+def find_profile(
+    gpu: str,
+    compute_capability: tuple[int, int] | None,
+    folders: collections.abc.Sequence[os.PathLike[str] | str | bytes],
+) -> tuple[typing.Any, ...]:
+    """
+    The profile for a GPU with its path and a note, or None; and what is wrong with files left out.
+    """
+
 def formats() -> list[dict[str, typing.Any]]:
     """
     The registry of formats: names and options.
     """
 
 def invert_permutation(perm: numpy.typing.NDArray[numpy.int32]) -> numpy.typing.NDArray[numpy.int32]: ...
-def kernels(op: str) -> list[dict[str, typing.Any]]:
+def kernels(op: str) -> tuple[typing.Any, ...]:
     """
-    The registry of an operation: one dict per kernel.
+    The registered kernels of an operation.
     """
 
 def list_profiles(folders: collections.abc.Sequence[os.PathLike[str] | str | bytes]) -> tuple[typing.Any, ...]:
@@ -414,6 +756,11 @@ def list_profiles(folders: collections.abc.Sequence[os.PathLike[str] | str | byt
 
 def load_cusparse(path: str) -> None: ...
 def load_profile(path: os.PathLike[str] | str | bytes) -> Profile: ...
+def matches(name: str, patterns: collections.abc.Sequence[str] | None) -> bool:
+    """
+    Whether a name matches one of the shell-style patterns.
+    """
+
 def measure_copy_bandwidth(device: int, bytes: int) -> float:
     """
     Bytes per second, read plus written, of a device-to-device copy.
@@ -435,6 +782,11 @@ def num_threads() -> int:
     Threads a loop on the host may use: those set, else WARPLOOM_NUM_THREADS, else the processors allowed.
     """
 
+def parse_candidate(name: str) -> Candidate:
+    """
+    The candidate of that name.
+    """
+
 def partition_rows(matrix: CsrView, long_row: int) -> tuple[typing.Any, ...]: ...
 def permutation_names() -> list[str]: ...
 def permutation_searches(name: str) -> bool:
@@ -447,6 +799,16 @@ def preparation_input_names() -> tuple[typing.Any, ...]: ...
 def preparation_inputs(
     features: collections.abc.Mapping[str, numpy.typing.NDArray[numpy.float64]],
 ) -> numpy.typing.NDArray[numpy.float64]: ...
+def prepare(
+    problem: Problem,
+    candidate: Candidate,
+    permutation: tuple[numpy.typing.NDArray[numpy.int32], float] | None = None,
+    inputs: collections.abc.Mapping[str, numpy.typing.NDArray[numpy.int32]] = {},
+) -> Plan:
+    """
+    Prepare a candidate. `permutation` is its row permutation with the milliseconds that it took, if it was computed before.
+    """
+
 def prepare_cmrs_read(matrix: CsrView, resident: DeviceCsr, *, height: int, strips: bool) -> typing.Any:
     """
     A kernel that reads columns and values as CMRS does, and reserves the shared memory of its partial sums.
@@ -457,24 +819,6 @@ def prepare_csr_parts(
 ) -> typing.Any:
     """
     CSR-vector with or without its random access to x and its arithmetic.
-    """
-
-def prepare_product(
-    op: str,
-    matrix: CsrView,
-    format: str,
-    kernel: str,
-    k: int,
-    layout: str,
-    parameters: collections.abc.Mapping[str, int],
-    perm: numpy.typing.NDArray[numpy.int32] | None,
-    device: int,
-    allocate: typing.Any = None,
-    resident: DeviceCsr | None = None,
-    block_threads_per_row: numpy.typing.NDArray[numpy.int32] | None = None,
-) -> ProductPlan:
-    """
-    Prepare a kernel for a matrix. `device` is the number of a GPU, or -1 for the CPU.
     """
 
 def problem_sizes() -> dict[str, typing.Any]:
@@ -516,6 +860,11 @@ def share_thread_blocks(
     is_long: numpy.typing.NDArray[numpy.bool],
     total: int,
 ) -> numpy.typing.NDArray[numpy.int64]: ...
+def spmv_input_names() -> tuple[typing.Any, ...]:
+    """
+    Those that need no features of SpMM.
+    """
+
 def store(format: str, matrix: CsrView, options: dict[str, typing.Any]) -> StoredMatrix:
     """
     Store a matrix in a format, with the options that are given.
@@ -524,28 +873,10 @@ def store(format: str, matrix: CsrView, options: dict[str, typing.Any]) -> Store
 def synchronize(device: int) -> None: ...
 def threads_per_row_mean(matrix: CsrView) -> int: ...
 def threads_per_row_square_mean(matrix: CsrView) -> int: ...
-def unsupported_reason(
-    op: str,
-    matrix: CsrView,
-    format: str,
-    kernel: str,
-    k: int,
-    layout: str,
-    parameters: collections.abc.Mapping[str, int],
-    perm: numpy.typing.NDArray[numpy.int32] | None,
-) -> str:
-    """
-    Why the kernel cannot run this request, or the empty string.
-    """
-
-def upload_csr(matrix: CsrView, device: int, allocate: typing.Any = None) -> DeviceCsr:
-    """
-    Copy a matrix to the memory of a GPU.
-    """
-
 def validate_permutation(perm: numpy.typing.NDArray[numpy.int32], num_rows: int) -> None: ...
 
 LOSS_OUTPUT: str = "loss"
 MAX_STORED_VECTORS: int = 16
+MOST_MEASURED: int = 6
 REFERENCE_OUTPUT: str = "reference"
 __version__: str

@@ -100,7 +100,8 @@ def candidates(
 
 def matches(name: str, patterns: str | Iterable[str] | None) -> bool:
     """Whether a name matches one of the shell-style patterns (``[`` and ``]`` stand for themselves)."""
-    return _core.matches(name, [patterns] if isinstance(patterns, str) else patterns and list(patterns))
+    listed = [patterns] if isinstance(patterns, str) else patterns
+    return _core.matches(name, None if listed is None else list(listed))
 
 
 def checked_patterns(patterns: str | Iterable[str] | None, argument: str) -> list[str] | None:

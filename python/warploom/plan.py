@@ -54,7 +54,7 @@ class Plan:
         """Layout of B and C the plan works on: ``"row"`` or ``"column"``. Others are copied."""
         self.device = device
         """Where it runs."""
-        self._candidate = core.candidate
+        self._candidate: _core.Candidate = core.candidate
         self._product = _product(problem, device.name)
 
     @property

@@ -21,7 +21,6 @@ from warploom.bench.repeatability import Tolerances, tolerances
 from warploom.bench.settings import Setting
 from warploom.errors import ParameterError
 from warploom.model_inputs import LOSS, REFERENCE, SIZES, model_name
-from warploom.predicting import MEASURED
 from warploom.predictor import Model
 from warploom.profiles import Profile
 from warploom.training.data import UNKNOWN_TOLERANCE, Dataset, family_splits, random_folds
