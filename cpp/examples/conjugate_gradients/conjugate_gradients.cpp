@@ -35,6 +35,8 @@ struct command_line {
   double tolerance = 1e-10;
 };
 
+constexpr const char* usage = "usage: conjugate_gradients FILE [--cpu] [--tolerance T]";
+
 command_line parse(int argc, char** argv) {
   command_line given;
   for (int i = 1; i < argc; ++i) {
@@ -50,10 +52,10 @@ command_line parse(int argc, char** argv) {
     } else if (given.file.empty() && !argument.starts_with("--")) {
       given.file = argument;
     } else {
-      throw std::runtime_error("usage: conjugate_gradients FILE [--cpu] [--tolerance T]");
+      throw std::runtime_error(usage);
     }
   }
-  if (given.file.empty()) throw std::runtime_error("usage: conjugate_gradients FILE [--cpu] [--tolerance T]");
+  if (given.file.empty()) throw std::runtime_error(usage);
   return given;
 }
 
