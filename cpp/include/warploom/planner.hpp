@@ -34,15 +34,21 @@ struct plan_options {
 
 struct prediction_source;
 
+// Where the profiles lie that were installed with the library: its CMake target says so to the programs that use it.
+#ifndef WARPLOOM_PROFILE_FOLDER
+#define WARPLOOM_PROFILE_FOLDER ""
+#endif
+
 // Where profiles are looked for: WARPLOOM_PROFILES if it is set, else warploom/profiles in the user's configuration
 // folder (XDG_CONFIG_HOME); then those that were installed with the library.
-std::vector<std::filesystem::path> default_profile_folders();
+std::vector<std::filesystem::path> default_profile_folders(
+    const std::filesystem::path& installed = WARPLOOM_PROFILE_FOLDER);
 
 // Knows profiles, the user's own before those that ship. Safe to use from several threads.
 class planner {
  public:
-  // Folders with profiles, the ones that come first first.
-  explicit planner(std::vector<std::filesystem::path> profile_folders = default_profile_folders());
+  // Folders with profiles, the ones that come first first; most programs give default_profile_folders().
+  explicit planner(std::vector<std::filesystem::path> profile_folders);
   ~planner();
 
   // Throws error_kind::parameter for an unknown name, patterns that match nothing, or a candidate that cannot run the

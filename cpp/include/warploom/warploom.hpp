@@ -1,6 +1,7 @@
 // All that is public.
 #pragma once
 
+#include "warploom/candidate.hpp"
 #include "warploom/csr_view.hpp"
 #include "warploom/cusparse.hpp"
 #include "warploom/device.hpp"
@@ -16,12 +17,20 @@
 #include "warploom/formats/dasp.hpp"
 #include "warploom/formats/dcsr.hpp"
 #include "warploom/formats/ell.hpp"
+#include "warploom/formats/format.hpp"
 #include "warploom/formats/hyb.hpp"
 #include "warploom/formats/sell.hpp"
 #include "warploom/geometry.hpp"
+#include "warploom/interruption.hpp"
+#include "warploom/json.hpp"
 #include "warploom/kernels/product.hpp"
+#include "warploom/matrix_market.hpp"
 #include "warploom/parallel.hpp"
 #include "warploom/permutation.hpp"
+#include "warploom/plan.hpp"
+#include "warploom/planner.hpp"
 #include "warploom/predictor.hpp"
+#include "warploom/profile.hpp"
 #include "warploom/row_partition.hpp"
+#include "warploom/selector.hpp"
 #include "warploom/threads_per_row.hpp"

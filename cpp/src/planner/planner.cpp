@@ -125,7 +125,7 @@ explanation planner::predict(const problem& given, const std::string& gpu, const
   return explain_by_prediction(given, *from, options);
 }
 
-std::vector<std::filesystem::path> default_profile_folders() {
+std::vector<std::filesystem::path> default_profile_folders(const std::filesystem::path& installed) {
   std::vector<std::filesystem::path> folders;
   const auto environment = [](const char* name) -> std::filesystem::path {
     const char* value = std::getenv(name);
@@ -137,9 +137,7 @@ std::vector<std::filesystem::path> default_profile_folders() {
     const auto configuration = environment("XDG_CONFIG_HOME");
     folders.push_back((configuration.empty() ? environment("HOME") / ".config" : configuration) / "warploom/profiles");
   }
-#ifdef WARPLOOM_PROFILE_FOLDER
-  folders.push_back(WARPLOOM_PROFILE_FOLDER);
-#endif
+  if (!installed.empty()) folders.push_back(installed);
   return folders;
 }
 
