@@ -6,7 +6,7 @@ from scipy.sparse import csr_array, random_array
 
 import warploom as wl
 from battery import battery
-from products import assert_product, operand, parameter_sets, prepare_product
+from products import assert_product, operand, parameter_sets, prepare_product, tried_settings
 from warploom import _core, _device
 from warploom._matrix import as_csr
 from warploom.candidates import Candidate, kernels
@@ -78,7 +78,7 @@ def test_every_combination_of_parameters(kernel, order):
     matrix = battery(np.float32)["random wide"]
     for k in (4, 32, 130):
         B = operand((matrix.shape[1], k), np.float32, order)
-        for parameters in kernel.settings("cuda"):
+        for parameters in tried_settings(kernel):
             assert_product(matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
 
 

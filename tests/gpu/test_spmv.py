@@ -8,7 +8,7 @@ from scipy.sparse import csr_array, diags_array, kronsum, random_array
 
 import warploom as wl
 from battery import battery
-from products import assert_product, parameter_sets, permutations_of, prepare_spmv, vector
+from products import assert_product, parameter_sets, permutations_of, prepare_spmv, tried_settings, vector
 from warploom import _device
 from warploom.candidates import kernels
 
@@ -103,7 +103,7 @@ def test_every_combination_of_parameters(kernel, dtype):
     for name in ("random wide", "random"):
         matrix = battery(dtype)[name]
         x = vector(matrix.shape[1], dtype)
-        for parameters in kernel.settings("cuda"):
+        for parameters in tried_settings(kernel):
             taken += check(matrix, kernel, x, parameters=parameters)
     assert taken
 
@@ -234,5 +234,5 @@ def test_threads_per_row_of_every_block(dtype):
     blocks = wl.partition.partition_rows(matrix, long_row=128)
     short = int((~np.asarray(blocks.is_long, bool)).sum())
     threads = np.random.default_rng(0).choice([1, 2, 4, 8, 16, 32], short)
-    plan = wl.plan(matrix, op="spmv", device="cuda", select=name, block_threads_per_row=threads)
+    plan = wl.plan(matrix, op="spmv", device="cuda", select=name, inputs={"block_threads_per_row": threads})
     assert_product(matrix, x[:, None], (plan @ x)[:, None])

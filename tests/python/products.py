@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from scipy.sparse import csr_array
 
@@ -18,6 +20,7 @@ __all__ = [
     "permutations_of",
     "prepare_product",
     "prepare_spmv",
+    "tried_settings",
     "vector",
 ]
 
@@ -29,6 +32,13 @@ def parameter_sets(kernel):
     yield {}
     for p in kernel.parameters:
         yield from ({p.name: value} for value in p.values if value != p.default)
+
+
+def tried_settings(kernel):
+    """Yield every setting of the parameters that selection by measurement tries on a GPU."""
+    names = [p.name for p in kernel.parameters]
+    for values in itertools.product(*(p.tried for p in kernel.parameters)):
+        yield dict(zip(names, values, strict=True))
 
 
 def permutations_of(kernel, rows):
