@@ -308,11 +308,32 @@ std::unique_ptr<bound_problem> make_problem(csr_holder matrix, const std::string
   return bound;
 }
 
+// Arrays of another library in the memory of the problem's GPU that hold what its matrix holds: int32 indices, and
+// values of the matrix's type. Given by their addresses; they are copied there.
+void copy_on_gpu(bound_problem& bound, std::uintptr_t indptr, std::uintptr_t indices, std::uintptr_t data) {
+  const csr_view& view = bound.matrix.view;
+  device_csr_view where;
+  where.device = bound.given.device;
+  where.num_rows = view.num_rows;
+  where.num_cols = view.num_cols;
+  where.nnz = view.nnz();
+  where.indptr = reinterpret_cast<const std::int32_t*>(indptr);
+  where.indices = reinterpret_cast<const std::int32_t*>(indices);
+  where.data = reinterpret_cast<const void*>(data);
+  where.dtype = view.dtype;
+  const py::gil_scoped_release release;
+  const device_guard guard(where.device);
+  bound.given.set_resident(duplicate_csr(where, bound.given.allocate));
+}
+
 void bind_problem(py::module_& module) {
   py::class_<bound_problem, std::shared_ptr<bound_problem>>(module, "Problem", "What is to be multiplied, and where.")
       .def(py::init(&make_problem), py::arg("matrix"), py::arg("op"), py::arg("k"), py::arg("layout"), py::arg("cache"),
            py::arg("device"), py::arg("allocate") = py::none(),
            "`device` is the number of a GPU, or -1 for the CPU; `allocate(bytes)` returns an address and its owner.")
+      .def("copy_on_gpu", &copy_on_gpu, py::arg("indptr"), py::arg("indices"), py::arg("data"),
+           "The matrix is in the memory of the GPU already, and copied there: int32 indices and values, by their "
+           "addresses.")
       .def_property_readonly("matrix", [](const bound_problem& p) { return p.matrix; })
       .def_property_readonly("op", [](const bound_problem& p) { return name_of(p.given.op); })
       .def_property_readonly("k", [](const bound_problem& p) { return p.given.k; })

@@ -424,6 +424,10 @@ class Problem:
         """
         `device` is the number of a GPU, or -1 for the CPU; `allocate(bytes)` returns an address and its owner.
         """
+    def copy_on_gpu(self, indptr: int, indices: int, data: int) -> None:
+        """
+        The matrix is in the memory of the GPU already, and copied there: int32 indices and values, by their addresses.
+        """
     def is_redundant(self, candidate: Candidate) -> bool:
         """
         Whether another candidate does the same work, or this one cannot pay off.

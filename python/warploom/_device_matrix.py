@@ -15,7 +15,7 @@ __all__ = ["DeviceArrays", "device_arrays"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeviceArrays:
-    """The index arrays of a CSR matrix on a GPU; nothing is known of what they hold."""
+    """The arrays of a CSR matrix on a GPU; nothing is known of what they hold."""
 
     device: int
     """Number of the GPU."""
@@ -29,6 +29,10 @@ class DeviceArrays:
     """Address of `num_indices` integers of `indices_itemsize` bytes."""
     indices_itemsize: int
     num_indices: int
+    data: int
+    """Address of as many values, or 0 if they do not follow each other."""
+    dtype: str
+    """Name of the value type."""
     owner: Any
     """Keeps the memory alive."""
 
@@ -61,7 +65,7 @@ def _torch_arrays(A: Any) -> DeviceArrays | None:
     if A.layout is not torch.sparse_csr or A.device.type != "cuda":
         return None
     shape = _two_sizes(tuple(A.shape))
-    indptr, indices = A.crow_indices().contiguous(), A.col_indices().contiguous()
+    indptr, indices, values = A.crow_indices().contiguous(), A.col_indices().contiguous(), A.values().detach()
     if not _right_sizes(indptr, indices, shape) or not {indptr.dtype, indices.dtype} <= {torch.int32, torch.int64}:
         return None
     return DeviceArrays(
@@ -73,7 +77,9 @@ def _torch_arrays(A: Any) -> DeviceArrays | None:
         indices=indices.data_ptr(),
         indices_itemsize=indices.element_size(),
         num_indices=indices.shape[0],
-        owner=(indptr, indices),
+        data=values.data_ptr() if values.is_contiguous() and not values.is_neg() else 0,
+        dtype=str(values.dtype).removeprefix("torch."),
+        owner=(indptr, indices, values),
     )
 
 
@@ -99,7 +105,9 @@ def _cupy_arrays(A: Any) -> DeviceArrays | None:
         indices=indices.data.ptr,
         indices_itemsize=indices.itemsize,
         num_indices=indices.shape[0],
-        owner=(indptr, indices),
+        data=A.data.data.ptr if A.data.flags.c_contiguous else 0,
+        dtype=A.data.dtype.name,
+        owner=(indptr, indices, A.data),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from warploom import _core, _device, profiles
+from warploom._device_matrix import device_arrays
 from warploom._matrix import as_csr
 from warploom.candidates import checked_patterns, parse
 from warploom.errors import DeviceError, DtypeError, IndexOverflowError, ParameterError, ShapeError
@@ -69,10 +70,7 @@ class Plan:
 
     @property
     def floor_bytes(self) -> int:
-        """Fewest bytes one product can move in this format: what the plan holds, B with `k` columns, and C, once each.
-
-        On the CPU a plan may look at the caller's matrix, which it does not hold.
-        """
+        """Fewest bytes one product can move in this format: what the plan holds, B with `k` columns, and C, once each."""
         return self.nbytes + sum(self.shape) * self.k * self.dtype.itemsize
 
     @property
@@ -223,8 +221,8 @@ def plan(
     Parameters
     ----------
     A : sparse matrix, shape (m, n)
-        `scipy.sparse` matrix or array (CSR, others are converted), torch sparse CSR tensor or CuPy sparse matrix. Not
-        to be changed while the plan is in use: a plan for the CPU may look at its arrays.
+        `scipy.sparse` matrix or array (CSR, others are converted), torch sparse CSR tensor or CuPy sparse matrix. The
+        plan keeps copies of its own.
     op : {"spmm", "spmv"}
         The operation: ``"spmm"`` is C = A B with a dense B, ``"spmv"`` is y = A x with a vector x.
     k : int
@@ -454,7 +452,7 @@ def problem_of(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, dev
     _choice("op", op, ("spmm", "spmv"))
     _choice("layout", layout, ("row", "column"))
     _choice("cache", cache, ("warm", "cold"))
-    return _core.Problem(
+    problem = _core.Problem(
         as_csr(A, dtype=_value_type(dtype)),
         op,
         1 if op == "spmv" else _columns(k),
@@ -463,6 +461,19 @@ def problem_of(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, dev
         device.number,
         _device.allocator_for(A, device),
     )
+    if device.kind == "cuda":
+        _copy_on_gpu(A, problem)
+    return problem
+
+
+def _copy_on_gpu(A: Any, problem: _core.Problem) -> None:
+    """Save the upload of a matrix that is on the GPU already, if its arrays are as the core has them."""
+    found = device_arrays(A)
+    narrow = found is not None and found.indptr_itemsize == found.indices_itemsize == 4
+    if found is None or not narrow or not found.data or problem.matrix.nnz != found.num_indices:
+        return
+    if found.device == problem.device and found.dtype == problem.dtype.name:
+        problem.copy_on_gpu(found.indptr, found.indices, found.data)
 
 
 @functools.lru_cache(maxsize=8)

@@ -86,3 +86,16 @@ def test_matrices_of_other_libraries(library):
         sparse = pytest.importorskip("cupyx.scipy.sparse")
         y = (wl.plan(sparse.csr_matrix(matrix), op="spmv") @ cupy.asarray(x)).get()
     assert_product(matrix, x[:, None], y[:, None])
+
+
+@pytest.mark.parametrize("select", [f"spmv/none/{k}" for k in ("csr/vector", "csr/merge", "packed-csr/segmented_sum")])
+def test_a_plan_does_not_depend_on_the_arrays_it_was_made_from(select):
+    torch = pytest.importorskip("torch")
+    matrix = load("power law", "float64")
+    arrays = [torch.as_tensor(part).cuda() for part in (matrix.indptr, matrix.indices, matrix.data)]
+    A = torch.sparse_csr_tensor(*arrays, size=matrix.shape)
+    plan = wl.plan(A, op="spmv", select=select)
+    A.values().fill_(7.0)
+    A.col_indices().fill_(2**31 - 1)
+    x = vector(matrix.shape[1], "float64")
+    assert_product(matrix, x[:, None], (plan @ torch.as_tensor(x).cuda()).cpu().numpy()[:, None])

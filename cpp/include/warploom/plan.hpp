@@ -34,10 +34,22 @@ class problem {
   // A copy that holds no GPU memory.
   problem without_resident() const;
 
+  // The matrix is in the memory of the GPU already: it is not uploaded.
+  void set_resident(std::shared_ptr<const device_csr> matrix) { resident_ = std::move(matrix); }
+
  private:
+  friend problem problem_of(const device_csr_view& matrix);
+
+  std::shared_ptr<const void> host_;  // a matrix that came from a GPU
   mutable std::shared_ptr<const matrix_summary> summary_;
   mutable std::shared_ptr<const device_csr> resident_;
 };
+
+// The problem of a matrix that is in the memory of a GPU, of which it takes a copy there for features and for what is
+// prepared on the GPU, and one on the host, which is validated as any other. What is to be multiplied is
+// the caller's to fill in. Throws error_kind::invalid_matrix if the arrays form no matrix. Nothing may still write
+// them.
+problem problem_of(const device_csr_view& matrix);
 
 // Throws what describes no product: k out of range, a value type that no kernel of the operation works on.
 void validate(const problem& given);

@@ -7,6 +7,10 @@ std::shared_ptr<const device_csr> upload_csr(const csr_view& matrix, const devic
   return std::make_shared<const device_csr>(matrix, allocate);
 }
 
+std::shared_ptr<const device_csr> duplicate_csr(const device_csr_view& matrix, const device_allocator& allocate) {
+  return std::make_shared<const device_csr>(matrix, allocate);
+}
+
 std::size_t device_csr_bytes(const device_csr& matrix) { return matrix.bytes(); }
 
 namespace cuda {

@@ -30,6 +30,17 @@ class device_csr {
     }
   }
 
+  // A copy within the memory of the GPU.
+  device_csr(const device_csr_view& matrix, const device_allocator& allocate)
+      : num_rows_(matrix.num_rows),
+        num_cols_(matrix.num_cols),
+        nnz_(matrix.nnz),
+        dtype_(matrix.dtype),
+        indptr32_(cuda::duplicate(matrix.indptr, matrix.num_rows + 1, allocate)),
+        indices_(cuda::duplicate(matrix.indices, matrix.nnz, allocate)),
+        data_(cuda::duplicate(static_cast<const std::byte*>(matrix.data), matrix.nnz * size_of(matrix.dtype),
+                              allocate)) {}
+
   std::int64_t num_rows() const { return num_rows_; }
   std::int64_t num_cols() const { return num_cols_; }
   std::int64_t nnz() const { return nnz_; }

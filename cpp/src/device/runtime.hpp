@@ -49,6 +49,17 @@ device_array<T> upload(const T* host, std::size_t size, const device_allocator& 
   return array;
 }
 
+// A copy of `size` elements that are on the device already, complete on return.
+template <class T>
+device_array<T> duplicate(const T* device, std::size_t size, const device_allocator& allocate) {
+  device_array<T> array(size, allocate);
+  if (size > 0) {
+    WARPLOOM_CUDA_CHECK(cudaMemcpy(array.data(), device, array.bytes(), cudaMemcpyDeviceToDevice));
+    WARPLOOM_CUDA_CHECK(cudaStreamSynchronize(nullptr));  // such a copy may return before it is complete
+  }
+  return array;
+}
+
 inline int current_device() {
   int ordinal = 0;
   WARPLOOM_CUDA_CHECK(cudaGetDevice(&ordinal));

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "warploom/error.hpp"
+#include "warploom/formats/csr.hpp"
 
 namespace warploom {
 namespace {
@@ -46,6 +47,34 @@ problem problem::without_resident() const {
   problem copy = *this;
   copy.resident_ = nullptr;
   return copy;
+}
+
+problem problem_of(const device_csr_view& matrix) {
+  const device_guard guard(matrix.device);
+  auto host = std::make_shared<csr_matrix>();
+  host->num_rows = matrix.num_rows;
+  host->num_cols = matrix.num_cols;
+  host->dtype = matrix.dtype;
+  std::vector<std::int32_t> indptr(matrix.num_rows + 1);
+  copy_to_host(indptr.data(), matrix.indptr, indptr.size() * sizeof(indptr[0]), nullptr);
+  host->indptr.assign(indptr.begin(), indptr.end());
+  validate_indptr(host->indptr.data(), matrix.num_rows);
+  if (host->indptr.back() != matrix.nnz) {
+    throw error(error_kind::invalid_matrix, "indptr", matrix.num_rows,
+                "indptr ends at " + std::to_string(host->indptr.back()) + " but there are " +
+                    std::to_string(matrix.nnz) + " nonzeros");
+  }
+  host->indices.resize(matrix.nnz);
+  host->data.resize(matrix.nnz * size_of(matrix.dtype));
+  copy_to_host(host->indices.data(), matrix.indices, host->indices.size() * sizeof(host->indices[0]), nullptr);
+  copy_to_host(host->data.data(), matrix.data, host->data.size(), nullptr);
+  validate_indices(host->indices.data(), matrix.nnz, matrix.num_cols);
+  problem given;
+  given.matrix = host->view();
+  given.device = matrix.device;
+  given.host_ = host;
+  given.set_resident(duplicate_csr(matrix, given.allocate));
+  return given;
 }
 
 void validate(const problem& given) {

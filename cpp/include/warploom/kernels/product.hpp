@@ -56,6 +56,21 @@ class device_csr;
 std::shared_ptr<const device_csr> upload_csr(const csr_view& matrix, const device_allocator& allocate);
 std::size_t device_csr_bytes(const device_csr& matrix);
 
+// A CSR matrix whose arrays somebody else has in the memory of a GPU. Nothing is known of what they hold.
+struct device_csr_view {
+  int device = 0;
+  std::int64_t num_rows = 0;
+  std::int64_t num_cols = 0;
+  std::int64_t nnz = 0;                   // below 2^31
+  const std::int32_t* indptr = nullptr;   // [num_rows + 1]
+  const std::int32_t* indices = nullptr;  // [nnz]
+  const void* data = nullptr;             // [nnz] of `dtype`
+  value_type dtype = value_type::float32;
+};
+
+// A copy within the memory of the GPU, so that the owner of the arrays may change them. They form a matrix.
+std::shared_ptr<const device_csr> duplicate_csr(const device_csr_view& matrix, const device_allocator& allocate);
+
 // Arrays that a kernel takes beside the matrix, by name; see product_kernel::inputs.
 using kernel_inputs = std::map<std::string, std::span<const std::int32_t>>;
 
