@@ -6,9 +6,9 @@ Nothing that was measured or computed is written into a page by hand.
 from __future__ import annotations
 
 import html
-import inspect
+import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pandas as pd
 import pictures
 
 from warploom import features, formats, permutations, profiles
-from warploom.bench import Measurements, repeatability, summary
+from warploom.bench import Measurements, oracle, repeatability, summary
 from warploom.bench.rendering import Summary
 from warploom.candidates import kernels
 from warploom.reproduce import PAPERS, Outcome, reproduce
@@ -83,14 +83,7 @@ def _tables(folder: Path) -> None:
     _write(tables / "formats.md", [_formats()])
     _write(tables / "permutations.md", [pictures.permutations_table()])
     _write(tables / "profiles.md", _profiles())
-    measured = Measurements.load(_MEASURED)
-    found = [
-        summary.counts(measured, "source"),
-        summary.counts(measured, "size"),
-        repeatability.repeatability(measured),
-        summary.speedups(measured),
-    ]
-    _write(tables / "measured.md", found)
+    _measured(tables)
 
 
 def _formats() -> Summary:
@@ -108,13 +101,17 @@ def _kernels(op: str) -> Summary:
         (
             f"{kernel.format}/{kernel.name}",
             kernel.summary,
+            getattr(kernel, "source", "") or "-",
             ", ".join(f"{p.name} ({', '.join(map(str, p.tried))})" for p in kernel.parameters) or "-",
+            ", ".join(kernel.layouts),
             ", ".join(kernel.dtypes),
             ", ".join(kernel.devices),
         )
         for kernel in kernels(op)
     ]
-    return Summary("", pd.DataFrame(rows, columns=["kernel", "idea", "parameters (tried)", "value types", "runs on"]))
+    columns = ["kernel", "idea", "source", "parameters (tried)", "layouts of B and C", "value types", "runs on"]
+    frame = pd.DataFrame(rows, columns=columns)
+    return Summary("", frame if op == "spmm" else frame.drop(columns="layouts of B and C"))
 
 
 def _features(op: str) -> Summary:
@@ -128,20 +125,41 @@ def _features(op: str) -> Summary:
 
 def _profiles() -> list[Summary]:
     """Return what the profiles that are shipped say of themselves: scores on matrices not seen in training."""
-    return [_profile(name, profiles.find(name)) for name in profiles.names()]
+    return [profile_table(name, profiles.find(name)) for name in profiles.names()]
 
 
-def _profile(gpu: str, found: profiles.FoundProfile | None) -> Summary:
+_SPLITS = {"random": "random folds", "families": "families left out"}
+
+
+def profile_table(gpu: str, found: profiles.FoundProfile | None) -> Summary:
+    """Return how near the choices of a profile come to the fastest, a row for each selector."""
     assert found is not None
     rows = []
-    for name, scores in found.profile.metrics["selectors"].items():
-        rows.append((name, scores["matrices"], *(_share(scores.get(split)) for split in ("random", "families"))))
-    frame = pd.DataFrame(rows, columns=["selector", "matrices", "random split", "families left out"])
-    note = (
+    for name, scores in sorted(found.profile.metrics["selectors"].items(), key=lambda item: _order(item[0])):
+        row = {"selector": _words(name), "matrices": scores["matrices"]}
+        for suffix, title in (("", "models alone"), ("_measured", "short lists measured")):
+            row |= {f"{title}: {words}": _share(scores.get(split + suffix)) for split, words in _SPLITS.items()}
+        both = [scores.get(f"{split}_measured", {}) for split in _SPLITS]
+        row |= {
+            "measured": _pair([found.get("measured") for found in both], ".0%"),
+            "below 0.98 of the vendor's best": _pair([_mean(found, "slower_than_vendor") for found in both], ".1%"),
+            "speed over it": _pair([_mean(found, "speed_over_vendor") for found in both], ".2f"),
+        }
+        rows.append(row)
+    notes = [
         "Geometric mean of least time / time of the choice over matrices that were not seen in training, with 95 % "
-        "intervals."
-    )
-    return Summary(f"Profile of the {gpu}", frame, [note])
+        "intervals. Times that cannot be told apart by the repeatability of the measurements count as equal.",
+        "Short lists measured: where a prediction is unsure, the few candidates that may be the fastest are measured, "
+        "as plans do. The last three columns are for these choices, random folds / families left out: the share of the "
+        "matrices for which candidates are measured, and the comparison with the best of cuSPARSE.",
+    ]
+    return Summary(f"Profile of the {gpu}", pd.DataFrame(rows), notes)
+
+
+def _order(selector: str) -> tuple[bool, bool, str, bool]:
+    """Sort SpMM before SpMV, row-major before column-major, wide value types first, a warm cache before a cold one."""
+    op, dtype, *layout, cache = selector.split("-")
+    return op != "spmm", layout == ["column"], {"float64": "a", "float32": "b"}.get(dtype, "c"), cache != "warm"
 
 
 def _share(scores: dict[str, Any] | None) -> str:
@@ -149,6 +167,164 @@ def _share(scores: dict[str, Any] | None) -> str:
         return "-"
     mean, low, high = (100 * value for value in scores["oracle_share"])
     return f"{mean:.1f} % ({low:.1f} to {high:.1f})"
+
+
+def _mean(scores: dict[str, Any], name: str) -> float | None:
+    """Return a score without its interval."""
+    return scores[name][0] if name in scores else None
+
+
+# ----- tables of what was measured -----
+
+
+def _measured(tables: Path) -> None:
+    """Write what was measured; two figures in a cell are for a warm and for a cold cache."""
+    measured = Measurements.load(_MEASURED)
+    whole = measured.only()
+    by_setting = {setting: whole.select(setting=setting) for setting in _settings(whole)}
+    speedups = pd.concat([summary.speedups(part).frame for part in by_setting.values()], ignore_index=True)
+    _write(tables / "speedups.md", [speedups_table(speedups)])
+    _write(tables / "speedups-by-size.md", [_speedups_by_size(speedups)])
+    _write(tables / "floor.md", [_floor_table(by_setting)])
+    _write(tables / "fastest-kernels.md", [_fastest_kernels(by_setting)])
+    _write(tables / "counts.md", [summary.counts(measured, by) for by in ("source", "size", "part")])
+    _write(tables / "repeatability.md", [repeatability.repeatability(measured)])
+
+
+def _settings(measured: Measurements) -> list[str]:
+    """Return the settings in the order in which tables show them."""
+
+    def order(setting: str) -> tuple[Any, ...]:
+        op, dtype, *rest = setting.split("/")
+        k = rest[1].removeprefix("k=") if rest else "0"
+        types = ("float64", "float32", "float16")
+        return op != "spmm", rest[:1] == ["column"], types.index(dtype), int(k) if k.isdigit() else float("inf")
+
+    return sorted(measured.measurements["setting"].astype(str).unique(), key=order)
+
+
+_OPERATIONS = {"spmm": "SpMM", "spmv": "SpMV"}
+
+
+def _words(setting: str) -> str:
+    """Return a setting or the name of a selector in words: ``SpMM float32, row-major, k = 8``."""
+    op, dtype, *rest = re.split("[/-]", setting)
+    words = [f"{part}-major" if part in ("row", "column") else part.replace("=", " = ") for part in rest]
+    return ", ".join([f"{_OPERATIONS[op]} {dtype}", *words])
+
+
+def _pair(values: Sequence[float | None], form: str) -> str:
+    """Return ``1.25 / 1.27`` of two figures, one if they are the same whole number."""
+    texts = ["-" if value is None or pd.isna(value) else format(value, form).replace("%", " %") for value in values]
+    return texts[0] if form == "," and texts[0] == texts[1] else " / ".join(texts)
+
+
+_SPREAD = {
+    "over default": (".2f", "over its default"),
+    "over best": (".2f", "over its best"),
+    "5th percentile": (".2f", "5th percentile"),
+    "least": (".2f", "least"),
+    "below 0.98": (".1%", "below 0.98"),
+}
+
+
+def speedups_table(speedups: pd.DataFrame) -> Summary:
+    """Return a row for each setting over matrices of all sizes.
+
+    Parameters
+    ----------
+    speedups : pandas.DataFrame
+        The table of `warploom.bench.summary.speedups`.
+    """
+    rows = [
+        {"": _words(str(setting)), **_warm_and_cold(found)}
+        for setting, found in speedups[speedups["nonzeros"] == "all"].groupby("setting", sort=False)
+    ]
+    return Summary(
+        "",
+        pd.DataFrame(rows),
+        [
+            "Speedup of the fastest of warploom's kernels over cuSPARSE's default algorithm on CSR, and over the "
+            "fastest of all its algorithms and formats for that matrix: geometric means. Percentile, least and the share below "
+            "0.98 are over the best. Warm / cold L2 cache. Matrices count on which at least half of warploom's kernels "
+            "were measured."
+        ],
+    )
+
+
+def _speedups_by_size(speedups: pd.DataFrame) -> Summary:
+    rows = [
+        {"": _words(str(setting)), "nonzeros": size, **_warm_and_cold(found)}
+        for (setting, size), found in speedups[speedups["nonzeros"] != "all"].groupby(
+            ["setting", "nonzeros"], sort=False, observed=True
+        )
+    ]
+    return Summary("", pd.DataFrame(rows))
+
+
+def _warm_and_cold(found: pd.DataFrame) -> dict[str, str]:
+    by_cache = found.set_index("cache").reindex(["warm", "cold"])
+    cells = {title: _pair(list(by_cache[name]), form) for name, (form, title) in _SPREAD.items()}
+    return {"matrices": _pair([int(count) for count in by_cache["matrices"]], ","), **cells}
+
+
+_FLOOR_SETTINGS = ("spmv/float64", "spmv/float32", "spmv/float16", "spmm/float32/row/k=128")
+
+
+def _floor_table(by_setting: Mapping[str, Measurements]) -> Summary:
+    columns: dict[str, dict[str, str]] = {}
+    for setting in _FLOOR_SETTINGS:
+        found = summary.floor_shares(by_setting[setting]).frame.set_index(["nonzeros", "cache"])
+        for name, form in (("share of the floor", ".0%"), ("median us", ".1f")):
+            values = found[name].unstack().reindex(summary.SIZE_CLASSES)
+            columns[f"{_words(setting)}: {name}"] = {
+                size: _pair([values.at[size, cache] for cache in ("warm", "cold")], form) for size in values.index
+            }
+    frame = pd.DataFrame(columns).rename_axis("nonzeros").reset_index()
+    return Summary(
+        "",
+        frame,
+        [
+            "Share of the floor, the time that moving every operand once takes at the measured bandwidth of a copy, "
+            "and the median time in microseconds. Warm / cold L2 cache."
+        ],
+    )
+
+
+def _fastest_kernels(by_setting: Mapping[str, Measurements]) -> Summary:
+    frames = []
+    for setting in (name for name in by_setting if name.startswith("spmv/")):
+        dtype = setting.split("/")[1]
+        found = [
+            oracle.kernels(by_setting[setting], setting, cache).frame.set_index("kernel") for cache in ("warm", "cold")
+        ]
+        names = [name for name in found[0].index if "/" in name]
+        by_cache = [frame.reindex(names) for frame in found]
+        frames.append(
+            pd.DataFrame(
+                {
+                    f"{dtype}: fastest on": [
+                        _pair(v, ".0%") for v in zip(*(f["fastest"] for f in by_cache), strict=True)
+                    ],
+                    f"{dtype}: alone": [
+                        _pair(v, ".2f") for v in zip(*(f["geometric mean"] for f in by_cache), strict=True)
+                    ],
+                },
+                index=pd.Index(names, name="kernel"),
+            )
+        )
+    frame = pd.concat(frames, axis=1).fillna("-").reset_index()
+    return Summary(
+        "",
+        frame,
+        [
+            "Share of the matrices on which each kernel is the fastest of warploom's, and its own speed over the best "
+            "of cuSPARSE in the best of its settings (geometric mean). Warm / cold L2 cache."
+        ],
+    )
+
+
+# ----- tables as pages -----
 
 
 def _write(path: Path, tables: Iterable[Summary]) -> None:
