@@ -245,9 +245,9 @@ def speedups_table(speedups: pd.DataFrame) -> Summary:
         pd.DataFrame(rows),
         [
             "Speedup of the fastest of warploom's kernels over cuSPARSE's default algorithm on CSR, and over the "
-            "fastest of all its algorithms and formats for that matrix: geometric means. Percentile, least and the share below "
-            "0.98 are over the best. Warm / cold L2 cache. Matrices count on which at least half of warploom's kernels "
-            "were measured."
+            "fastest of all its algorithms and formats for that matrix: geometric means. Percentile, least and the "
+            "share below 0.98 are over the best. Warm / cold L2 cache. Matrices count on which at least half of "
+            "warploom's kernels were measured."
         ],
     )
 

@@ -1,6 +1,7 @@
 """What the documentation shows runs."""
 
 import doctest
+import html
 import importlib
 import os
 import pkgutil
@@ -50,58 +51,47 @@ def test_docstrings_of_the_main_functions_have_examples():
     }
 
 
-def test_python_of_the_readme(capsys):
-    """Its blocks run one after another, and print what the comments beside them say."""
-    blocks = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    names = {}
-    outputs = []
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
-        outputs.append(capsys.readouterr().out)
-    A = names["A"]
-    assert_product(A, np.ones((A.shape[1], 128)), np.asarray(names["C"]))
-    assert_product(A, np.ones((A.shape[1], 1)), names["y"][:, None])
-    assert names["plan"].candidate in outputs[0]
-    for block, output in zip(blocks[1:], outputs[1:], strict=True):
-        assert output.splitlines() == re.findall(r"^print.*  # ([\d ]+)", block, re.MULTILINE)
-
-
-def quoted(pattern):
-    """Find what stands between backticks in the README and matches."""
-    return {text for text in re.findall(r"`([^`\n]+)`", README) if re.fullmatch(pattern, text)}
-
-
-def test_candidates_of_the_readme_exist():
-    named = quoted(r"spm[mv]/.+")
-    assert {parse(name).kernel.op for name in named} == {"spmm", "spmv"}
-    patterns = re.findall(r"--candidates '(.+?)'", README)
-    assert patterns
-    for pattern in patterns:
-        assert wl.candidates(op=pattern[:4], match=pattern)
-
-
-def test_readme_names_every_kernel_and_nothing_else():
-    spmv = {f"{kernel.format}/{kernel.name}" for kernel in kernels("spmv")}
-    formats = {name.split("/")[0] for name in spmv}
-    assert {name for name in quoted(r"[a-z-]+/[a-z_]+") if name.split("/")[0] in formats} == spmv
-    assert {kernel.name for kernel in kernels("spmm")} <= quoted(r"[a-z_]+")
-
-
-def test_readme_names_every_permutation():
-    assert set(wl.permutations.names()) <= quoted(r"[a-z0-9.-]+")
-
-
 def python_blocks(text):
     return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
+def test_python_of_the_readme(capsys):
+    names = {}
+    for block in python_blocks(README):
+        exec(compile(block, "README.md", "exec"), names)
+    A = names["A"]
+    assert_product(A, np.ones((A.shape[1], 128)), np.asarray(names["C"]))
+    assert_product(A, np.ones((A.shape[1], 1)), names["y"][:, None])
+    assert names["plan"].candidate in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if python_blocks((DOCS / page).read_text())])
-def test_python_of_a_page(page, tmp_path, monkeypatch):
-    """Its blocks run one after another."""
+def test_python_of_a_page(page, tmp_path, monkeypatch, capsys):
+    """Its blocks run one after another, and print the numbers in the comments beside them."""
     monkeypatch.chdir(tmp_path)
     names = {}
     for block in python_blocks((DOCS / page).read_text()):
         exec(compile(block, page, "exec"), names)
+        output = capsys.readouterr().out.splitlines()
+        for numbers in re.findall(r"^print.*  # (\d[\d ]*)$", block, re.MULTILINE):
+            assert numbers in output
+
+
+def test_the_readme_is_short():
+    assert len(README.split()) <= 1300
+
+
+DOCUMENTS = {"README.md": README, **{page: (DOCS / page).read_text() for page in PAGES}}
+
+
+def test_candidates_that_are_named_exist():
+    texts = [text for document in DOCUMENTS.values() for text in re.findall(r"`([^`\n]+)`", document)]
+    named = [text for text in texts if re.fullmatch(r"spm[mv]/[^*]+/[^*]+/[^*]+", text)]
+    assert {parse(name).kernel.op for name in named} == {"spmm", "spmv"}
+    patterns = [found for text in DOCUMENTS.values() for found in re.findall(r"--candidates '(.+?)'", text)]
+    assert patterns
+    for pattern in patterns:
+        assert wl.candidates(op=pattern[:4], match=pattern)
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +114,35 @@ def test_every_page_of_the_site_is_there(site):
     assert {page.removesuffix(".md") for page in PAGES} <= pages
     assert {f"notebooks/{name}" for name in executed_notebooks.NAMES} <= pages
     assert "plan" in (site / "api" / "warploom.html").read_text()
+
+
+def table_rows(page):
+    """Return the rows of the tables of a page as lists of cells."""
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", page.read_text(), re.DOTALL)
+    cells = (re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL) for row in rows)
+    return [[html.unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in row] for row in cells]
+
+
+def test_tables_of_the_site_have_every_kernel_and_permutation(site):
+    kernel_names = [f"{kernel.format}/{kernel.name}" for op in ("spmm", "spmv") for kernel in kernels(op)]
+    found = [row[0] for row in table_rows(site / "concepts" / "kernels.html") if "/" in row[0]]
+    assert found == kernel_names
+    assert set(wl.permutations.names()) <= {row[0] for row in table_rows(site / "concepts" / "permutations.html")}
+
+
+def test_figures_of_the_readme_are_those_of_the_measurements(site):
+    """The tables of the site are made from the measurements and the profile when it is built."""
+    measured = {row[0]: row for row in table_rows(site / "measured.html") if len(row) == 7 and "/" in row[2]}
+    quality = {row[0]: row for row in table_rows(site / "guide" / "profiles.html") if len(row) == 9}
+    title = "short lists measured: families left out"
+    column = quality["selector"].index(title)
+    rows = re.findall(r"^\| (Sp[^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", README, re.MULTILINE)
+    assert len(rows) >= 5
+    for setting, *shown, choice in rows:
+        assert measured[setting][1:4] == shown
+        selector = re.sub(", k = .*", "", setting)
+        shares = [quality[f"{selector}, {cache}"][column].split(" (")[0] for cache in ("warm", "cold")]
+        assert " / ".join(shares) == choice
 
 
 def test_notebooks_of_the_site_have_outputs(site):
@@ -158,11 +177,12 @@ def test_command_line_of_the_site_has_every_command(site):
             assert f"warploom {path} [OPTIONS]" in text, path
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", *(f"docs/{page}" for page in PAGES)])
 def test_files_that_are_mentioned_exist(document):
     text = (ROOT / document).read_text()
-    mentioned = set(re.findall(r"(?:python3?|bash) ((?:python|tests|\.ci)/[\w./]+)", text))
-    mentioned |= set(re.findall(r"\]\(((?!http)[\w./-]+)\)", text))
-    assert mentioned
-    for path in mentioned:
-        assert (ROOT / path).exists(), path
+    scripts = set(re.findall(r"(?:python3?|bash) ((?:benchmarks|tests|tools|\.ci)/[\w./]+)", text))
+    assert all((ROOT / path).exists() for path in scripts), scripts
+    linked = {path for path in re.findall(r"\]\(((?!http)[\w./-]+)(?:#[\w-]+)?\)", text) if "reports/" not in path}
+    folder = (ROOT / document).parent
+    assert all((folder / path).exists() for path in linked), linked
+    assert scripts or linked or document.startswith("docs/")
