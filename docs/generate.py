@@ -6,6 +6,7 @@ Nothing that was measured or computed is written into a page by hand.
 from __future__ import annotations
 
 import html
+import inspect
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence

@@ -18,13 +18,13 @@ import yaml
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
+from warploom.reproduce.multirow_examples import _EQ_2_1
+from warploom.reproduce.row_permutation_examples import _FIG_1, cache_lines_of_groups, example_of_orders
 
 from warploom import features, formats, permutations
 from warploom.bench.rendering import Summary
 from warploom.formats import Format
 from warploom.reproduce import drawing
-from warploom.reproduce.multirow_examples import _EQ_2_1
-from warploom.reproduce.row_permutation_examples import _FIG_1, cache_lines_of_groups, example_of_orders
 
 __all__ = ["PADDING", "example", "permutation", "permutations_table", "storage", "style", "title"]
 

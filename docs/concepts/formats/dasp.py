@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
+from warploom.reproduce.representative_matrices import _FIG_5, matrix_of_row_lengths
 
 from warploom.formats import DASP
 from warploom.reproduce import drawing
-from warploom.reproduce.representative_matrices import _FIG_5, matrix_of_row_lengths
 
 _SECTIONS = {"long": "long", "regular": "medium", "irregular": "medium", "pieced": "short 1&3", "single": "short 1"}
 
