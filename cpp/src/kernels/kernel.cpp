@@ -70,9 +70,11 @@ matrix_summary summarize(const csr_pattern& matrix) {
   matrix_summary summary{matrix.num_rows, matrix.num_cols, matrix.nnz()};
   if (matrix.num_rows == 0) return summary;
   summary.shortest_row = summary.longest_row = matrix.row_length(0);
-  for (std::int64_t row = 1; row < matrix.num_rows; ++row) {
-    summary.shortest_row = std::min(summary.shortest_row, matrix.row_length(row));
-    summary.longest_row = std::max(summary.longest_row, matrix.row_length(row));
+  for (std::int64_t row = 0; row < matrix.num_rows; ++row) {
+    const std::int64_t length = matrix.row_length(row);
+    summary.shortest_row = std::min(summary.shortest_row, length);
+    summary.longest_row = std::max(summary.longest_row, length);
+    summary.empty_rows += length == 0;
   }
   return summary;
 }

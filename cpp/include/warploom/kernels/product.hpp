@@ -112,6 +112,7 @@ struct matrix_summary {
   std::int64_t nnz = 0;
   std::int64_t shortest_row = 0;  // nonzeros; 0 without rows
   std::int64_t longest_row = 0;
+  std::int64_t empty_rows = 0;
 };
 
 // An array that a kernel takes beside the matrix and works without.
