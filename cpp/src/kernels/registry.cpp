@@ -26,6 +26,7 @@ namespace warploom {
   row(spmv_csr_adaptive) \
   row(spmv_csr_merge) \
   row(spmv_csr_blockwise) \
+  row(spmv_dcsr_vector) \
   row(spmv_padded_csr_vector) \
   row(spmv_packed_csr_segmented_sum) \
   row(spmv_coo_segmented_sum) \
