@@ -10,7 +10,7 @@ import warploom as wl
 from battery import battery
 from products import assert_product, parameter_sets, permutations_of, prepare_spmv, tried_settings, vector
 from warploom import _device
-from warploom.candidates import kernels
+from warploom.candidates import find_kernel, kernels
 
 CASES = [
     pytest.param(k, np.dtype(dtype), id=f"{k.format}-{k.name}-{dtype}") for k in kernels("spmv") for dtype in k.dtypes
@@ -119,6 +119,22 @@ def test_larger_than_one_wave(kernel, dtype, make):
     if kernel.permutes:
         perm = np.random.default_rng(0).permutation(matrix.shape[0]).astype(np.int32)
         assert check(matrix, kernel, x, perm=perm)
+
+
+@pytest.mark.parametrize("entries_per_lane", [1, 2, 4])
+@pytest.mark.parametrize("blocks_per_sm", [1, 2])
+def test_hubs_where_a_warp_sums_several_tiles(entries_per_lane, blocks_per_sm):
+    """Rows that begin and end anywhere in a tile, and rows longer than what a warp takes."""
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(0, 40, 60_000)
+    lengths[[0, 1, 30_000, 59_999]] = 100_000, 1, 400_000, 50_000
+    columns = np.minimum(rng.zipf(1.2, lengths.sum()), 200_000) - 1
+    matrix = csr_array(
+        (rng.standard_normal(len(columns)), columns, np.append(0, np.cumsum(lengths))), (60_000, 200_000)
+    )
+    kernel = find_kernel("spmv", "hub-csr", "segmented_sum")
+    parameters = {"hub_kb": 16, "entries_per_lane": entries_per_lane, "blocks_per_sm": blocks_per_sm}
+    assert check(matrix, kernel, vector(200_000, np.float64), parameters=parameters)
 
 
 @pytest.mark.parametrize(("kernel", "dtype"), CASES)

@@ -29,6 +29,7 @@ namespace warploom {
   row(spmv_dcsr_vector) \
   row(spmv_padded_csr_vector) \
   row(spmv_packed_csr_segmented_sum) \
+  row(spmv_hub_csr_segmented_sum) \
   row(spmv_coo_segmented_sum) \
   row(spmv_ell_vector) \
   row(spmv_hyb_fused) \
@@ -52,6 +53,7 @@ namespace warploom {
   row(segmented_csr_format) \
   row(padded_csr_format) \
   row(packed_csr_format) \
+  row(hub_csr_format) \
   row(coo_format) \
   row(ell_format) \
   row(hyb_format) \

@@ -8,6 +8,7 @@ from warploom.formats.csr import CSR as CSR
 from warploom.formats.dasp import DASP as DASP
 from warploom.formats.dcsr import DCSR as DCSR
 from warploom.formats.ell import ELL as ELL
+from warploom.formats.hub_csr import HubCSR as HubCSR
 from warploom.formats.hyb import HYB as HYB
 from warploom.formats.packed_csr import PackedCSR as PackedCSR
 from warploom.formats.padded_csr import PaddedCSR as PaddedCSR
