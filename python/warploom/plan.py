@@ -70,7 +70,7 @@ class Plan:
 
     @property
     def floor_bytes(self) -> int:
-        """Fewest bytes one product can move in this format: what the plan holds, B with `k` columns, and C, once each."""
+        """Fewest bytes one product can move in this format: what the plan holds, B with `k` columns, and C."""
         return self.nbytes + sum(self.shape) * self.k * self.dtype.itemsize
 
     @property

@@ -93,7 +93,7 @@ class prediction {
     return !is_redundant(parsed, summary, problem_.k, problem_.order) && reason_against(parsed, problem_).empty();
   }
 
-  // The features have counted the rows already.
+  // The features have seen the lengths of the rows already: they need be counted again only if some are empty.
   matrix_summary summary_from_features() const {
     const csr_view& A = problem_.matrix;
     matrix_summary summary{A.num_rows, A.num_cols, A.nnz()};
@@ -103,7 +103,7 @@ class prediction {
       if (name == "nnz_per_row_min") summary.shortest_row = static_cast<std::int64_t>(features_.spmv[i]);
       if (name == "nnz_per_row_max") summary.longest_row = static_cast<std::int64_t>(features_.spmv[i]);
     }
-    return summary;
+    return summary.shortest_row > 0 ? summary : problem_.summary();
   }
 
   problem problem_;
