@@ -202,11 +202,11 @@ def permutation(name: str) -> Figure:
 
 
 def permutations_table() -> Summary:
-    """Return what the permutations do to the example, and how they are defined."""
+    """Return the effect of the permutations on the example, and their definitions."""
     rows = []
     for name in permutations.names():
         perm, _, loads, groups = _order(name)
         vector = features.spmm(example_of_orders()[perm], warps=WARPS, threads=LINE)
         assert int(vector["warp_load_max"]) == max(loads)
         rows.append((name, permutations.summary(name), max(loads), sum(groups)))
-    return Summary("", pd.DataFrame(rows, columns=["name", "order", "greatest warp load", "cache lines of the groups"]))
+    return Summary("", pd.DataFrame(rows, columns=["name", "order", "maximum warp load", "cache lines of the groups"]))

@@ -50,7 +50,7 @@ void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain,
     return;
   }
 
-  // Several ranges a thread, so that uneven rows even out.
+  // Several ranges for each thread, which balances rows of different length.
   const std::int64_t ranges = std::min<std::int64_t>(most_ranges, 8LL * threads);
   const std::int64_t step = std::max(grain, (end - begin + ranges - 1) / ranges);
   std::atomic<std::int64_t> next{begin};

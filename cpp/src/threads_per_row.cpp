@@ -1,5 +1,5 @@
-// 2^ceil(log2(ceil(v))) is the least power of two p with p >= v, as p is an integer. Compared without a division or a
-// square root, p >= nnz / m is exact.
+// 2^ceil(log2(ceil(v))) is the smallest power of two p with p >= v, as p is an integer. Compared without a division or
+// a square root, p >= nnz / m is exact.
 #include "warploom/threads_per_row.hpp"
 
 namespace warploom {

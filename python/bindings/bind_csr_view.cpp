@@ -30,7 +30,7 @@ void check_size(std::int64_t size, const char* what) {
   }
 }
 
-// Judges wide column indices as they are, and only then narrows them.
+// Checks wide column indices in their own type, and only then narrows them.
 template <class Wide>
 py::array_t<std::int32_t> narrowed(const py::array_t<Wide>& wide, std::int64_t nnz, std::int64_t num_cols) {
   py::array_t<std::int32_t> narrow(nnz);
@@ -44,8 +44,8 @@ py::array_t<std::int32_t> narrowed(const py::array_t<Wide>& wide, std::int64_t n
   return narrow;
 }
 
-// Checks what the arrays say of themselves (sizes, types), then what they say of the matrix. An array longer than it
-// need be is legal, as in SciPy.
+// Checks the sizes and types of the arrays, then their contents. An array that is longer than necessary is legal, as in
+// SciPy.
 csr_holder make_csr_view(py::array_t<std::int64_t, py::array::c_style> indptr, const py::array& indices,
                          const py::object& data, std::int64_t num_rows, std::int64_t num_cols) {
   check_size(num_rows, "rows");
@@ -109,7 +109,7 @@ csr_holder make_csr_view(py::array_t<std::int64_t, py::array::c_style> indptr, c
 }  // namespace
 
 void bind_csr_view(py::module_& module) {
-  py::class_<csr_holder>(module, "CsrView", "A validated CSR matrix that looks at NumPy arrays without copying them.")
+  py::class_<csr_holder>(module, "CsrView", "A validated CSR matrix: a view of NumPy arrays, without a copy.")
       .def(py::init(&make_csr_view), py::arg("indptr"), py::arg("indices"), py::arg("data").none(true),
            py::arg("num_rows"), py::arg("num_cols"))
       .def_property_readonly("shape",

@@ -31,7 +31,7 @@ py::dict describe_cuda() {
 }  // namespace
 
 void bind_device(py::module_& module) {
-  module.def("cuda_info", &describe_cuda, "What was built and which GPUs are there; never raises.");
+  module.def("cuda_info", &describe_cuda, "What was built and which GPUs were found; never raises.");
   module.def("load_cusparse", &load_cusparse, py::arg("path"));
   module.def("cusparse_version", &cusparse_version);
   module.def(
@@ -66,7 +66,7 @@ void bind_device(py::module_& module) {
         return device_memory{eviction_memory()};
       },
       py::arg("device"),
-      "What cold timings write to evict the L2, kept for the next ones as long as somebody holds it.");
+      "The buffer that cold timings overwrite to evict the L2; kept for the next timing as long as it is referenced.");
   module.def(
       "fill_device",
       [](int device, std::uintptr_t to, int byte, std::size_t bytes) {

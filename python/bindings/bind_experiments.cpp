@@ -1,4 +1,4 @@
-// Kernels that measure what others spend their time on.
+// Kernels that measure where products spend their time.
 #include <algorithm>
 #include <string>
 
@@ -80,7 +80,7 @@ void bind_experiments(py::module_& module) {
         return WARPLOOM_CUDA(cmrs_read_occupancy)(type, read);
       },
       py::arg("device"), py::arg("dtype"), py::kw_only(), py::arg("height"), py::arg("strips"),
-      "Share of the threads of a multiprocessor that this kernel leaves room for.");
+      "Occupancy: share of the threads of a multiprocessor that can be resident with this kernel.");
 }
 
 }  // namespace warploom::python

@@ -53,7 +53,7 @@ bool is_wide(int bytes, const char* argument) {
   throw error(error_kind::dtype, argument, -1, std::string(argument) + " must be int32 or int64");
 }
 
-// Arrays of another library, by their addresses. Sizes are the Python layer's to check.
+// Arrays of another library, by their addresses. The Python layer checks their sizes.
 py::array_t<double> compute_features_of_arrays(const std::string& set_name, int device, std::uintptr_t indptr,
                                                int indptr_itemsize, std::uintptr_t indices, int indices_itemsize,
                                                std::int64_t num_indices, std::int64_t num_rows, std::int64_t num_cols,

@@ -697,7 +697,7 @@ void bind_planner(py::module_& module) {
   module.def("reference_product", &reference, py::arg("matrix"), py::arg("B"),
              "The product and |A| |B|, both summed in float64.");
   module.def("product_floor_bytes", &floor_bytes, py::arg("matrix"), py::arg("k"),
-             "Fewest bytes a product can move: A in CSR, the rows of B it refers to, and C, once each.");
+             "Minimum number of bytes that a product moves: A in CSR, the rows of B it refers to, and C, once each.");
 }
 
 }  // namespace warploom::python

@@ -23,7 +23,7 @@ namespace warploom::python {
 
 namespace py = pybind11;
 
-// A validated CSR matrix that keeps the NumPy arrays it looks at alive. Python sees it as _core.CsrView.
+// A validated CSR matrix that keeps the NumPy arrays it refers to alive. Python sees it as _core.CsrView.
 struct csr_holder {
   py::array_t<std::int64_t> indptr;
   py::array_t<std::int32_t> indices;

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 STUB = ROOT / "python" / "warploom" / "_core.pyi"
 FORMATS = ROOT / "python" / "warploom" / "formats" / "__init__.pyi"
 
-# What a caller means is simpler than what pybind11 would convert.
+# The types that callers should pass are simpler than all that pybind11 would convert.
 SIMPLER = {
     r"typing\.SupportsInt \| typing\.SupportsIndex": "int",
     r"typing\.SupportsFloat \| typing\.SupportsIndex": "float",

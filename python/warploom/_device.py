@@ -93,7 +93,7 @@ def load_cusparse() -> str | None:
         from cuda.pathfinder import load_nvidia_dynamic_lib
 
         path = load_nvidia_dynamic_lib("cusparse").abs_path
-    except Exception as error:  # not installed, or any of pathfinder's own errors: the system's loader may know better
+    except Exception as error:  # not installed, or one of pathfinder's own errors: the system's loader may find it
         path = None
         reason = str(error)
     for candidate in filter(None, (path, "libcusparse.so.13", "libcusparse.so.12", "libcusparse.so")):
@@ -236,7 +236,7 @@ def _torch_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Oper
     if B.layout is not torch.strided:
         raise DtypeError(f"{name} must be dense, got a tensor of layout {B.layout}", argument=name)
     if B.device.type not in ("cpu", "cuda"):
-        raise DeviceError(f"{name} is on device '{B.device}', neither the CPU nor a CUDA GPU", argument=name)
+        raise DeviceError(f"{name} is on device '{B.device}', which is neither the CPU nor a CUDA GPU", argument=name)
     kinds = {
         torch.float16: np.dtype(np.float16),
         torch.float32: np.dtype(np.float32),
@@ -301,7 +301,7 @@ _MODULES = {"jaxlib": "jax"}
 
 
 def _foreign_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Operand:
-    """Any other GPU array: seen through CuPy or torch, returned through the library's own ``from_dlpack``."""
+    """Any other GPU array: viewed through CuPy or torch, returned through the library's own ``from_dlpack``."""
     kind = f"{type(B).__module__}.{type(B).__qualname__}"
     bridge = _bridge()
     if bridge is None:
@@ -335,7 +335,7 @@ def _bridge() -> Any:
 
 @dataclasses.dataclass
 class _Foreign:
-    """A result on its way back to the library that brought the operand."""
+    """A result to be returned to the library that the operand came from."""
 
     array: Any
     from_dlpack: Callable[[Any], Any]
@@ -347,9 +347,9 @@ def host_array(array: Any) -> Any:
 
 
 def allocator_for(A: Any, device: Device) -> Callable[[int], tuple[int, Any]] | None:
-    """Return the memory pool of the framework that brought `A`, as ``allocate(bytes) -> (pointer, owner)``.
+    """Return the memory pool of the framework that `A` came from, as ``allocate(bytes) -> (pointer, owner)``.
 
-    None stands for warploom's own use of the device's stream-ordered pool.
+    None means the device's stream-ordered pool.
     """
     if device.kind != "cuda":
         return None

@@ -1,4 +1,4 @@
-"""Sparse matrices that another library holds in the memory of a GPU, seen where they are."""
+"""Views of sparse matrices that another library holds in the memory of a GPU."""
 
 from __future__ import annotations
 

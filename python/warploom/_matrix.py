@@ -1,8 +1,8 @@
-"""The boundary: whatever the caller holds becomes one validated CSR view.
+"""The boundary: any matrix of a caller becomes one validated CSR view.
 
 Nothing here relies on a check that SciPy, PyTorch or CuPy may have made: the arrays of a matrix can be
 assigned to after it was built. Index arrays are therefore read as they are, and no method of a caller's
-matrix that computes with them is called before they are known to be sound. Wide integers are judged before
+matrix that computes with them is called before they are known to be sound. Wide integers are checked before
 they are narrowed.
 """
 
@@ -33,9 +33,9 @@ def as_csr(A: Any, *, dtype: npt.DTypeLike | None = None, pattern_only: bool = F
     Parameters
     ----------
     A : sparse matrix, shape (m, n)
-        A `scipy.sparse` matrix or array (CSR is looked at in place, every other format is converted), a CSR
-        tensor of PyTorch or a sparse matrix of CuPy (brought to the host if need be). Column indices may be
-        unsorted and may repeat, stored zeros are kept, and the arrays may be longer than they need be.
+        A `scipy.sparse` matrix or array (CSR is viewed in place, every other format is converted), a CSR
+        tensor of PyTorch or a sparse matrix of CuPy (downloaded if necessary). Column indices may be
+        unsorted and may repeat, stored zeros are kept, and the arrays may be longer than necessary.
     dtype : {"float16", "float32", "float64"}, optional
         Value type of the view; by default that of `A` if it is one of these, and float64 for booleans and
         integers.
@@ -45,14 +45,14 @@ def as_csr(A: Any, *, dtype: npt.DTypeLike | None = None, pattern_only: bool = F
     Returns
     -------
     _core.CsrView
-        `indptr` int64 (m + 1), `indices` int32 and `data` float16, float32 or float64. The arrays of `A` are looked
-        at, not copied, where they are contiguous and already of these types.
+        `indptr` int64 (m + 1), `indices` int32 and `data` float16, float32 or float64. The arrays of `A` are viewed,
+        not copied, where they are contiguous and already of these types.
 
     Raises
     ------
     InvalidMatrixError
         `A` is not a sparse matrix or its arrays do not form one: ``argument`` names the array and
-        ``position`` is the first bad place in it.
+        ``position`` is the first bad position in it.
     ShapeError
         `A` does not have two dimensions.
     DtypeError
@@ -67,7 +67,7 @@ def as_csr(A: Any, *, dtype: npt.DTypeLike | None = None, pattern_only: bool = F
     if scipy.sparse.issparse(A):
         indptr, indices, data, shape = _SCIPY_FORMATS[A.format](A)
         if wanted is None and getattr(A, "dtype", None) == np.float16:  # of whatever was assigned to A.data
-            wanted = np.dtype(np.float16)  # again: SciPy converts in float32
+            wanted = np.dtype(np.float16)  # once more: SciPy converts in float32
     else:
         package = _package_of(A)
         if package == "torch":
@@ -197,7 +197,7 @@ def _array(values: Any, argument: str) -> _Array:
 
 
 def _tidy(array: _Array, dtype: npt.DTypeLike) -> _Array:
-    """`array` as `dtype`, contiguous, aligned, in native byte order; itself where it is all of that."""
+    """Return `array` as `dtype`, contiguous, aligned, in native byte order; the same object where it is all of that."""
     return np.require(array, dtype=dtype, requirements=["C_CONTIGUOUS", "ALIGNED"])
 
 
@@ -225,7 +225,7 @@ def _offsets(values: Any) -> _Array:
 
 
 def _indices(values: Any, argument: str) -> _Array:
-    """Widen indices to the narrowest type the core takes that holds their every value."""
+    """Widen indices to the narrowest type of the core that holds all their values."""
     array = _integers(values, argument)
     for dtype in (np.int32, np.int64):
         if np.can_cast(array.dtype, dtype, "safe"):
@@ -292,7 +292,7 @@ def _from_csr(A: Any) -> _Parts:
 
 def _from_csc(A: Any) -> _Parts:
     num_rows, num_cols = _two_sizes(A.shape)
-    # The same three arrays are the CSR arrays of the transpose: sound there, they are safe to convert.
+    # The same three arrays are the CSR arrays of the transpose: once validated as such, they are safe to convert.
     transpose = compressed(A.indptr, A.indices, _one_dimensional(A.data), (num_cols, num_rows))
     arrays = (_for_scipy(transpose.data), transpose.indices, transpose.indptr)
     return _from_csr(scipy.sparse.csc_array(arrays, shape=A.shape).tocsr())
@@ -304,7 +304,7 @@ def _from_coo(A: Any) -> _Parts:
 
 
 def _from_triplets(row: Any, col: Any, data: Any, shape: tuple[int, ...]) -> _Parts:
-    """CSR parts of (row, col, value) triplets, in SciPy's way: entries at the same place are added up."""
+    """CSR parts of (row, col, value) triplets, as SciPy does: entries at the same place are added."""
     values = _values(data, None)
     coordinates = {"row": _indices(row, "row"), "col": _indices(col, "col")}
     for (name, array), size in zip(coordinates.items(), shape, strict=True):
@@ -354,7 +354,7 @@ def _from_dia(A: Any) -> _Parts:
         )
     if np.unique(offsets).size != offsets.size:
         raise InvalidMatrixError("offsets must not repeat", argument="offsets")
-    inside = (offsets > -num_rows) & (offsets < num_cols)  # the others hold nothing
+    inside = (offsets > -num_rows) & (offsets < num_cols)  # the other diagonals hold no entries of the matrix
     arrays = (_for_scipy(diagonals[inside].astype(diagonals.dtype.newbyteorder("="))), offsets[inside].astype(np.int64))
     return _from_csr(scipy.sparse.dia_array(arrays, shape=A.shape).tocsr())
 

@@ -1,4 +1,4 @@
-"""What commands show while they work."""
+"""The progress bar of the commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["progress_bar"]
 def progress_bar(first: str, *, remaining: bool = False) -> Iterator[Callable[[int, int, str], None]]:
     """Show a bar on standard error; yields a function that takes steps done, steps in total and what is being done.
 
-    `first` stands there before the first step, and `remaining` adds the time that is left.
+    `first` is shown before the first step, and `remaining` adds the remaining time.
     """
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
     if remaining:

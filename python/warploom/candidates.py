@@ -99,7 +99,7 @@ def candidates(
 
 
 def matches(name: str, patterns: str | Iterable[str] | None) -> bool:
-    """Whether a name matches one of the shell-style patterns (``[`` and ``]`` stand for themselves)."""
+    """Whether a name matches one of the shell-style patterns (``[`` and ``]`` are literal)."""
     listed = [patterns] if isinstance(patterns, str) else patterns
     return _core.matches(name, None if listed is None else list(listed))
 

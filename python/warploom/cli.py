@@ -34,7 +34,7 @@ _OPTIONAL = {
     "bench": ("bench", "Measure candidates on many matrices, and summarise what was measured."),
     "calibrate": ("training", "Make a profile of your own GPU."),
     "corpus": ("corpus", "List, search and download matrices."),
-    "experiment": ("experiments", "Measure what single figures of the papers need and sweeps do not have."),
+    "experiment": ("experiments", "Measure what single figures of the papers need beyond sweeps."),
     "reproduce": ("reproduce", "Make the tables and figures of four papers anew."),
     "train": ("training", "Train a profile on measurements."),
 }
@@ -113,9 +113,9 @@ def main() -> None:
     show_default=True,
     help="Measure every candidate, or predict by the profile of the GPU.",
 )
-@click.option("--calls", type=float, help="Weigh preparation against so many products.")
+@click.option("--calls", type=float, help="Weigh preparation against this number of products.")
 @click.option("--verify", is_flag=True, help="Measure a predicted choice against the vendor's.")
-@click.option("--gpu", metavar="NAME", help="Predict for this GPU, which need not be here; such as 'NVIDIA H200'.")
+@click.option("--gpu", metavar="NAME", help="Predict for this GPU, which need not be present; such as 'NVIDIA H200'.")
 @click.option("--json", "output", type=click.File("w", lazy=True), help="Write the table as JSON too; - for stdout.")
 def plan(
     file: str,
@@ -200,7 +200,7 @@ def _plan(*arguments: Any, **options: Any) -> Any:
 
 @main.command()
 def info() -> None:
-    """Say what was built, which GPUs are there and which libraries were found."""
+    """Print what was built, and which GPUs and libraries were found."""
     cuda = _cuda_info()
     lines = [
         ("warploom", warploom.__version__),

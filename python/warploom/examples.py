@@ -149,8 +149,8 @@ def _hypersparse(size: int, step: int) -> Any:
 
 
 def _zipf(size: int, longest: int) -> Any:
-    """Row lengths longest / rank, ranks scattered over the rows, columns spread evenly: a skewed matrix."""
-    rank = np.arange(size) * 769 % size + 1  # 769 is prime to any power of two: every rank once
+    """Row lengths longest / rank, ranks scattered over the rows, columns distributed evenly: a skewed matrix."""
+    rank = np.arange(size) * 769 % size + 1  # 769 is coprime to any power of two: every rank occurs once
     lengths = np.maximum(1, longest // rank)
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     within = np.arange(indptr[-1]) - np.repeat(indptr[:-1], lengths)

@@ -1,4 +1,4 @@
-"""Why a plan is what it is, as a table."""
+"""Why a plan's candidate was chosen, as a table."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Explanation:
         left_out = len(self.rows) - len(rows)
         notes = self.footnotes + ([f"{left_out} slower settings not shown"] if left_out else [])
         text = io.StringIO()
-        # Wide, so that no name is cut: the table takes what it needs. Without markup: names have brackets.
+        # Wide, so that no name is cut: the table is only as wide as necessary. Without markup: names have brackets.
         console = rich.console.Console(
             file=text,
             width=1000,

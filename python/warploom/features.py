@@ -1,4 +1,4 @@
-"""What the predictors know of a matrix: numbers computed from its sparsity pattern alone.
+"""Features of a matrix for the predictors: numbers computed from its sparsity pattern alone.
 
 Two sets, each from the paper whose predictor uses it: `spmm` (24 features, Mehrabi et al. 2021) and `spmv`
 (eleven, Gao et al. 2024). Stored entries count as nonzeros whatever their value, and each of several entries
@@ -165,13 +165,13 @@ def spmm(A: Any, *, warps: int = 32, threads: int = 32, elements_per_cache_line:
         across the m - 1 pairs.
 
     The paper leaves some cases open. Here a column of B has ceil(n / L) cache lines, and those that no row
-    requests count, with 0 requests; warps without a row count, with load and lines 0; min, mean and max of
-    nothing (no rows, no columns, no pair of rows) are 0.
+    requests count, with 0 requests; warps without a row count, with load and lines 0; without rows,
+    columns or pairs of rows, min, mean and max are 0.
 
     The cost is one pass over ``indptr`` and ``indices``; memory is 16 bytes for each cache line and thread,
     with N_w up to 64. On a GPU it is 8 bytes for each cache line and row, and 4 more for each row unless N_w = L;
     columns that do not ascend within rows are sorted in a copy and counted again, and with N_w above 32 the pattern
-    is brought to the host.
+    is downloaded to the host.
 
     References
     ----------
@@ -196,7 +196,7 @@ def spmv(A: Any) -> FeatureVector:
     Raises
     ------
     InvalidMatrixError, ShapeError, DtypeError, IndexOverflowError
-        If `A` is malformed or of an unsupported type. Column indices in GPU memory are not looked at.
+        If `A` is malformed or of an unsupported type. Column indices in GPU memory are not read.
     DeviceError
         If the work on a GPU fails.
 
@@ -220,7 +220,7 @@ def spmv(A: Any) -> FeatureVector:
     ``nnz_per_row_cov`` (cov)
         Coefficient of variation, sqrt(var) / mean, without unit; 0 if the mean is 0. The paper says
         "covariance", computed in O(1); a single variable has no covariance but its variance, which is listed
-        already, so the coefficient of variation is taken to be meant.
+        already, so we take it to mean the coefficient of variation.
 
     References
     ----------

@@ -1,6 +1,6 @@
 """Matrices from files.
 
-The parsing is done by SciPy and NumPy. What they let pass is caught here: files that are not what their name
+The parsing is done by SciPy and NumPy. What they accept is checked here: files that are not what their name
 says, sizes that the file cannot hold, arrays that do not form a matrix. No file is ever unpickled.
 """
 
@@ -62,7 +62,7 @@ def load(path: str | os.PathLike[str], *, max_expanded_bytes: int | None = None)
     -------
     scipy.sparse.csr_array, shape (m, n)
         float32 if an ``.npz`` file says so, else float64. Pattern entries become ones, symmetric storage is
-        expanded, and entries that a coordinate format gives twice are added up.
+        expanded, and entries that a coordinate format gives twice are added.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def load(path: str | os.PathLike[str], *, max_expanded_bytes: int | None = None)
     A line of entries in a Matrix Market file holds its numbers and nothing else; a decimal exponent begins with e or,
     as in Fortran, with d. The number of entries that such a file announces is compared with its size before anything is
     allocated for them. The row offsets, 8 bytes a row, are allocated after the entries have been read: a
-    matrix of 10^9 empty rows is legal and gets what it asks for. Compressed text is read twice, once to
+    matrix of 10^9 empty rows is legal and gets its memory. Compressed text is read twice, once to
     check it and to know its size. Nothing in an archive is written to the disk.
     """
     name = os.fspath(path)
@@ -254,7 +254,7 @@ class _Header(NamedTuple):
         return "a row and a column" if self.field == "pattern" else "a row, a column and a value"
 
     def least_bytes(self) -> int:
-        """Count the bytes that the announced entries take at the very least."""
+        """Return the minimum number of bytes of the announced entries."""
         if self.layout == "coordinate":
             return self.entries() * len("1 1\n" if self.field == "pattern" else "1 1 1\n") - 1
         return self.entries() * len("1\n") - 1
@@ -266,7 +266,7 @@ def _read_matrix_market(path: str, stream: IO[bytes] | gzip.GzipFile, size: int)
         _damaged(path, f"is truncated: it announces {' x '.join(map(str, header.sizes[:2]))}, " + _entries(header))
     if header.entries() == 0 and header.layout == "array":
         return _read_no_entries(path, header, stream)
-    # Read as real numbers whatever the field says: SciPy would cut 7.5 in an integer file down to 7.
+    # Read as real numbers whatever the field says: SciPy would truncate 7.5 in an integer file to 7.
     field = "pattern" if header.field == "pattern" else "real"
     banner = f"%%MatrixMarket matrix {header.layout} {field} {header.symmetry}\n"
     text = _CheckedText(f"{banner}{' '.join(map(str, header.sizes))}\n".encode(), stream, header)
@@ -406,7 +406,7 @@ def _read_tar(path: str, allowed: int | None) -> _core.CsrView:
 
 
 def _in_archive(path: str, allowed: int | None, read: Callable[[IO[bytes], int], _Result]) -> _Result:
-    """Read what is expected in an archive, after a pass over all of it."""
+    """Read the matrix in an archive, after a pass over all of it."""
     limit = _Limit(path, allowed, least=0, more=1 << 20)
     with _intact(path, ".tar.gz archive"):
         with _opened(path, limit) as (archive, unpacked):
@@ -497,7 +497,7 @@ def _read_archive(path: str, archive: Any) -> _core.CsrView:
             _damaged(path, f"array {name!r} is damaged: {error}", error)
         except Exception as error:  # as in `_intact`; a size that no memory holds, too
             _damaged(path, f"array {name!r} is damaged: {error}", error)
-        if not isinstance(value, np.ndarray):  # NumPy hands out what it does not recognise as bytes
+        if not isinstance(value, np.ndarray):  # NumPy returns what it does not recognise as bytes
             _damaged(path, f"{name!r} is not an array")
         return value
 

@@ -29,10 +29,10 @@ __all__ = [
 ]
 
 REFERENCE: str = _core.REFERENCE_OUTPUT
-"""Output of a model: log of the least time over `roofline_us`."""
+"""Output of a model: log of the minimum time over `roofline_us`."""
 
 LOSS: str = _core.LOSS_OUTPUT
-"""Output of a model: what is expected to be lost by its choice, as log of a ratio of times."""
+"""Output of a model: the expected loss of its choice, as log of a ratio of times."""
 
 INPUTS: tuple[str, ...] = _core.model_input_names()
 """Names of what `model_inputs` can return."""
@@ -47,7 +47,7 @@ PREPARATION_INPUTS: tuple[str, ...] = _core.preparation_input_names()
 def model_inputs(
     features: Mapping[str, ArrayLike], k: ArrayLike = 1, names: Sequence[str] = INPUTS
 ) -> NDArray[np.float64]:
-    """Return what the models read: logarithms of sizes, and ratios.
+    """Return the inputs of the models: logarithms of sizes, and ratios.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def model_inputs(
 
 
 def preparation_inputs(features: Mapping[str, ArrayLike]) -> NDArray[np.float64]:
-    """Return what the time of a preparation is a sum of.
+    """Return the terms of which the preparation time is a linear combination.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def preparation_inputs(features: Mapping[str, ArrayLike]) -> NDArray[np.float64]
 def roofline_us(features: Mapping[str, ArrayLike], k: ArrayLike, itemsize: int) -> NDArray[np.float64]:
     """Return a rough time of the product, which models correct by a factor.
 
-    It grows as times do, so that what models have to learn does not: trees cannot extrapolate. The latency is that of
+    It grows as times do, so that the factor does not: trees cannot extrapolate. The latency is that of
     a launch, the bandwidths are those of memory and cache of an H200.
 
     Parameters
@@ -121,12 +121,12 @@ def roofline_us(features: Mapping[str, ArrayLike], k: ArrayLike, itemsize: int) 
 
 
 def compress(log_ratio: ArrayLike) -> NDArray[np.float64]:
-    """Compress logarithms of time / least time, so that what is close to the fastest counts most.
+    """Compress logarithms of time / minimum time, so that what is close to the fastest counts most.
 
     Parameters
     ----------
     log_ratio : array_like
-        0 or more; NaN stays.
+        0 or more; NaN stays NaN.
 
     Returns
     -------

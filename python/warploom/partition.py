@@ -1,4 +1,4 @@
-"""How rows are shared out among threads: threads per row, and blocks of rows of similar length.
+"""How rows are distributed over threads: threads per row, and blocks of rows of similar length.
 
 From Gao et al. (2024), "Revisiting thread configuration of SpMV kernels on GPU: A machine learning based approach",
 Sections 2.1 and 4.
@@ -22,7 +22,7 @@ __all__ = ["RowPartition", "partition_rows", "threads_per_row_mean", "threads_pe
 def threads_per_row_mean(A: Any) -> int:
     """Return the number of threads that should share a row by the mean row length: formula (1), ``TpR_mean``.
 
-    The least power of two that is not below nnz / m, at most 32.
+    nnz / m, rounded up to a power of two, at most 32.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ def threads_per_row_mean(A: Any) -> int:
 
     Notes
     -----
-    Computed as printed. Table 1 of the paper has 4 for *hcircuit*, whose 513,072 / 105,676 = 4.86 nonzeros a row give
-    8 here: its columns are what the formulas give if nnz / m and the square root are rounded down and results below 2
-    are raised to 2.
+    Computed as printed. Table 1 of the paper has 4 for *hcircuit*, whose 513,072 / 105,676 = 4.86 nonzeros per row
+    give 8 here: its columns are what the formulas give if nnz / m and the square root are rounded down and results
+    below 2 are raised to 2.
     """
     return int(_core.threads_per_row_mean(as_csr(A, pattern_only=True)))
 
@@ -46,7 +46,7 @@ def threads_per_row_mean(A: Any) -> int:
 def threads_per_row_square_mean(A: Any) -> int:
     """Return the number of threads that should share a row by the root of its mean length: formula (2), ``TpR_SqMean``.
 
-    The least power of two that is not below the square root of nnz / m, at most 32.
+    The square root of nnz / m, rounded up to a power of two, at most 32.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class RowPartition:
         return len(self.nnz_block)
 
     def thread_blocks(self, total: int) -> NDArray[np.int64]:
-        """Share out thread blocks among the blocks: equation (3).
+        """Distribute thread blocks over the blocks: equation (3).
 
         A block of long rows gets one for each row. Those that remain of `total` go to the others in proportion to
         their nonzeros, rounded down, and at least one to each.

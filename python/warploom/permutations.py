@@ -56,7 +56,7 @@ def summary(name: str) -> str:
 
 
 def searches(name: str) -> bool:
-    """Whether a permutation looks for nearest rows, which takes far longer than sorting.
+    """Whether a permutation searches for nearest rows, which takes far longer than sorting.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def compute(
       the one `warps` positions earlier.
     - ``"cta-aware"`` (III-B): the row of lowest warp load, then always the remaining row nearest to the one
       just before.
-    - ``"hybrid-1"`` (III-C): ``"lpt"``; of all rows of the load that is due, position `p` takes the one
+    - ``"hybrid-1"`` (III-C): ``"lpt"``; of all rows of the load that comes next, position `p` takes the one
       nearest to the row at ``p - 1``, or at ``p + 1`` if ``p - 1`` is free, or the first if both are.
     - ``"hybrid-2.1"`` (III-C): ``"cta-aware"``; of equally near rows the one of lowest warp load.
     - ``"hybrid-2.2"`` (III-C): ``"cta-aware"``; of equally near rows the one nearest to the row `warps`
@@ -108,7 +108,7 @@ def compute(
     name : str
         One of `names`.
     A : scipy.sparse matrix or array, shape (m, n)
-        Indices may be unsorted and may repeat. Values are not looked at.
+        Indices may be unsorted and may repeat. Values are not read.
     warps : int
         Warps per thread block, N_w in the paper.
     threads : int

@@ -70,7 +70,7 @@ class Plan:
 
     @property
     def floor_bytes(self) -> int:
-        """Fewest bytes one product can move in this format: what the plan holds, B with `k` columns, and C."""
+        """Minimum bytes that a product moves in this format: what the plan holds, B with `k` columns, and C."""
         return self.nbytes + sum(self.shape) * self.k * self.dtype.itemsize
 
     @property
@@ -232,20 +232,21 @@ def plan(
         summed in float32; SpMV only.
     layout : {"row", "column"}
         Layout of B and C: ``"row"`` is NumPy's and torch's default, ``"column"`` is Fortran order. An operand in the
-        other one is copied. Without meaning for SpMV.
+        other one is copied. Ignored for SpMV.
     device : str, optional
         ``"cuda"``, ``"cuda:N"`` or ``"cpu"``; by default the GPU if there is one.
     select : {"auto", "predict", "measure"} or candidate name
         ``"predict"`` computes features of `A` and takes what a model trained on measurements predicts to be fastest;
-        where it is unsure, the few candidates that may be are measured. ``"measure"`` prepares every candidate, times
-        each on the device and keeps the fastest, which takes as long as some hundred to thousand products. ``"auto"``
-        predicts if there is a profile for the GPU (shipped, or from ``warploom calibrate``) and measures otherwise.
-        The name of a candidate takes that one.
+        where it is unsure, the few candidates that may be the fastest are measured. ``"measure"`` prepares every
+        candidate, times each on the device and keeps the fastest, which takes as long as some hundred to thousand
+        products. ``"auto"`` predicts if there is a profile for the GPU (shipped, or from ``warploom calibrate``) and
+        measures otherwise. The name of a candidate takes that one.
     calls : float, optional
-        How often the plan will be used: preparation is weighed against the time of so many products. If not given, so
-        often that preparation does not matter. Where all candidates are measured, it is weighed as measured.
+        How often the plan will be used: preparation is weighed against the time of so many products. If not given,
+        preparation does not count. Where all candidates are measured, it is weighed as measured.
     verify : bool
-        Measure a predicted choice against the vendor's candidates, and step back if it loses.
+        Measure a predicted choice against the vendor's candidates, and take the fastest of those if the choice is
+        slower.
     candidates : str or sequence of str, optional
         Shell-style patterns; only candidates whose name matches one of them are considered. The full name of a
         candidate is considered even if `warploom.candidates` does not list it. Has no effect where `select` is a name.
@@ -319,7 +320,7 @@ def predict(
     candidates: str | Sequence[str] | None = None,
     gpu: str = "NVIDIA H200",
 ) -> Explanation:
-    """Say what would be chosen on a GPU that need not be there.
+    """Predict what would be chosen on a GPU that need not be present.
 
     Parameters
     ----------
@@ -328,7 +329,7 @@ def predict(
     op, k, dtype, layout, cache, candidates
         As for `warploom.plan`.
     calls : float, optional
-        Products that will be computed with one preparation; if not given, so many that it does not matter.
+        Products that will be computed with one preparation; if not given, preparation does not count.
     gpu : str
         Product name of a GPU with a profile.
 
@@ -446,7 +447,7 @@ def _named(chosen: _core.Candidate, A: Any, op: str, k: int, dtype: Any, layout:
 
 
 def problem_of(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, device: _device.Device) -> _core.Problem:
-    """Check what describes a product."""
+    """Check the description of a product."""
     if op == "spmv" and _columns(1 if k is None else k) != 1:
         raise ParameterError(f"k must be 1 for SpMV, got {k}; op='spmm' multiplies several columns", argument="k")
     _choice("op", op, ("spmm", "spmv"))

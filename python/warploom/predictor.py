@@ -32,7 +32,7 @@ from warploom.features import names as feature_names
 __all__ = ["MAX_STORED_VECTORS", "Model", "StoredVectors", "kinds"]
 
 MAX_STORED_VECTORS: int = _core.MAX_STORED_VECTORS
-"""Most vectors a model stores for its own verification."""
+"""Maximum number of vectors that a model stores for its own verification."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -185,7 +185,7 @@ class Model:
         return self.core.predict(self._rows(X))
 
     def predict_with_spread(self, X: ArrayLike | FeatureVector) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Predict, and say how far the members of the model disagree.
+        """Predict, and return how far the members of the model disagree.
 
         Parameters
         ----------

@@ -40,7 +40,7 @@ TEST_CASE("validate: legal matrices") {
   CHECK_NOTHROW(validate(test::make_csr(0, {{}, {}}).view()));
 }
 
-TEST_CASE("validate: row offsets are judged before column indices") {
+TEST_CASE("validate: row offsets are checked before column indices") {
   csr_matrix matrix = test::make_csr(5, {{7}, {1}});
   check_malformed(error_of([&] { validate(matrix.view()); }), "indices", 0);
   matrix.indptr = {0, 2, 1};
@@ -62,13 +62,13 @@ TEST_CASE("validate_indices: the first bad position") {
   check_bad_indices<std::int32_t>({std::numeric_limits<std::int32_t>::min()}, 4, 0);
 }
 
-TEST_CASE("validate_indices: wide indices are judged before they are narrowed") {
+TEST_CASE("validate_indices: wide indices are checked before they are narrowed") {
   check_bad_indices<std::int64_t>({3, (std::int64_t{1} << 32) + 3}, 4, 1);
   check_bad_indices<std::int64_t>({3, std::numeric_limits<std::int64_t>::min()}, 4, 1);
   check_bad_indices<std::uint64_t>({3, std::numeric_limits<std::uint64_t>::max()}, 4, 1);
 }
 
-TEST_CASE("validate: the first of many bad positions, in an array that is shared out to threads") {
+TEST_CASE("validate: the first of many bad positions, in an array that several threads check") {
   const std::int64_t size = std::int64_t{1} << 21;
   set_num_threads(4);
   std::vector<std::int32_t> indices(size, 0);

@@ -16,7 +16,7 @@ float16 from_bits(std::uint16_t bits) {
   return value;
 }
 
-// sign, exponent and fraction put together by their meaning.
+// the value computed from sign, exponent and fraction.
 double by_definition(std::uint16_t bits) {
   const int exponent = bits >> 10 & 31;
   const int fraction = bits & 1023;

@@ -14,7 +14,7 @@
 
 namespace warploom::test {
 
-// A matrix with the given column indices in its rows. Nonzero j has the value j + 1, so that every value tells where
+// A matrix with the given column indices in its rows. Nonzero j has the value j + 1, so that every value shows where
 // it came from.
 inline csr_matrix make_csr(std::int64_t num_cols, const std::vector<std::vector<std::int32_t>>& rows,
                            value_type dtype = value_type::float32) {

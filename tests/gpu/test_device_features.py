@@ -1,4 +1,4 @@
-"""Features of matrices in GPU memory: those of the host, whatever the matrix holds and whoever holds it."""
+"""Features of matrices in GPU memory equal those of the host, for any contents and any library."""
 
 import concurrent.futures
 import warnings
@@ -25,7 +25,7 @@ def on_gpu(A, set_name, **geometry):
 
 
 def check(A, **geometry):
-    """The host's features: exact but for the variance and what is derived from it."""
+    """The host's features: exact except for the variance and what is derived from it."""
     host = features.spmm(A, **geometry)
     np.testing.assert_array_equal(on_gpu(A, "spmm", **geometry), host.values, host.names)
     host = features.spmv(A)
@@ -101,7 +101,7 @@ def test_many_empty_rows():
 
 
 def test_two_million_nonzeros_of_equal_rows():
-    """Nearly no variance: what is left of it must not be lost against the mean."""
+    """Nearly no variance: it must not be lost to rounding against the mean."""
     rows = [np.arange(i, i + 100) for i in range(20_000)]
     rows[777] = rows[777][:-1]
     check(from_rows(rows, 20_100))
@@ -150,10 +150,10 @@ LIBRARIES = [torch_csr, cupy_csr]
 
 @pytest.fixture
 def stays_on_gpu(monkeypatch):
-    """Fail where a matrix is brought to the host."""
+    """Fail where a matrix is downloaded to the host."""
 
     def refuse(*args, **options):
-        raise AssertionError("the matrix was brought to the host")
+        raise AssertionError("the matrix was downloaded to the host")
 
     monkeypatch.setattr(features, "as_csr", refuse)
 

@@ -42,7 +42,7 @@ def check(matrix, kernel, x, **options):
     """Whether the kernel takes this case; asserts that its result is right if it does."""
     y = multiply(matrix, kernel, x, **options)
     if y is not None:
-        # BSR multiplies the places it fills in, so what is not finite in x spreads further.
+        # BSR multiplies its fill-in, so values of x that are not finite reach more rows.
         assert_product(matrix, x[:, None], y[:, None])
     return y is not None
 
@@ -139,7 +139,7 @@ def test_hubs_where_a_warp_sums_several_tiles(entries_per_lane, blocks_per_sm):
 
 @pytest.mark.parametrize(("kernel", "dtype"), CASES)
 def test_vectors_on_odd_addresses(kernel, dtype):
-    """Operands need not start on a vector boundary, and what lies beside y survives."""
+    """Operands need not start on a vector boundary, and memory beside y is left alone."""
     if kernel.name == "cusparse":
         pytest.skip("the vendor asks for 16 bytes")
     torch = pytest.importorskip("torch")
@@ -164,7 +164,7 @@ def test_vectors_on_odd_addresses(kernel, dtype):
 @pytest.mark.parametrize(("kernel", "dtype"), CASES)
 def test_nonfinite_x_spreads_only_where_the_matrix_has_entries(kernel, dtype):
     if kernel.name == "cusparse" or kernel.format == "bsr":
-        pytest.skip("multiplies the places it fills in")
+        pytest.skip("multiplies its fill-in")
     matrix = battery(dtype)["random"]
     x = vector(matrix.shape[1], dtype)
     x[0], x[1], x[-1] = np.inf, np.nan, -np.inf

@@ -1,4 +1,4 @@
-"""A local server with the layout of the SuiteSparse collection's site, which can be told to misbehave."""
+"""A local server with the layout of the SuiteSparse collection's site, which can be made to misbehave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the notebooks, each once in a session: their own tests look at them, and the documentation shows them."""
+"""Runs the notebooks, each once in a session: their own tests check them, and the documentation shows them."""
 
 from __future__ import annotations
 

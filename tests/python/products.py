@@ -1,4 +1,4 @@
-"""What tests of products share: operands, parameters, and the judgement of a result."""
+"""Helpers of the tests of products: operands, parameters, and the check of a result."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The row permutations written down once more, slowly, from Section III of Mehrabi et al. 2021.
 
-Nothing here is shared with the package: masks are Python sets, every search looks at every remaining row, and
+Nothing here is shared with the package: masks are Python sets, every search compares every remaining row, and
 every tie-break is spelled out as a sort key.
 """
 
@@ -40,7 +40,7 @@ def flipped(A, warps, threads, line):
 
 
 class LptWarps:
-    """Which warp the next row goes to, and at which position it then stands."""
+    """Which warp the next row goes to, and its position there."""
 
     def __init__(self, rows, warps):
         self.rows = rows

@@ -112,7 +112,7 @@ class FakeGpuArray:
 
 @pytest.fixture
 def bridge(monkeypatch):
-    """Stand-in for CuPy: from_dlpack gives the memory as this test can look at it."""
+    """Substitute for CuPy: from_dlpack returns the memory in a form that this test can read."""
     fake = types.ModuleType("cupy")
     fake.from_dlpack = lambda B: B.__dlpack__()
     monkeypatch.setitem(sys.modules, "cupy", fake)

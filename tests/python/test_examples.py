@@ -1,4 +1,4 @@
-"""The matrices that ship with the package are what they are called."""
+"""The matrices that ship with the package are those that their names say."""
 
 import numpy as np
 import pytest

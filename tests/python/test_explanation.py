@@ -1,4 +1,4 @@
-"""The table that says why a plan is what it is."""
+"""The table that explains the choice of a plan."""
 
 import json
 import math

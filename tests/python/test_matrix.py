@@ -1,4 +1,4 @@
-"""The boundary: what is legal gives what SciPy gives, what is not gets an error that says where."""
+"""The boundary: legal matrices give the same as in SciPy, others raise an error that names the position."""
 
 import warnings
 from functools import partial
@@ -100,7 +100,7 @@ def test_copies_what_is_not_aligned():
 
 def test_arrays_may_be_longer_than_nnz():
     A = small()
-    A.indices = np.append(A.indices, [77, -5]).astype(np.int32)  # never looked at
+    A.indices = np.append(A.indices, [77, -5]).astype(np.int32)  # never read
     A.data = np.append(A.data, [np.nan] * 3)
     view = as_csr(A)
     assert view.nnz == 6

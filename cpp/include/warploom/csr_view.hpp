@@ -1,4 +1,4 @@
-// A validated matrix in compressed sparse row form, seen but not owned.
+// A validated matrix in compressed sparse row form: a view that does not own its arrays.
 //
 // Invariants, checked once by `validate` at the boundary and trusted everywhere inside:
 //   indptr[0] == 0, indptr never decreases, indptr[num_rows] == nnz,
@@ -26,7 +26,7 @@ inline const char* name_of(value_type type) {
   return type == value_type::float16 ? "float16" : type == value_type::float32 ? "float32" : "float64";
 }
 
-// Where the nonzeros are. Permutations and features need nothing else.
+// The sparsity pattern. Permutations and features need nothing else.
 struct csr_pattern {
   std::int64_t num_rows = 0;
   std::int64_t num_cols = 0;
@@ -74,11 +74,11 @@ struct accumulator<float16> {
 template <class Value>
 using accumulator_t = typename accumulator<Value>::type;
 
-// Throws invalid_matrix with the first offending position if the invariants do not hold. Sizes of the arrays are
-// the caller's to check (they are not known here).
+// Throws invalid_matrix with the first offending position if the invariants do not hold. The caller checks
+// the sizes of the arrays, which are not known here.
 void validate(const csr_pattern& matrix);
 
-// The two halves of `validate`, for a boundary whose column indices come in a wider type: they are judged in that type
+// The two halves of `validate`, for a boundary whose column indices come in a wider type: they are checked in that type
 // and narrowed only afterwards, so that 2^32 + 3 is out of range and never becomes 3.
 // Index is int32, int64 or uint64.
 void validate_indptr(const std::int64_t* indptr, std::int64_t num_rows);

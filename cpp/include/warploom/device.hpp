@@ -1,5 +1,5 @@
-// The GPU as the host sees it: what is there, memory, copies and timing. Builds without CUDA define the same functions;
-// all but `query_cuda` then throw error_kind::device.
+// The GPU as the host sees it: device information, memory, copies and timing. Builds without CUDA define the same
+// functions; all but `query_cuda` then throw error_kind::device.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ struct cuda_info {
   std::string error;  // why there is no device, or empty
 };
 
-// Never throws: no driver, no GPU and no CUDA build are answers.
+// Never throws: a missing driver, GPU or CUDA build is reported in the result.
 cuda_info query_cuda();
 
 // Makes `ordinal` the current device of this thread for as long as the guard lives.
@@ -71,8 +71,8 @@ struct timing_options {
 std::vector<double> time_on_device(const std::function<void(CUstream_st*)>& enqueue, const timing_options& options,
                                    CUstream_st* stream);
 
-// The memory whose writing evicts the L2 of the current device, kept for the next timing as long as somebody holds it:
-// to allocate it takes longer than to time a small kernel.
+// The buffer that is overwritten to evict the L2 of the current device. It is kept for the next timing as long as
+// somebody holds it: allocating it takes longer than timing a small kernel.
 std::shared_ptr<void> eviction_memory();
 
 // Bytes per second (read plus written) of a device-to-device copy of `bytes`.

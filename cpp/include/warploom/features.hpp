@@ -1,4 +1,4 @@
-// What the predictor knows of a matrix.
+// Features: what the predictor knows about a matrix.
 //
 // A feature set is a registered list of names and two functions that fill their values in that order: one reads a
 // matrix in host memory, one a matrix in the memory of a GPU. They agree exactly in what is counted, and to the last
@@ -19,12 +19,12 @@ namespace warploom {
 
 class device_csr;
 
-// The arrays of a CSR matrix in the memory of the current device, of which nothing is known but their sizes: whoever
-// reads them finds out whether they form a matrix.
+// The arrays of a CSR matrix in the memory of the current device. Only their sizes are known: the kernels that read
+// them check whether they form a matrix.
 struct device_csr_arrays {
   std::int64_t num_rows = 0;
   std::int64_t num_cols = 0;
-  std::int64_t num_indices = 0;   // entries of `indices`, at least those that indptr asks for
+  std::int64_t num_indices = 0;   // entries of `indices`, at least as many as indptr ends at
   const void* indptr = nullptr;   // [num_rows + 1] of int32 or int64
   const void* indices = nullptr;  // [num_indices] of int32 or int64
   bool wide_indptr = false;       // int64

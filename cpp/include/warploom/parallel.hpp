@@ -14,7 +14,7 @@ int num_threads();
 void set_num_threads(int count);
 
 // Calls body(begin, end) on disjoint ranges that together cover [begin, end). A range holds at least `grain`
-// elements (but for the last), and ranges are handed out dynamically. The first exception thrown is rethrown here.
+// elements (but for the last), and ranges are scheduled dynamically. The first exception thrown is rethrown here.
 // Where the system has no more threads, or no memory for one, those there are do the work.
 void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain,
                   const std::function<void(std::int64_t, std::int64_t)>& body);

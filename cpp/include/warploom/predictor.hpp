@@ -16,7 +16,7 @@ namespace warploom {
 
 enum class array_type { int32, float32, float64 };
 
-// An array in C order that somebody else owns. The span constructors refuse a shape of another size.
+// A view of an array in C order. The span constructors refuse a shape of another size.
 struct array_view {
   array_view(array_type type, std::vector<std::int64_t> shape, const void* data)
       : type(type), shape(std::move(shape)), data(data) {}
@@ -39,7 +39,7 @@ struct model_source {
   std::map<std::string, array_view> arrays;
 };
 
-// From the raw scores of a model to its outputs.
+// The transform from the raw scores of a model to its outputs.
 enum class output_transform {
   identity,
   exp,       // of a model that predicts the logarithm of a time

@@ -22,14 +22,14 @@ struct row_partition {
 // Throws error_kind::parameter if `long_row` is less than 1.
 row_partition partition_rows(std::span<const std::int64_t> indptr, std::int64_t long_row);
 
-// Thread blocks for each block: one per row of a long-row block, and for a short-row block what equation (3) gives of
-// the `total`, in proportion to its nonzeros and at least 1.
+// Thread blocks for each block: one per row of a long-row block, and for a short-row block the part of `total` that
+// equation (3) gives it, in proportion to its nonzeros and at least 1.
 std::vector<std::int64_t> share_thread_blocks(const row_partition& partition, std::int64_t total);
 
-// Threads per row of every block of `partition`, 0 for long-row blocks. `threads_per_row` is for all short-row blocks
-// alike, where 0 means threads_per_row_mean of each; `given`, unless empty, has one number for each short-row block and
-// goes before. Throws error_kind::parameter for `block_threads_per_row` if `given` has another size or a number that
-// is not a power of two up to 32.
+// Threads per row of every block of `partition`, 0 for long-row blocks. `threads_per_row` is for all short-row
+// blocks, where 0 means threads_per_row_mean of each; `given`, unless empty, has one number for each short-row block
+// and takes precedence. Throws error_kind::parameter for `block_threads_per_row` if `given` has another size or a
+// number that is not a power of two up to 32.
 std::vector<int> threads_per_row_of_blocks(const row_partition& partition, int threads_per_row,
                                            std::span<const std::int32_t> given);
 

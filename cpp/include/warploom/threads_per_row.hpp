@@ -5,7 +5,7 @@
 
 namespace warploom {
 
-// Equation (1), TpR_mean of CUSP: the least power of two that is not below the mean row length nnz / m, at most 32.
+// Equation (1), TpR_mean of CUSP: the mean row length nnz / m, rounded up to a power of two, at most 32.
 // 1 for rows of at most one nonzero on average, no rows at all included; CSR-vector itself starts at 2.
 int threads_per_row_mean(std::int64_t num_rows, std::int64_t nnz);
 

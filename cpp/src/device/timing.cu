@@ -10,9 +10,9 @@
 namespace warploom {
 namespace {
 
-constexpr std::size_t flush_bytes = 256u << 20;  // several times any L2 of today
+constexpr std::size_t flush_bytes = 256u << 20;  // several times the L2 of any current GPU
 
-// Holds the stream until the host has enqueued everything, or for 50 ms if something enqueued waits for the device.
+// Blocks the stream until the host has enqueued everything, or for 50 ms if something enqueued waits for the device.
 __global__ void wait_for_host(const volatile int* released) {
   std::uint64_t start, now;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
@@ -92,7 +92,7 @@ std::vector<double> time_on_device(const std::function<void(CUstream_st*)>& enqu
   const int repeats = std::clamp(affordable, std::min(options.min_repeats, options.repeats), options.repeats);
 
   std::vector<event> starts(repeats), stops(repeats);
-  static thread_local host_flag released;  // to allocate it takes longer than a small kernel runs
+  static thread_local host_flag released;  // allocating it takes longer than a small kernel runs
   released.set(0);
   wait_for_host<<<1, 1, 0, stream>>>(released.get());
   cuda::check_launch("wait_for_host");

@@ -2,7 +2,7 @@
 // memory is reserved as if it held the partial sums of `height` rows for each thread, and so limits how many threads a
 // multiprocessor holds (Sec. 6.3, Fig. 6.1).
 //
-// `never` is 0, which the compiler does not know: what threads have read would matter otherwise, and so is read.
+// `never` is 0, which the compiler does not know: the loads cannot be optimised away, since their values would matter.
 #include <algorithm>
 #include <vector>
 
@@ -18,9 +18,9 @@ constexpr unsigned warp_size = 32;
 constexpr unsigned warps_per_block = 4;  // as in the kernel of CMRS
 constexpr unsigned threads_per_block = warps_per_block * warp_size;
 constexpr unsigned places_per_piece = 1024;
-constexpr unsigned unused_bits = 8;  // what is left of a word fits into a float32
+constexpr unsigned unused_bits = 8;  // the remaining bits of a word fit into a float32
 
-// The words of N runs of places, put together with "or". As in the product, all loads are unconditional.
+// The words of N runs of places, combined with "or". As in the product, all loads are unconditional.
 template <int N, class Value>
 __device__ __forceinline__ unsigned read_runs(const std::int32_t* __restrict__ columns,
                                               const Value* __restrict__ values, unsigned first, unsigned end) {
@@ -40,8 +40,8 @@ __device__ __forceinline__ unsigned read_runs(const std::int32_t* __restrict__ c
   return bits;
 }
 
-// Four runs at a time and then what is left, as cuda::for_each_run has it. The compiler would unroll this loop further
-// for float than it can that of the product.
+// Four runs at a time and then the remaining ones, as in cuda::for_each_run. The compiler would unroll this loop
+// further for float than it can that of the product.
 template <class Value>
 __device__ __forceinline__ unsigned read_places(const std::int32_t* __restrict__ columns,
                                                 const Value* __restrict__ values, unsigned first, unsigned end,

@@ -1,8 +1,8 @@
 // CSR-vector with and without its random access to x and its arithmetic: what each of them costs is the difference.
 //
-// What is read has to be used, or the compiler leaves the load out. Words that take part in no sum are put together
-// with "or", which is the least that can be done with them; what comes out would matter if a bit of `never` were set.
-// It is an argument, and 0, which the compiler does not know.
+// What is read has to be used, or the compiler removes the load. Words that take part in no sum are combined with "or",
+// the cheapest operation; the result would matter if a bit of `never` were set, which is an argument that is 0 and that
+// the compiler cannot know.
 #include "device/device_csr.hpp"
 #include "experiments/experiments.hpp"
 #include "kernels/device/values.cuh"

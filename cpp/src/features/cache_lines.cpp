@@ -1,6 +1,6 @@
 // One pass over the column indices. All counts come from one small record per cache line, which remembers the last
 // row that requested the line:
-//   that is the present row   -> the pair (row, line) is known; duplicates and unsorted rows need nothing else;
+//   that is the current row   -> the pair (row, line) is known; duplicates and unsorted rows need nothing else;
 //   that is the row before it -> the two rows share the line, which gives the Hamming distance of adjacent rows;
 //   anything else             -> a new request.
 // The records of all lines are n / L * 16 bytes (N_w <= 64): half a byte for a column, much less than the vector that
@@ -18,7 +18,7 @@
 namespace warploom {
 namespace {
 
-// Rows as they are noted in records: never 0, so that zeroed memory means "no row yet", nor 1, so that the first row
+// Rows as records store them: never 0, so that zeroed memory means "no row yet", nor 1, so that the first row
 // has no row before it.
 std::uint32_t mark_of(std::int64_t row) { return static_cast<std::uint32_t>(row + 2); }
 
@@ -27,7 +27,7 @@ struct line_record {
   std::uint32_t requests = 0;
 };
 
-// What one thread has seen of its rows.
+// What one thread has counted over its rows.
 struct row_range_counts {
   std::vector<line_record> lines;
   std::vector<std::uint64_t> warps_of_line;  // [lines][words]: bit w says that warp w requested the line
@@ -41,7 +41,7 @@ struct layout {
   std::int64_t lines;
   std::int64_t busy_warps;      // warps that have a row
   std::int64_t words;           // 64-bit words of the warp set of a line
-  std::int64_t counted_blocks;  // 0 if a block is a cache line and need not be counted apart
+  std::int64_t counted_blocks;  // 0 if a block is a cache line and need not be counted separately
 
   layout(const csr_pattern& matrix, const geometry& shape)
       : lines(ceil_divide(matrix.num_cols, shape.elements_per_cache_line)),
@@ -122,7 +122,7 @@ class range_counter {
   }
 
   // Calls visit(group_of(column)) for the nonzeros of a row, once for neighbours in the same group: in a sorted row
-  // that leaves each group once.
+  // that is once for each group.
   template <class GroupOf, class Visit>
   void for_each_run(std::int64_t row, GroupOf group_of, Visit visit) {
     const std::int32_t* column = matrix_.indices + matrix_.indptr[row];
@@ -143,7 +143,7 @@ class range_counter {
   row_range_counts counts_;
 };
 
-// Threads worth their records: a thread has to count more nonzeros than it has records to clear and to merge. This
+// How many threads pay off: a thread has to count more nonzeros than it has records to clear and to merge. This
 // also bounds the memory by that of the matrix, or of one set of records.
 std::int64_t num_ranges(const csr_pattern& matrix, const layout& sizes) {
   const std::int64_t least =
@@ -186,7 +186,7 @@ std::vector<row_range_counts> count_all(const csr_pattern& matrix, const geometr
   return counts;
 }
 
-// Requests per line and distinct lines per warp, over what all threads have seen.
+// Requests per line and distinct lines per warp, over all threads.
 void merge_lines(const std::vector<row_range_counts>& counts, const layout& sizes, summary& requests_per_line,
                  std::vector<std::int64_t>& distinct_of_warp) {
   std::mutex merging;

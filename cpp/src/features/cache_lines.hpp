@@ -2,9 +2,9 @@
 //
 // Column c of A needs cache line floor(c / L) of a column of B, with L = elements_per_cache_line. A row requests each
 // line that holds at least one of its nonzeros once, however many it holds: a request is a pair (row, line). Row i
-// belongs to warp i mod N_w. What the paper leaves open is settled here:
-//   - requests per line are summarised over all ceil(n / L) lines, also those that nobody requests;
-//   - warps are all N_w warps, also those without rows;
+// belongs to warp i mod N_w. Where the paper leaves something open, this is what is computed:
+//   - requests per line are summarised over all ceil(n / L) lines, including those that no row requests;
+//   - warps are all N_w warps, including those without rows;
 //   - the distance of adjacent rows i and i + 1 is the number of lines that exactly one of them requests; a matrix
 //     with fewer than two rows has no distances, and their summary is 0;
 //   - a block is N_w consecutive columns, aligned to N_w.

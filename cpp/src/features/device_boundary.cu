@@ -65,7 +65,7 @@ void check_offsets(const offset_findings& found, const device_csr_arrays& matrix
 }
 
 void check_indices(std::uint64_t outside, std::int64_t nnz, const device_csr_arrays& matrix) {
-  if (matrix.num_cols == 0 && nnz > 0) outside = as_maximum(0);  // no kernel has looked
+  if (matrix.num_cols == 0 && nnz > 0) outside = as_maximum(0);  // no kernel has checked
   if (outside == no_position) return;
   const std::int64_t position = as_position(outside);
   malformed("indices", position, "indices[" + number(position) + "] is outside [0, " + number(matrix.num_cols) + ")");

@@ -1,4 +1,4 @@
-// What the feature kernels share about the arrays they are given.
+// Checks of their arrays that the feature kernels share.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ void check_indices(std::uint64_t outside, std::int64_t nnz, const device_csr_arr
 // The columns of a matrix whose arrays are known to be sound, sorted within rows: nnz int32.
 pooled_memory sort_columns(const device_csr_arrays& matrix, std::int64_t nnz, cudaStream_t stream);
 
-// Brings the pattern to the host and computes the features there.
+// Copies the pattern to the host and computes the features there.
 void compute_on_host(const feature_set& set, const device_csr_arrays& matrix, const geometry& shape,
                      cudaStream_t stream, double* values);
 

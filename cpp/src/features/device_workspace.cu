@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kept_bytes = 256u << 20;
 
-// What is kept is never given back: at exit there may be no driver any more to give it to.
+// Kept memory is never freed: at exit, the driver may have shut down already.
 struct kept {
   std::mutex changing;
   std::vector<void*> pinned;

@@ -8,7 +8,7 @@
 
 namespace warploom::cuda {
 
-// Memory of the host that kernels write to: to allocate it takes longer than to compute features, so it is kept for
+// Memory of the host that kernels write to: allocating it takes longer than computing features, so it is kept for
 // the next call, whatever the device.
 class pinned_memory {
  public:
@@ -28,9 +28,9 @@ class pinned_memory {
   void* memory_;
 };
 
-// Memory of the current device for work on one stream. It comes from a pool of its own that keeps some of what it gets
-// back: the default pool returns all of it to the driver whenever a stream is synchronised, and to get it again takes
-// longer than the kernels.
+// Memory of the current device for work on one stream. It comes from a pool of its own that keeps some of the freed
+// memory: the default pool returns all of it to the driver whenever a stream is synchronised, and allocating it again
+// takes longer than the kernels.
 class pooled_memory {
  public:
   pooled_memory(std::size_t bytes, cudaStream_t stream);

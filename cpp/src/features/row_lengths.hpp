@@ -1,4 +1,4 @@
-// How the nonzeros are spread over the rows. Only indptr is read. Duplicates and stored zeros count.
+// How the nonzeros are distributed over the rows. Only indptr is read. Duplicates and stored zeros count.
 #pragma once
 
 #include "features/sets.hpp"

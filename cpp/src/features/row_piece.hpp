@@ -1,4 +1,4 @@
-// Cache lines of a piece of the nonzeros, as one GPU thread counts them. Plain templates over how memory is read and
+// Cache lines of a segment of the nonzeros, as one GPU thread counts them. Plain templates over how memory is read and
 // where results go, so that the host can run them too.
 //
 // The columns of every row have to ascend (repeats are legal): a row then requests a line where the line of its column
@@ -15,7 +15,8 @@
 
 namespace warploom {
 
-// Division by a number known at run time only, by a shift where it is a power of two. `shift` is -1 if it is not.
+// Division by a number that is known only at run time, by a shift where it is a power of two. `shift` is -1 if it is
+// not.
 struct uniform_divider {
   std::uint32_t divisor;
   int shift;
@@ -89,8 +90,8 @@ WARPLOOM_HOST_DEVICE std::int64_t first_not_below(const Columns& columns, std::i
   return begin;
 }
 
-// Where the row before [before, row_begin) probably stands where nonzero j of row [row_begin, row_end) does, less j: as
-// far along as j is. 0 where the offsets do not ascend.
+// A guess, less j, for the nonzero of the row before, [before, row_begin), whose column is nearest to that of nonzero j
+// of row [row_begin, row_end): as far along in its row as j is. 0 where the offsets do not ascend.
 WARPLOOM_HOST_DEVICE std::int64_t shift_to_row_before(std::int64_t before, std::int64_t row_begin, std::int64_t row_end,
                                                       std::int64_t j) {
   if (before > row_begin || row_begin > j) return 0;
@@ -105,13 +106,13 @@ struct piece_geometry {
   bool count_blocks;      // else blocks are lines
 };
 
-// Counts the nonzeros [begin, end), which is not empty, of rows first_row .. last_row. Tells `sink`
+// Counts the nonzeros [begin, end), which is not empty, of rows first_row .. last_row. Calls of `sink`
 //   request(line, row)       of every line that a row requests, at the first nonzero that needs it,
-//   whole_row(row, counts)   of every row that lies in the piece,
-//   part_of_row(row, counts) of the row that the piece starts in, if it ends in the piece,
-//   unsorted()               if the columns of a row descend: all that was told may then be wrong.
-// The row that the piece stops in is returned, and `open` holds what was not told of it: neighbouring threads often
-// stop in the same row and may add up first.
+//   whole_row(row, counts)   of every row that lies in the segment,
+//   part_of_row(row, counts) of the row that the segment starts in, if it ends in the segment,
+//   unsorted()               if the columns of a row descend: all earlier calls may then be wrong.
+// The row that the segment stops in is returned, and `open` holds the counts of it that are not yet reported:
+// neighbouring threads often stop in the same row and may add them first.
 //
 // Whatever the arrays hold, nothing is read but indptr[first_row - 1 .. last_row + 1] (from 0) and columns[0 .. end).
 template <class Offsets, class Columns, class Sink>

@@ -1,8 +1,8 @@
 // The 24 features of a matrix in GPU memory: memory is cleared, two kernels run, and one small copy comes back.
 //
 // The first kernel gives every thread the same number of neighbouring nonzeros (row_piece.hpp), so that neither long
-// nor empty rows unbalance it. It leaves, in memory, the requests and the warps of each cache line and the lines of
-// each row. The second one reads these and row lengths, and finds minima, maxima and sums.
+// nor empty rows cause imbalance. It writes the requests and the warps of each cache line and the lines of each row to
+// memory. The second one reads these and row lengths, and finds minima, maxima and sums.
 //
 // Everything that is added up by several threads is an integer: results do not depend on any order. A matrix whose
 // columns do not ascend within rows is noticed on the way; it is then counted again with its columns sorted.
@@ -20,7 +20,8 @@ namespace {
 
 constexpr int threads_per_block = 256;
 constexpr int warps_per_block = threads_per_block / 32;
-constexpr int nonzeros_per_thread = 7;  // odd: threads read neighbouring pieces of shared memory without bank conflicts
+constexpr int nonzeros_per_thread =
+    7;  // odd: threads read neighbouring segments of shared memory without bank conflicts
 constexpr int nonzeros_per_block = threads_per_block * nonzeros_per_thread;
 constexpr int most_warps = 32;  // bits of a line's set of warps
 
@@ -69,7 +70,7 @@ struct indices_view {
 constexpr int table_bits = 10;
 constexpr int table_size = 1 << table_bits;
 
-// What both kernels are told.
+// Arguments of both kernels.
 struct work_view {
   std::uint32_t num_rows;
   std::uint32_t num_cols;
@@ -99,7 +100,7 @@ __device__ void find_sum(std::uint64_t* to, std::uint64_t value) {
 // ---- The first kernel
 
 // Requests of a block, gathered by line: neighbouring rows request the same lines, and some lines are requested by
-// nearly all rows. Where every line has a place of its own, a block gathers those of many pieces of the nonzeros;
+// nearly all rows. Where every line has a place of its own, a block gathers those of many segments of the nonzeros;
 // otherwise a line whose place is taken goes to memory directly.
 constexpr std::uint32_t no_line = ~std::uint32_t{0};
 
@@ -172,7 +173,7 @@ __device__ std::uint32_t row_by_warp(const cuda::offsets_view& indptr, std::uint
   return first;
 }
 
-// The row that a thread stops in is told once for all threads of a warp if all of them stop in it. Called by whole
+// The row that a thread stops in is reported once for all threads of a warp if all of them stop in it. Called by whole
 // warps; `row` is -1 where there is none.
 __device__ void finish_row(block_sink& sink, std::int64_t row, const row_counts& open) {
   static_assert(32 * nonzeros_per_thread < 1 << 10, "sums of a warp fit ten bits");
@@ -245,7 +246,7 @@ __global__ void __launch_bounds__(threads_per_block)
 
 // ---- The second kernel
 
-// What a thread has seen. Counts of a row or a line fit 32 bits; lengths of rows may not.
+// What a thread has counted. Counts of a row or a line fit 32 bits; lengths of rows may not.
 struct extremes {
   std::uint32_t most = 0;
   std::uint32_t not_fewest = 0;
@@ -371,7 +372,7 @@ __global__ void __launch_bounds__(threads_per_block) summarise_kernel(const work
       find_sum(work.findings + which, all);
     }
   }
-  const int slot = static_cast<int>(threadIdx.x) - 32;  // other warps than that of the above
+  const int slot = static_cast<int>(threadIdx.x) - 32;  // warps other than the one above
   if (slot >= 0 && slot < num_findings - load_of_warp) find_sum(work.findings + load_of_warp + slot, of_slots[slot]);
   if (blockIdx.x == 0 && threadIdx.x == threads_per_block - 1) {
     work.findings[first_offset] = work.indptr[0];
@@ -387,7 +388,7 @@ uniform_divider divide_by(int divisor) {
   return {positive, std::has_single_bit(positive) ? std::countr_zero(positive) : -1};
 }
 
-// Runs both kernels and brings `findings` to the host.
+// Runs both kernels and copies `findings` to the host.
 void find(work_view work, std::uint64_t* findings, cudaStream_t stream) {
   const bool count_blocks = work.shape.count_blocks;
   const std::size_t findings_bytes = num_findings * sizeof(std::uint64_t);

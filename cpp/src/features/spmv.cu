@@ -1,5 +1,5 @@
-// The eleven features of a matrix in GPU memory. One kernel reads indptr once; every thread block writes what it has
-// seen to host memory, where the few hundred results are added up: no second launch, no copy, nothing to be zeroed.
+// The eleven features of a matrix in GPU memory. One kernel reads indptr once; every thread block writes its
+// results to host memory, where the few hundred of them are added: no second launch, no copy, nothing to be zeroed.
 //
 // The variance comes from the exact sum of squares, in 128 bits, so that it does not depend on any order.
 #include <algorithm>

@@ -33,7 +33,7 @@ class summary {
     max_ = std::max(max_, other.max_);
   }
 
-  // Of nothing, all three are 0: a predictor wants finite inputs.
+  // Without values, all three are 0: a predictor wants finite inputs.
   std::int64_t min() const { return count_ == 0 ? 0 : min_; }
   std::int64_t max() const { return count_ == 0 ? 0 : max_; }
   double mean() const { return count_ == 0 ? 0.0 : static_cast<double>(sum_) / static_cast<double>(count_); }

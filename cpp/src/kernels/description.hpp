@@ -21,7 +21,7 @@ inline const std::vector<value_type> all_value_types{value_type::float16, value_
 // Answers of unsupported_reason.
 std::string no_reason(const csr_view& matrix, const product_request& request);
 std::string needs_int32_offsets(const csr_view& matrix, const product_request& request);
-// For formats with padding: refuses several times more places than nonzeros (some are fine in tiny matrices).
+// For formats with padding: refuses many times more places than nonzeros; tiny matrices may have more.
 std::string padding_reason(std::int64_t places, std::int64_t nnz);
 
 // Answer of `redundant` for SpMV kernels with threads_per_row: half as many would do for the longest row.

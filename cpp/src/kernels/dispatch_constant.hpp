@@ -1,4 +1,4 @@
-// Kernels are compiled for each value of some parameters: this picks the one for a value known at run time only.
+// Kernels are compiled for each value of some parameters: this selects the one for a value known only at run time.
 #pragma once
 
 #include <type_traits>
@@ -7,7 +7,7 @@
 namespace warploom::cuda {
 
 // Calls `function(std::integral_constant<int, V>{})` with the one of the listed values that `value` is. Descriptions of
-// kernels let no other values through; the last listed one stands for any that comes nevertheless.
+// kernels let no other values through; the last listed one is taken for any other value.
 template <int First, int... Others, class Function>
 decltype(auto) dispatch_constant(int value, Function&& function) {
   if constexpr (sizeof...(Others) == 0) {

@@ -1,5 +1,5 @@
-// What the formats with padded rows share: the entries of a row stand in places a fixed stride apart, and a column
-// index of -1 marks a place without an entry. Padding follows the entries of its row.
+// What the formats with padded rows share: the entries of a row are a fixed stride apart, and a column index of -1
+// marks a place without an entry. Padding follows the entries of its row.
 #pragma once
 
 #include <cstdint>

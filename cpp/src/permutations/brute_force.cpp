@@ -1,4 +1,4 @@
-// CTA-Aware Sort by comparing masks bit by bit: what benchmarks and tests hold the search of nearest_rows against.
+// CTA-Aware Sort by comparing masks bit by bit: benchmarks and tests compare the search of nearest_rows with it.
 #include <algorithm>
 #include <limits>
 #include <utility>

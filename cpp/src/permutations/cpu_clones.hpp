@@ -5,7 +5,7 @@
 // it does nothing. WARPLOOM_INLINE marks what such a function calls: only what is inlined is compiled with it.
 #pragma once
 
-#include <cstdint>  // tells which C library this is
+#include <cstdint>  // defines which C library this is
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__)

@@ -1,4 +1,4 @@
-// Hybrid-1: LPT with its ties broken by locality. Positions are handed out as in LPT (decreasing warp load, to the warp
+// Hybrid-1: LPT with its ties broken by locality. Positions are assigned as in LPT (decreasing warp load, to the warp
 // with the smallest load so far that has a free position). Among all remaining rows of the load that is due, position p
 // takes the one nearest to the adjacent row: that at position p - 1, or at p + 1 where p - 1 is still free; the lowest
 // index where both are free. The last tie goes to the lowest original index.

@@ -115,7 +115,7 @@ WARPLOOM_INLINE word compare(const counters& c, std::int64_t best, const word* _
   return any(above, words);
 }
 
-// Leaves in `among` the entries with the greatest count and returns that count. `among` is not empty.
+// Leaves in `among` the entries with the maximum count and returns that count. `among` is not empty.
 WARPLOOM_INLINE std::int64_t greatest(const counters& c, word* __restrict among, std::int64_t words) {
   std::int64_t count = 0;
   alignas(64) word with_bit[chunk_words];
@@ -140,7 +140,7 @@ struct scan {
   word* marked;
 };
 
-// Counts for every candidate: its deficit + 2 * (addends that hold it). Marks those with the greatest count, and
+// Counts for every candidate: its deficit + 2 * (addends that hold it). Marks those with the maximum count, and
 // returns the word from which on the marks are valid.
 WARPLOOM_CPU_CLONES("avx512f", "avx2") std::int64_t mark_greatest(const scan& s) {
   counters c;
@@ -219,7 +219,7 @@ void mask_bitmaps::narrow(std::span<const std::int32_t> query) {
   mark_nearest(query, marked_.data());
 }
 
-// distance = |query| + size - 2 overlap, so the least distance is the greatest (largest_size - size) + 2 overlap.
+// distance = |query| + size - 2 overlap, so the distance is minimal where (largest_size - size) + 2 overlap is maximal.
 void mask_bitmaps::mark_nearest(std::span<const std::int32_t> query, const std::uint64_t* candidates) {
   const word* empty = bitmaps_.data() + bitmaps_.size() - num_words_;
   addends_.clear();

@@ -31,10 +31,10 @@ class mask_bitmaps {
 
   void remove(std::int32_t entry) { remaining_[entry / 64] &= ~(std::uint64_t{1} << entry % 64); }
 
-  // Marks the remaining entries at the least distance from `query` (a mask, as a list of bits).
+  // Marks the remaining entries at the minimum distance from `query` (a mask, as a list of bits).
   void find_nearest(std::span<const std::int32_t> query);
 
-  // Keeps of the marked entries only those at the least distance from `query`.
+  // Keeps only the marked entries at the minimum distance from `query`.
   void narrow(std::span<const std::int32_t> query);
 
   bool has_several_marked() const {

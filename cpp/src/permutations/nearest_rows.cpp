@@ -13,10 +13,10 @@ namespace {
 constexpr std::int64_t bitmap_bytes_always_fine = 64 << 20;
 constexpr std::int64_t bitmap_bytes_per_list_entry = 16;
 
-// Rebuilding pays only when it saves more than it costs.
+// Rebuild only when that saves more than it costs.
 constexpr std::int64_t fewest_used_up = 64;
 
-// Nanoseconds on a server core. Only their proportion matters: an entry of a list against a word of a bitmap.
+// Nanoseconds on a server core. Only their ratio matters: an entry of a list against a word of a bitmap.
 constexpr double list_step_cost = 8.0;
 constexpr double bitmap_word_cost = 0.7;
 constexpr double bitmap_overhead_words = 8;  // bitmaps' worth of work that a query costs beyond its own bits
@@ -202,7 +202,7 @@ std::int32_t nearest_rows::find_in_lists(std::int32_t mask, std::int32_t second_
   return best;
 }
 
-// Of the entries at the relative distance `least`, the one nearest to the second mask, then of the lowest rank.
+// Among the entries at the relative distance `least`, the one nearest to the second mask, then of the lowest rank.
 std::int32_t nearest_rows::break_tie_in_lists(std::int32_t least, std::int32_t second_mask) {
   second_overlaps_.add(lists_, masks_[second_mask]);
   std::int32_t best = none;

@@ -28,7 +28,7 @@ class nearest_rows {
  public:
   explicit nearest_rows(const row_masks& masks);
 
-  // Makes `rows` the pool, replacing what was left of the last. Equally near rows are taken in the order given here.
+  // Makes `rows` the pool, in place of the previous one. Equally near rows are taken in the order given here.
   void fill(std::span<const std::int32_t> rows);
 
   bool empty() const { return size_ == 0; }

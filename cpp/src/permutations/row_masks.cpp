@@ -9,7 +9,7 @@ namespace warploom {
 namespace {
 
 // Numbers of the column blocks. Blocks keep their own numbers unless the matrix is so wide that most are empty; then
-// the occupied ones are numbered in order, lest tables over all blocks outgrow the matrix.
+// the occupied ones are numbered in order, so that tables over all blocks do not outgrow the matrix.
 class block_numbers {
  public:
   block_numbers(const csr_pattern& matrix, const geometry& shape) : line_(shape.elements_per_cache_line) {

@@ -1,6 +1,6 @@
 // The cache masks of Section III-B: bit b of a row's mask is set if the row has a nonzero in the columns
-// [b L, (b + 1) L), with L = geometry::elements_per_cache_line. The Hamming distance of two masks says how alike the
-// cache lines of B are that the two rows need.
+// [b L, (b + 1) L), with L = geometry::elements_per_cache_line. The Hamming distance of two masks says how similar
+// the sets of cache lines of B are that the two rows need.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,7 @@ namespace warploom {
 // Distinct masks as sorted lists of set bits, up to two changes that keep every distance:
 //  - bits that no row sets may be left out, and the others renumbered;
 //  - a bit set in more than half of the masks is inverted in all of them. A column block that nearly every row uses
-//  then
-//    costs as little as one that hardly any row uses.
+//    then costs as little as one that hardly any row uses.
 struct row_masks {
   std::int32_t num_bits = 0;
   std::vector<std::int32_t> mask_of_row;  // [num_rows] rows of equal mask share one number

@@ -22,7 +22,7 @@ row_permutation rows_by_increasing_load(const std::vector<std::int64_t>& loads);
 // Rows by decreasing warp load; rows of equal load in their original order.
 row_permutation rows_by_decreasing_load(const std::vector<std::int64_t>& loads);
 
-// The greedy assignment of LPT: hands out the positions of the permuted matrix. Warp w owns the positions
+// The greedy assignment of LPT: assigns the positions of the permuted matrix. Warp w owns the positions
 // w, w + N_w, w + 2 N_w, ... and fills them in that order.
 class lpt_positions {
  public:

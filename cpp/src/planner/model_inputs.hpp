@@ -77,7 +77,7 @@ feature_place find_feature(const char* name);
 
 // A rough time of the product in microseconds, which models correct by a factor.
 //
-// It grows as times do, so that what models have to learn does not: trees cannot extrapolate. The latency is that of a
+// It grows as times do, so that the factor does not: trees cannot extrapolate. The latency is that of a
 // launch, the bandwidths are those of memory and cache of an H200.
 double roofline_us(double rows, double cols, double nnz, double k, double itemsize);
 

@@ -262,7 +262,7 @@ trial::~trial() = default;
 // ---- Checking
 
 // Sampled entries of C, computed in float64, and the rounding each may differ by: infinite where NaN and infinity in A
-// spread or sums overflow, which is not judged here.
+// spread or sums overflow, which is not verified here.
 struct trial::expectation {
   std::vector<std::int64_t> rows;
   std::vector<std::int64_t> columns;

@@ -1,4 +1,5 @@
-// What all models share: the sizes of a batch, its distribution over threads, and the transform of the scores.
+// What all models share: checks of the sizes of a batch, its distribution over threads, and the transform of the
+// scores.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -128,7 +128,7 @@ text_map metadata_of(const json& header) {
       if (const std::string* const text = value.as_string()) metadata.emplace(name, *text);
     }
   }
-  if (!entries || metadata.size() != entries->size()) refuse("the metadata are not a map of texts");
+  if (!entries || metadata.size() != entries->size()) refuse("the metadata are not a map of strings");
   return metadata;
 }
 

@@ -1,5 +1,5 @@
-// Checked access to what a model is made from. Every setting and array has to be asked for: one that no part of the
-// model knows is refused, so that a model that means something else than what is computed never loads.
+// Checked access to the settings and arrays of a model. Each of them has to be read: one that no part of the model
+// knows is refused, so that a model is never loaded with a meaning other than what is computed.
 #pragma once
 
 #include <initializer_list>

@@ -13,7 +13,7 @@ constexpr double tolerance = 1e-6;
 
 void check_names(const char* argument, const std::vector<std::string>& names) {
   if (names.empty() || std::find(names.begin(), names.end(), "") != names.end()) {
-    throw error(error_kind::profile, argument, -1, "there are no names, or one is empty or no text");
+    throw error(error_kind::profile, argument, -1, "there are no names, or one is empty or not a string");
   }
   if (std::set<std::string_view>(names.begin(), names.end()).size() != names.size()) {
     throw error(error_kind::profile, argument, -1, "a name occurs twice");

@@ -31,7 +31,7 @@ struct lightgbm {
 
   static threshold round(double t) { return t; }
 
-  // LightGBM stores a row sparsely, and what it takes for zero is not stored.
+  // LightGBM stores rows sparsely and does not store what it takes for zero.
   static threshold input(double x) { return std::abs(x) > 1e-35f ? x : 0; }
 };
 
@@ -86,7 +86,7 @@ class tree_checker {
  private:
   void check_inner(std::int64_t k) const {
     if (arrays_.feature[k] < 0 || arrays_.feature[k] >= num_inputs_) {
-      refuse("node.feature", k, "a feature is none of the " + std::to_string(num_inputs_) + " inputs, nor -1");
+      refuse("node.feature", k, "a feature is neither one of the " + std::to_string(num_inputs_) + " inputs nor -1");
     }
     if (!std::isfinite(arrays_.threshold[k])) refuse("node.threshold", k, "a threshold is not finite");
   }
@@ -167,7 +167,7 @@ class tree_layout {
     return inner.size() >= line_pairs;
   }
 
-  // Lays out `start` and its nearest descendants, up to so many pairs of children; leaves those below to later.
+  // Lays out `start` and its nearest descendants, up to this many pairs of children; those below are laid out later.
   void lay_out(pending start, int pairs, std::vector<pending>& large, std::vector<pending>& small,
                huge_vector<double>& values) {
     std::vector<pending> queue{start};
@@ -239,7 +239,7 @@ class tree_ensemble final : public model {
     std::int32_t depth;
   };
 
-  // Trees that the least served score is the mean of.
+  // Minimum over the scores of the number of trees that a score is the mean of.
   static std::int64_t members(const tree_arrays& arrays) {
     if (arrays.score.empty()) return arrays.num_trees();
     std::vector<std::int64_t> trees(arrays.base.size());
@@ -260,13 +260,13 @@ class tree_ensemble final : public model {
   }
 
   void find_leaves(const threshold* x, const double** leaves) const {
-    constexpr std::size_t side_by_side = 16;  // about as many cache misses as a core has under way at a time
+    constexpr std::size_t side_by_side = 16;  // about as many cache misses as a core has in flight at a time
     std::size_t first = 0;
     for (; first + side_by_side <= trees_.size(); first += side_by_side) walk<side_by_side>(first, x, leaves);
     for (; first < trees_.size(); ++first) walk<1>(first, x, leaves);
   }
 
-  // Walks the trees from `first` on, `count` of them side by side, and prefetches the values of the leaves.
+  // Walks the trees from `first` on, `count` of them in parallel, and prefetches the values of the leaves.
   template <std::size_t count>
   void walk(std::size_t first, const threshold* x, const double** leaves) const {
     std::array<const node*, count> at;
@@ -274,7 +274,7 @@ class tree_ensemble final : public model {
     const auto step = [&] {
       for (std::size_t i = 0; i < count; ++i) at[i] = at[i]->next(x);
     };
-    // Few inputs go down to the farthest leaf of an unbalanced tree: look now and then whether all have arrived.
+    // Few inputs reach the deepest leaf of an unbalanced tree: check now and then whether all have reached a leaf.
     constexpr std::int32_t steps_between = 3;
     std::int32_t left = trees_[first + count - 1].depth;  // of the deepest
     for (; left > 2 * steps_between; left -= steps_between + 1) {

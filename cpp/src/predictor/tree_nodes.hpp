@@ -2,7 +2,7 @@
 //
 // A node is 8 bytes (16 with float64 thresholds). The two children of a node are neighbours, so that a step is
 // "displacement + (x > threshold)" without a branch; a leaf steps to itself, so that trees of different depths are
-// walked side by side, whose cache misses then overlap.
+// walked in parallel and their cache misses overlap.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,4 @@
-"""Measurements of candidates on many matrices: made, kept, merged and summarised.
+"""Measurements of candidates on many matrices: taking, storing, merging and summarising them.
 
 Needs the packages of ``pip install 'warploom[bench]'``; ``import warploom`` alone does not import this one.
 """
@@ -10,7 +10,7 @@ try:
     import pyarrow as _pyarrow  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        f"warploom.bench needs {error.name}; install it and what else benchmarks need with "
+        f"warploom.bench needs {error.name}; install it and the other packages of benchmarks with "
         "pip install 'warploom[bench]'",
         name=error.name,
     ) from error

@@ -1,4 +1,4 @@
-"""Matrices on their way into a sweep: made or read, permuted and described, as a rule ahead of the measurement."""
+"""Matrices of a sweep before their measurement: made or read, permuted, and their features computed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def permute(matrix: _core.CsrView, name: str) -> tuple[np.ndarray[Any, Any] | No
 
 
 def write(prepared: Prepared, scratch: pathlib.Path) -> pathlib.Path:
-    """Put a prepared matrix into a file, for another process."""
+    """Write a prepared matrix to a file, for another process."""
     folder = scratch / uuid.uuid4().hex
     folder.mkdir()
     np.savez(folder / "A.npz", data=prepared.A.data, indices=prepared.A.indices, indptr=prepared.A.indptr)

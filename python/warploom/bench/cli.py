@@ -1,4 +1,4 @@
-"""``warploom bench``: sweeps over many matrices, and what to do with their results."""
+"""``warploom bench``: sweeps over many matrices, and their results."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ def bench() -> None:
     "--candidates",
     multiple=True,
     metavar="GLOB",
-    help="Instead of the usual ones; '*' for every one, '@essential' for half of the usual ones, hardly slower.",
+    help="Instead of the portfolio; '*' for every candidate, '@essential' for half of the portfolio, hardly slower.",
 )
 @click.option("--device", type=click.Choice(["cuda", "cpu"]), default="cuda", show_default=True)
 @click.option("--gpus", metavar="0,1,...", help="GPUs to use, one process each; all by default.")
-@click.option("--sample", type=click.IntRange(min=1), help="Only so many matrices, drawn at random.")
+@click.option("--sample", type=click.IntRange(min=1), help="Only this many matrices, drawn at random.")
 @click.option("--shard", metavar="I/N", default="0/1", help="Every N-th matrix from the I-th.")
 @click.option("--minutes", type=float, help="Start no matrix after this time.")
 @click.option("--matrix-seconds", type=float, default=Limits.matrix_s, show_default=True, help="Limit for one matrix.")
 @click.option("--repeats", type=click.IntRange(min=3), default=Limits.repeats, show_default=True)
-@click.option("--ahead", type=click.IntRange(min=0), default=2, show_default=True, help="Loading processes a GPU.")
+@click.option("--ahead", type=click.IntRange(min=0), default=2, show_default=True, help="Loaders for each GPU.")
 @click.option("--except", "known", multiple=True, metavar="PATH", help="Leave out what these results hold already.")
 @click.option("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster to measure on instead of this machine.")
 def run_command(

@@ -1,4 +1,4 @@
-"""On what a sweep ran: GPU, clocks, driver, libraries, and the state of warploom itself."""
+"""The environment of a sweep: GPU, clocks, driver, libraries, and the source state of warploom."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def environment(device: Device) -> dict[str, Any]:
     Returns
     -------
     dict
-        Plain values, ready for JSON. ``core`` is the first 16 digits of the SHA-256 of the compiled module: it tells
-        the measurements of two source states apart. ``copy_bandwidth`` is in bytes per second, read plus written, to
-        two digits, so that two GPUs of one kind are one environment.
+        Plain values, ready for JSON. ``core`` is the first 16 digits of the SHA-256 of the compiled module: it
+        distinguishes the measurements of two source states. ``copy_bandwidth`` is in bytes per second, read plus
+        written, to two digits, so that two GPUs of one kind are one environment.
     """
     found: dict[str, Any] = {
         "warploom": warploom.__version__,
@@ -61,7 +61,7 @@ def environment(device: Device) -> dict[str, Any]:
 
 
 def clock_mhz(device: Device) -> int:
-    """Ask for the clock of the multiprocessors, in MHz, at most ten times a second; 0 where it is not known."""
+    """Return the clock of the multiprocessors in MHz, read at most ten times a second; 0 where it is not known."""
     return _clock(device.ordinal, int(10 * time.monotonic())) if device.kind == "cuda" else 0
 
 
@@ -87,7 +87,7 @@ def _nvml() -> Any:
 
 @functools.cache
 def _handle(ordinal: int) -> Any:
-    """CUDA numbers the visible GPUs only, the driver all of them."""
+    """Translate numbers of GPUs: CUDA numbers only the visible ones, the driver all of them."""
     nvml = _nvml()
     visible = [part.strip() for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
     chosen = visible[ordinal] if ordinal < len(visible) and visible[ordinal] else str(ordinal)

@@ -21,13 +21,13 @@ from warploom.errors import OutOfMemoryError, WarploomError
 __all__ = ["Limits", "is_compared", "measure"]
 
 WARMUP = {"warm": 4, "cold": 1}
-"""Runs before those that are timed: operands about as large as the L2 cache take several until they are all there."""
+"""Runs before the timed ones: operands about as large as the L2 cache take several until all of them are in it."""
 CACHES = tuple(WARMUP)
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """How much time a measurement may take."""
+    """Limits of the time that a measurement may take."""
 
     repeats: int = 16
     """Timed runs of a candidate with a warm cache, and half as many with a cold one, for which all of the cache must be
@@ -35,9 +35,9 @@ class Limits:
     budget_ms: float = 8.0
     """Fewer runs, but at least three, where they would take longer than this."""
     far: float = 1.3
-    """Slower than the fastest so far by this factor is far."""
+    """A candidate that is slower than the fastest so far by this factor counts as far from it."""
     matrix_s: float = 120.0
-    """No candidate is started after so many seconds with one matrix, of which every setting has an equal part."""
+    """No candidate is started after this many seconds with one matrix, of which every setting has an equal part."""
     remeasured: float = 0.05
     """Share of the candidates that is measured once more at the end, in another order."""
 
@@ -89,7 +89,7 @@ class _Session:
         order = random.Random(zlib.crc32(f"{self.prepared.facts['matrix']} {self.setting.name}".encode()))
         chosen = [c for c in candidates if self.is_wanted(c)]
         order.shuffle(chosen)
-        chosen.sort(key=lambda c: not is_compared(c))  # if time runs out, then not for what tables need
+        chosen.sort(key=lambda c: not is_compared(c))  # what tables need comes first, in case time runs out
         again = [c for c in chosen if order.random() < self.limits.remeasured]
         order.shuffle(again)
         failed = set()
@@ -150,7 +150,7 @@ class _Session:
         return _core.prepare(self.problem, candidate, None if perm is None else (perm, milliseconds))
 
     def repeats(self, plan: _core.Plan, candidate: Candidate) -> int:
-        """Full effort for what may be the fastest, and for what is compared anyway."""
+        """All repeats for what may be the fastest, and for what tables compare."""
         if is_compared(candidate):
             return self.limits.repeats
         glance = self.trial.time(plan, cache="warm", repeats=3, warmup=1, budget_ms=self.limits.budget_ms / 4)

@@ -27,8 +27,8 @@ _MEASUREMENTS, _MATRICES = "measurements.parquet", "matrices.parquet"
 _SIZE = ("rows", "cols", "nnz")
 _MOST_IDS = 2**62
 
-# Neighbours in this order have similar times and equal names, which is what compresses: of several orders, this one
-# gave the smallest file.
+# Neighbours in this order have similar times and equal names, which compresses well: of several orders, this one gave
+# the smallest file.
 _SORTED_BY = ("environment", "run", "matrix", "setting", "candidate", "cache")
 # Numbers of bytes hardly repeat, so that a dictionary of them is larger than they are.
 _WITH_DICTIONARY = [column.name for column in schema.MEASUREMENTS if column.name != "bytes"]
@@ -40,7 +40,7 @@ def shipped() -> list[str]:
 
 
 def part_of(names: pd.Series[Any]) -> NDArray[np.str_]:
-    """Say of matrices by their names what they are: ``"matrix"``, ``"transpose"`` or ``"block"``, one of rows."""
+    """Return what matrices are, by their names: ``"matrix"``, ``"transpose"`` or ``"block"``, one of rows."""
     text = names.astype(str)
     return np.select([text.str.endswith("]"), text.str.endswith(".T")], ["block", "transpose"], "matrix")
 
@@ -83,7 +83,7 @@ class Measurements:
         Returns
         -------
         Measurements
-            Files of a store that cannot be read are passed over with a warning and named in `skipped`.
+            Files of a store that cannot be read are skipped with a warning and named in `skipped`.
 
         Raises
         ------
@@ -98,7 +98,7 @@ class Measurements:
         skipped = {name: reason for pieces in read for name, reason in pieces.skipped.items()}
         if skipped:
             listed = "\n".join(f"  {reason}" for reason in skipped.values())
-            warnings.warn(f"{len(skipped)} files of measurements were passed over:\n{listed}", stacklevel=2)
+            warnings.warn(f"{len(skipped)} files of measurements were skipped:\n{listed}", stacklevel=2)
         tables = [table for pieces in read for table in pieces.tables]
         loaded = cls(
             _frame(tables),
@@ -115,12 +115,12 @@ class Measurements:
         """Return the measurements of whole matrices as they are.
 
         Sweeps measure fewer candidates on transposes (names with ``.T`` at the end) and blocks of rows (``[a:b]``), and
-        there are many of them: tables over all would be of neither.
+        there are many of them: tables over all would describe neither.
 
         Parameters
         ----------
         transposes, blocks : bool
-            Whether those are to be there too.
+            Whether to keep those too.
         """
         wanted = ["matrix"] + ["transpose"] * transposes + ["block"] * blocks
         keep = np.isin(part_of(self.matrices["matrix"]), wanted)
@@ -293,7 +293,7 @@ def _read_store(folder: pathlib.Path) -> _Pieces:
 
 def _try_to_read_rows(part: Part) -> pa.Table | FileFormatError:
     try:
-        return _read_measurements(part.path, use_threads=False)  # files are read side by side already
+        return _read_measurements(part.path, use_threads=False)  # files are already read in parallel
     except FileFormatError as error:
         return error
 
@@ -301,7 +301,7 @@ def _try_to_read_rows(part: Part) -> pa.Table | FileFormatError:
 def _read_rows(path: pathlib.Path, *, use_threads: bool = True) -> pa.Table:
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            # The metadata hold the facts of one file; tables are put together without them.
+            # The metadata hold the facts of one file; tables are concatenated without them.
             return file.read(use_threads=use_threads).replace_schema_metadata(None)
     except Exception as error:  # whatever Arrow makes of bytes that it did not expect
         raise FileFormatError(f"{path} is damaged: {error}") from error
@@ -317,7 +317,7 @@ def _read_measurements(path: pathlib.Path, *, use_threads: bool = True) -> pa.Ta
 
 
 def _frame(tables: Sequence[pa.Table]) -> pd.DataFrame:
-    """Put tables of measurements together, with their strings as categories in alphabetical order."""
+    """Concatenate tables of measurements, with their strings as categories in alphabetical order."""
     whole = pa.concat_tables([schema.arrow_schema(schema.MEASUREMENTS).empty_table(), *tables]).unify_dictionaries()
     frame = whole.to_pandas(split_blocks=True)
     return _sorted_categories(frame)
@@ -349,7 +349,7 @@ def _plain_text(matrices: pd.DataFrame) -> pd.DataFrame:
 
 
 def _merged_matrices(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Put matrices together; where several rows have a value, the last one's is kept."""
+    """Merge tables of matrices; where several rows have a value, the last one's is kept."""
     known = [c.name for c in schema.matrix_columns()]
     if not frames:
         empty = schema.arrow_schema(schema.matrix_columns()).empty_table().to_pandas()

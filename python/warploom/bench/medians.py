@@ -85,11 +85,11 @@ class Medians:
         return [name for name in self.times if is_vendor(name) == vendor]
 
     def best(self, candidates: Sequence[str]) -> pd.Series:
-        """Return the least time among some candidates for each matrix; NaN where none has one."""
+        """Return the minimum time among some candidates for each matrix; NaN where none has one."""
         return self.times[list(candidates)].min(axis=1).astype(np.float64)
 
     def widely_measured(self) -> Medians:
-        """Leave out matrices with times of less than half of warploom's kernels: their fastest may be any other."""
+        """Leave out matrices with times of fewer than half of warploom's kernels: another one may be their fastest."""
         own = self.candidates(vendor=False)
         if not own:
             return self
@@ -180,11 +180,11 @@ def kernel_of(candidate: str) -> str:
 
 
 def default_of_vendor(op: str) -> str:
-    """Return the candidate that stands for the vendor's default: its default algorithm on CSR."""
+    """Return the candidate of the vendor's default: its default algorithm on CSR."""
     return f"{op}/none/csr/cusparse"
 
 
 def geometric_mean(values: Iterable[float] | NDArray[np.float64] | pd.Series) -> float:
-    """Return the geometric mean; NaN of nothing."""
+    """Return the geometric mean; NaN without values."""
     array = np.asarray(list(values), dtype=np.float64)
     return float(np.exp(np.mean(np.log(array)))) if array.size else float("nan")

@@ -1,4 +1,4 @@
-"""What choosing well among candidates is worth: how often each wins, and how fast an oracle's choices are.
+"""What an oracle among candidates gains: how often each one is the fastest, and how fast the oracle's choices are.
 
 An oracle takes the fastest candidate of each matrix. The tables have the form of those of Mehrabi et al. (2021),
 "Learning sparse matrix row permutations for efficient SpMM on GPU architectures" (Table I, Figs. 9 and 10) and of Gao
@@ -38,8 +38,8 @@ _PLAIN = "spmm/none/csr/c_stationary"
 _RATIOS = {name: ".2f" for name in ("max", "mean", "geometric mean", "min")}
 _WINS = {name: ".1%" for name in ("fastest", "near-tie", "fastest, near-ties merged")}
 _WIN_NOTES = (
-    "fastest: share of the matrices on which it has the least time; near-tie: share on which it is the fastest or not "
-    "to be told from it by the repeatability of the measurements; near-ties merged: every matrix counts for the first "
+    "fastest: share of the matrices on which it has the minimum time; near-tie: share on which it is the "
+    "fastest, or within the repeatability of the measurements; near-ties merged: every matrix counts for the first "
     "of its near-ties in the order of the table."
 )
 
@@ -256,7 +256,7 @@ def kernels(measurements: Measurements, setting: str, cache: str, within: Tolera
 
 
 def wins(times: pd.DataFrame, cache: str, within: Tolerances | None = None) -> pd.DataFrame:
-    """Count how often each column has the least time of its row.
+    """Count how often each column has the minimum time of its row.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def wins(times: pd.DataFrame, cache: str, within: Tolerances | None = None) -> p
     cache : {"warm", "cold"}
         For the tolerance.
     within : Tolerances, optional
-        Times within it of the row's least are near-ties.
+        Times within it of the row's minimum are near-ties.
 
     Returns
     -------
@@ -321,7 +321,7 @@ def _threads_by_root(sizes: pd.DataFrame) -> NDArray[np.int64]:
 
 
 def _least_threads(bounds: NDArray[np.int64], sizes: pd.DataFrame) -> NDArray[np.int64]:
-    """Return the least numbers of threads whose bound is not below the mean row length, at most 32."""
+    """Return the smallest numbers of threads whose bound is not below the mean row length, at most 32."""
     rows, nnz = (sizes[name].to_numpy(np.int64)[:, None] for name in ("rows", "nnz"))
     enough = bounds * rows >= nnz
     return _THREADS[np.where(enough.any(axis=1), enough.argmax(axis=1), len(_THREADS) - 1)]

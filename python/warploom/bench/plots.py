@@ -1,4 +1,4 @@
-"""Pictures of what was measured. Needs matplotlib; draws without a display."""
+"""Pictures of measurements. Needs matplotlib; draws without a display."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def distribution(matrices: pd.DataFrame, index: pd.DataFrame, *, collection: str
     -------
     matplotlib.figure.Figure
         Panels of rows, nonzeros, nonzeros per row, density and variation of the row lengths, as shares of the
-        matrices, and one of the largest families. Empty matrices are left out of panels in which they have no place.
+        matrices, and one of the largest families. Empty matrices are left out of panels in which they have no value.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def save(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 200) -> lis
     path : path-like
         Its extension is replaced by ``.png`` and ``.svg``. Folders are made.
     dpi : int
-        Of the PNG.
+        Resolution of the PNG.
 
     Returns
     -------

@@ -18,7 +18,7 @@ __all__ = ["Summary"]
 
 @dataclasses.dataclass
 class Summary:
-    """A table with what has to be known to read it. ``print`` it, or take `frame`."""
+    """A table with the notes that are needed to read it. ``print`` it, or take `frame`."""
 
     title: str
     frame: pd.DataFrame
@@ -42,7 +42,7 @@ class Summary:
             if isinstance(value, bool):
                 return "yes" if value else "no"
             if specification == ".2f" and 0 < abs(value) < 0.1:
-                return f"{value:.2g}"  # a speedup of 0.00 would say less than it could
+                return f"{value:.2g}"  # more digits than a speedup of 0.00
             if specification:
                 return format(value, specification).replace("%", " %")
             return f"{value:,}" if isinstance(value, numbers.Integral) else str(value)

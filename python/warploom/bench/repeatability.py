@@ -1,4 +1,4 @@
-"""How far two measurements of the same thing differ, and which candidates cannot be told apart for that reason."""
+"""How far two measurements of the same thing differ, and which candidates cannot be distinguished for that reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Tolerances", "near_ties", "pairs", "repeatability", "time_class", "t
 
 PERCENTILES = (5, 25, 50, 75, 95, 99)
 FEWEST_PAIRS = 20
-"""A 95th percentile of fewer says nothing; such classes are pooled."""
+"""A 95th percentile of fewer values means nothing; such classes are pooled."""
 
 _SAME = ("environment", "matrix", "setting", "cache")
 
@@ -95,7 +95,7 @@ def _distribution(cache: str, name: str, found: pd.DataFrame) -> list[object]:
 
 
 class Tolerances:
-    """How far two measurements of the same thing differ at most, nearly always, by cache and time.
+    """How far two measurements of the same thing differ in nearly all cases, by cache and time.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class Tolerances:
 
 
 def tolerances(measurements: Measurements, percentile: float = 95.0) -> Tolerances:
-    """Return what `percentile` of the repeated measurements stay within, by cache and time.
+    """Return the tolerance that `percentile` of the repeated measurements stay within, by cache and time.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def tolerances(measurements: Measurements, percentile: float = 95.0) -> Toleranc
 
 
 def near_ties(measurements: Measurements, within: Tolerances | None = None) -> pd.Series:
-    """Mark the candidates that cannot be told from the fastest of their matrix, setting and cache.
+    """Mark the near-ties of the fastest of each matrix, setting and cache.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class Report:
     measured: int = 0
     """Matrices whose measurements were written now."""
     resumed: int = 0
-    """Matrices that the output held already."""
+    """Matrices that the output already held."""
     left: int = 0
     """Matrices that were not started for lack of time."""
     skipped: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -54,7 +54,7 @@ class Report:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.measured} matrices measured in {self.seconds / 60:.1f} minutes, {self.resumed} were there already, "
+            f"{self.measured} matrices measured in {self.seconds / 60:.1f} minutes, {self.resumed} were already there, "
             f"{self.left} left for lack of time, {len(self.skipped)} skipped"
         ]
         lines += [f"skipped {name}: {reason}" for name, reason in sorted(self.skipped.items())]
@@ -125,7 +125,7 @@ def sweep(
 ) -> Report:
     """Measure candidates on matrices, and write one file for each matrix.
 
-    What the output already holds is not measured again, so a sweep that was stopped in any way goes on where it was.
+    What the output already holds is not measured again, so a sweep that was stopped in any way continues where it was.
     Matrices come in an order that is random but always the same: one that was cut short is a sample.
 
     Parameters
@@ -145,15 +145,15 @@ def sweep(
         Patterns of names; see `warploom.bench.settings.listed`.
     limits : Limits, optional
     ahead : int
-        For each GPU, processes that make the next matrices meanwhile. With 0, or with an `executor`, whoever measures a
-        matrix makes it.
+        For each GPU, processes that make the next matrices in the meantime. With 0, or with an `executor`, the process
+        that measures a matrix makes it.
     minutes : float, optional
         No matrix is started after this time.
     executor : concurrent.futures.Executor, optional
         Where to measure instead of in processes of this machine: ``dask.distributed.Client(...).get_executor()``, for
         one, or ``joblib.externals.loky.get_reusable_executor()``. Each of its processes claims one GPU of its machine.
     workers : int, optional
-        Matrices in hand at once: by default as many as GPUs, and with an executor 32.
+        Matrices in progress at once: by default as many as GPUs, and with an executor 32.
     known : collection of (str, str)
         Pairs of a matrix and a setting that were measured elsewhere and are left out too.
     progress : callable, optional
@@ -175,8 +175,8 @@ def sweep(
     Notes
     -----
     A process that dies, or is stopped because a matrix took more than three times its limit and a minute, costs the
-    matrices in hand; they are tried again, one at a time, and one that kills its process again is recorded and passed
-    over.
+    matrices in progress; they are tried again, one at a time, and one that kills its process again is recorded and
+    skipped.
     """
     parsed = [Setting.parse(name) for name in settings]
     if device == "cuda" and gpus is None and executor is None:
@@ -381,7 +381,7 @@ class _Loop:
         self.ready: collections.deque[_Job] = collections.deque()
         self.running: dict[Future[Any], _Job] = {}
         self.suspects: collections.deque[_Job] = collections.deque()
-        """In hand when a process died: measured one at a time, to find out which of them it was."""
+        """In progress when a process died: measured one at a time, to find out which of them it was."""
 
     def run(self) -> None:
         while self.waiting or self.loading or self.ready or self.running or self.suspects:

@@ -46,10 +46,10 @@ CACHES = ("warm", "cold", "")
 STATUSES = ("ok", "wrong result", "out of memory", "time limit", "unsupported", "error")
 
 KEY = ("matrix", "setting", "cache", "candidate", "run", "environment")
-"""The columns that tell one measurement from every other."""
+"""The columns that identify a measurement."""
 
 SIGNIFICANT_DIGITS = {"median_us": 4, "p10_us": 3, "p90_us": 3, "preparation_ms": 2}
-"""Of the columns with times in merged tables. Timing is not repeatable to more, and what is left out compresses."""
+"""Of the columns with times in merged tables. More are not repeatable, and fewer compress better."""
 
 _REQUIRED = object()
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -65,7 +65,7 @@ class Column:
     """Empty for names and counts without a unit."""
     meaning: str
     default: Any = _REQUIRED
-    """Where a row does not give it; `None` for a missing value, which reads as NaN."""
+    """The value where a row does not give one; `None` is a missing value, which is read as NaN."""
 
     @property
     def required(self) -> bool:
@@ -92,9 +92,9 @@ MEASUREMENTS: tuple[Column, ...] = (
     Column("p90_us", pa.float32(), "us", "90th percentile of the repeats", None),
     Column("repeats", pa.int16(), "", "timed repeats; 0 where nothing was timed", 0),
     Column("run", pa.int8(), "", "0 for the measurement, 1 for its repetition in another order", 0),
-    Column("position", pa.int32(), "", "place in the random order of the run, from 0; -1 if it was never reached", -1),
+    Column("position", pa.int32(), "", "position in the random order of the run, from 0; -1 if never reached", -1),
     Column("status", _TEXT, "", "`ok`, or why there is no time: " + ", ".join(f"`{s}`" for s in STATUSES[1:])),
-    Column("note", _TEXT, "", "the message of the error, or what else there is to say", ""),
+    Column("note", _TEXT, "", "the message of the error, or another remark", ""),
     Column("preparation_ms", pa.float32(), "ms", "row permutation, conversion to the format and upload", None),
     Column("bytes", pa.int64(), "bytes", "memory of the prepared product on the device", 0),
     Column("clock_mhz", pa.int16(), "MHz", "clock of the multiprocessors right after; 0 if unknown", 0),
@@ -187,7 +187,7 @@ def environment_key(environment: Mapping[str, Any]) -> str:
     Raises
     ------
     ParameterError
-        It holds something that JSON cannot say.
+        It holds something that JSON cannot represent.
     """
     try:
         text = json.dumps(environment, sort_keys=True)
@@ -197,7 +197,7 @@ def environment_key(environment: Mapping[str, Any]) -> str:
 
 
 def round_times(times: Any, digits: int) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Round to so many significant digits; NaN, infinities and 0 stay what they are.
+    """Round to this many significant digits; NaN, infinities and 0 are kept.
 
     Parameters
     ----------

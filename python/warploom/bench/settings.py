@@ -31,7 +31,7 @@ class Setting:
     dtype: str
     layout: str = "column"
     k: int | None = 1
-    """None stands for as many as A has rows."""
+    """None means as many as A has rows."""
 
     @property
     def name(self) -> str:
@@ -77,7 +77,7 @@ SPMM, SPMV = (PARTS[part].settings for part in ("spmm", "spmv"))
 
 
 ESSENTIAL = "@essential"
-"""Stands for the candidates of ``essential.txt`` where patterns of names are expected."""
+"""Means the candidates of ``essential.txt`` where patterns of names are expected."""
 
 
 @functools.cache
@@ -113,7 +113,7 @@ def listed(setting: Setting, device: str, patterns: str | Sequence[str] | None =
     device : {"cuda", "cpu"}
     patterns : str or sequence of str, optional
         Shell-style patterns of names; by default those of the portfolio, ``"*"`` for every registered candidate.
-        ``"@essential"`` stands for the part of the portfolio that suffices: everything that tables compare, and the
+        ``"@essential"`` is the part of the portfolio that suffices: everything that tables compare, and the
         parameters without which the fastest of the portfolio would be missed by more than 0.15 % on average.
     """
     chosen = [patterns] if isinstance(patterns, str) else patterns

@@ -1,4 +1,4 @@
-"""The folder that a sweep writes to: one file for each matrix, so that a kill costs at most the matrix in hand.
+"""The folder that a sweep writes to: one file for each matrix, so that a kill costs at most the matrix in progress.
 
 A file is written under a temporary name, forced to the disk and then renamed. Readers see whole files only, and any
 number of processes may write to one folder, since no two files have the same name and no file is ever changed.
@@ -31,12 +31,12 @@ _UNFINISHED_AGE = 24 * 3600.0  # seconds after which no process can still be wri
 
 
 class StorageError(WarploomError, OSError):
-    """Results cannot be written: the disk is full, the folder is read-only or not a folder."""
+    """Results cannot be written: the disk is full, or the folder is read-only or not a folder."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """What the metadata of one file of a store say."""
+    """The metadata of one file of a store."""
 
     path: pathlib.Path
     matrix: dict[str, Any]
@@ -86,7 +86,7 @@ class Store:
         *,
         settings: Iterable[str] = (),
     ) -> pathlib.Path:
-        """Add the measurements of one matrix. They are there wholly, or not at all.
+        """Add the measurements of one matrix, atomically.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class Store:
         measurements : sequence of mappings
             Rows of `warploom.bench.schema.MEASUREMENTS`, for one or more settings. ``environment`` is filled in.
         environment : mapping
-            What they were measured on: anything that JSON can say.
+            What they were measured on: anything that JSON can represent.
         settings : iterable of str
             Settings that count as done although there may be no row for them.
 
@@ -129,7 +129,7 @@ class Store:
     def parts(self) -> list[Part]:
         """Return what the files hold, in the order in which they were written.
 
-        Files that cannot be read are passed over; `broken` names them.
+        Files that cannot be read are skipped; `broken` names them.
         """
         names = sorted(path.name for path in self._parts.glob("*.parquet"))
         for name in names:
@@ -148,7 +148,7 @@ class Store:
             self.broken.pop(name, None)
 
     def done(self) -> set[tuple[str, str]]:
-        """Return the pairs of a matrix and a setting that are there. Only metadata of new files are read."""
+        """Return the pairs of a matrix and a setting in the folder. Only metadata of new files are read."""
         return {(part.matrix["matrix"], setting) for part in self.parts() for setting in part.settings}
 
     def __repr__(self) -> str:
@@ -213,13 +213,13 @@ def _check(matrix: Mapping[str, Any], measurements: Sequence[Mapping[str, Any]])
 
 
 def write_table(rows: pa.Table, path: pathlib.Path, facts: Mapping[str, Any], **options: Any) -> None:
-    """Write a Parquet file that is there wholly, or not at all, also after a power cut.
+    """Write a Parquet file atomically, also if there is a power failure.
 
     Parameters
     ----------
     rows : pyarrow.Table
     path : pathlib.Path
-        Where; a file that is there is replaced.
+        The file; an existing one is replaced.
     facts : mapping
         Kept as JSON in the file's metadata, with the version of the schema.
     **options

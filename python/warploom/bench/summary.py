@@ -71,7 +71,7 @@ def counts(measurements: Measurements, by: str = "family") -> Summary:
 
 
 def gpu_time(measurements: Measurements) -> Summary:
-    """Add up the time that the GPU took, by setting.
+    """Sum the time that the GPU took, by setting.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def gpu_time(measurements: Measurements) -> Summary:
         frame,
         [
             f"{describe_environments(measurements.environments)}; warm and cold L2 cache together",
-            "Timed: median times number of repeats. Warm-up, verification and emptying the cache come on top.",
+            "Timed: median times number of repeats, without warm-up, verification and emptying the cache.",
         ],
         {"timed s": ",.1f", "preparation s": ",.1f"},
     )
@@ -157,7 +157,7 @@ def speedups(measurements: Measurements, by: str | None = None) -> Summary:
     -------
     Summary
         Geometric mean over the vendor's default and over the fastest of the vendor's candidates; of the latter also
-        the 5th percentile, the least, and the share below 0.98. Matrices count that have times of both,
+        the 5th percentile, the minimum, and the share below 0.98. Matrices count that have times of both,
         and of at least half of warploom's kernels.
 
     Raises
@@ -188,7 +188,7 @@ def speedups(measurements: Measurements, by: str | None = None) -> Summary:
         frame if by else frame.drop(columns="group"),
         [
             f"{describe_environments(measurements.environments)}; {len(every):,} matrices, cache as given",
-            "Geometric means; percentile, least and share are over the best of cuSPARSE.",
+            "Geometric means; percentile, minimum and share are over the best of cuSPARSE.",
         ],
         {**{name: ".2f" for name in _SPREAD[1:-1]}, "below 0.98": ".1%"},
     )
@@ -230,7 +230,7 @@ def floor_shares(measurements: Measurements) -> Summary:
     Summary
         By setting, cache and nonzeros: the median time of the fastest candidates in microseconds, and the geometric
         mean of floor over time. The floor is that of `warploom.Plan.explain`: CSR with 32-bit indices, the columns
-        of A's entries as rows of B, and C. Matrices without what is needed are left out.
+        of A's entries as rows of B, and C. Matrices without these are left out.
 
     Raises
     ------

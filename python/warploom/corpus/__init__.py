@@ -1,7 +1,7 @@
 """Matrices by name: collected ones, downloaded ones, and ones made from their definitions.
 
-`load` takes any of them in one call, `find` tells what is known of it before. `folder` lists the files of a folder,
-`suitesparse.search` the matrices of the SuiteSparse collection.
+`load` loads any of them in one call; `find` returns what is known about it before loading. `folder` lists the files of
+a folder, `suitesparse.search` the matrices of the SuiteSparse collection.
 """
 
 from __future__ import annotations

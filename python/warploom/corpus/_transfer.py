@@ -1,4 +1,4 @@
-"""Files from a web server into a cache: continued where they were cut, and never half there."""
+"""Downloads into a cache: interrupted ones are resumed, and a partial file is never taken for a complete one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CacheError(DownloadError):
 
 @dataclass(frozen=True)
 class Policy:
-    """How patient to be; see `warploom.corpus.suitesparse.download`."""
+    """Attempts, pauses and timeouts; see `warploom.corpus.suitesparse.download`."""
 
     attempts: int
     backoff: float
@@ -58,7 +58,7 @@ class _Interrupted(Exception):
 
 
 class _OtherFileError(_Interrupted):
-    """What has arrived cannot be continued."""
+    """The part that has arrived cannot be continued."""
 
 
 def _library(name: str) -> Any:
@@ -106,7 +106,7 @@ def _cache_errors(target: Path, url: str) -> Iterator[None]:
 def _disk_full(target: Path, url: str) -> CacheError:
     return CacheError(
         f"{url}: no space left for {target}; free some, or choose another cache directory with WARPLOOM_CACHE. "
-        "What has arrived is kept, and the next download continues there",
+        "The part that has arrived is kept, and the next download continues there",
         argument="cache",
     )
 
@@ -127,7 +127,7 @@ def _digest_file(target: Path) -> Path:
 
 
 def recorded_digest(target: Path) -> str | None:
-    """Return the SHA-256 that a file had when it came, or None if there is no record of it."""
+    """Return the SHA-256 that a file had when it was downloaded, or None if there is no record of it."""
     try:
         words = _digest_file(target).read_text("ascii").split()
     except (OSError, UnicodeDecodeError):
@@ -136,7 +136,7 @@ def recorded_digest(target: Path) -> str | None:
 
 
 def keep(part: Path, target: Path, digest: str) -> None:
-    """Put a complete file in its place, with its checksum beside it in the format of ``sha256sum``."""
+    """Move a complete file to its path, with its checksum beside it in the format of ``sha256sum``."""
     with _cache_errors(target, target.name):
         record = _digest_file(target)
         fresh = record.with_name(f"{record.name}.new")
@@ -147,7 +147,7 @@ def keep(part: Path, target: Path, digest: str) -> None:
 
 
 def discard(target: Path) -> None:
-    """Forget what has arrived of a file."""
+    """Remove a partial download and its record."""
     _part(target).unlink(missing_ok=True)
     _notes(target).unlink(missing_ok=True)
 
@@ -156,7 +156,7 @@ def discard(target: Path) -> None:
 
 
 def fetch(url: str, target: Path, policy: Policy, progress: Progress | None) -> Path:
-    """Transfer a file to its place beside `target`, continuing what an earlier call has left there.
+    """Transfer a file to its place beside `target`, continuing an earlier partial download.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def _transfer(session: Any, url: str, target: Path, policy: Policy, progress: Pr
     try:
         with session.get(url, headers=headers, stream=True, timeout=policy.timeout) as response:
             if response.status_code == 416 and response.headers.get("Content-Range") == f"bytes */{have}":
-                return  # there is nothing behind what has arrived: it is all
+                return  # nothing follows what has arrived: it is complete
             _check_status(url, response)
             start, total = _extent(response, have, validator)
             _receive(url, response, target, start, total, progress)
@@ -218,7 +218,7 @@ def _check_status(url: str, response: Any) -> None:
 
 
 def _extent(response: Any, have: int, validator: str) -> tuple[int, int | None]:
-    """Tell where the answer starts in the file, and how long the file is."""
+    """Return the offset at which the answer starts in the file, and the length of the file."""
     if response.status_code == 206:
         match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", "").strip())
         if match is None or int(match[1]) != have or _validator(response) not in (validator, ""):
@@ -234,7 +234,7 @@ def _receive(url: str, response: Any, target: Path, start: int, total: int | Non
         if total is not None and shutil.disk_usage(part.parent).free < total - start:
             raise _disk_full(part, url)
         if not start:
-            part.open("wb").close()  # first: the notes must never be about another file than what is there
+            part.open("wb").close()  # first, so that the record never describes another file than the one on the disk
             _notes(target).write_text(json.dumps({"url": url, "validator": _validator(response)}), "utf-8")
     done = start
     with _cache_errors(part, url), part.open("ab") as stream:
@@ -256,7 +256,7 @@ def _receive(url: str, response: Any, target: Path, start: int, total: int | Non
 
 
 def _chunks(response: Any) -> Iterator[bytes]:
-    """Yield what is sent as it is sent; network errors are no errors of the disk."""
+    """Yield the chunks of the response; network errors are kept apart from errors of the disk."""
     http_errors = _library("urllib3.exceptions")
     try:
         yield from response.raw.stream(_CHUNK, decode_content=False)
@@ -265,7 +265,7 @@ def _chunks(response: Any) -> Iterator[bytes]:
 
 
 def _arrived(url: str, target: Path) -> tuple[int, str]:
-    """Return how much of a file has arrived, and by what the server will know that it is still the same one."""
+    """Return how much of a file has arrived, and the header by which the server identifies the same version."""
     size = _size(_part(target))
     try:
         notes = json.loads(_notes(target).read_text("utf-8"))

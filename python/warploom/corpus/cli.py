@@ -66,7 +66,7 @@ def search(name: str, **filters: Any) -> None:
 @click.argument("name")
 @click.option("--folder", "folders_", multiple=True, type=click.Path(exists=True, file_okay=False), metavar="FOLDER")
 def show(name: str, folders_: tuple[str, ...]) -> None:
-    """Say what is known of a matrix, without loading it."""
+    """Print what is known about a matrix, without loading it."""
     entry = lookup.find(name, folders=folders_)
     for field in ("name", "kind", "family", "source", "rows", "cols", "nnz", "licence"):
         value = getattr(entry, field)
@@ -82,7 +82,7 @@ def show(name: str, folders_: tuple[str, ...]) -> None:
 def download(names: tuple[str, ...], cache: Path | None, site: tuple[str, ...]) -> None:
     """Download matrices of the SuiteSparse collection, such as HB/dwt_361, into the cache, and print where they are.
 
-    One that fails does not keep the others from being downloaded. Called again, a transfer that was cut continues.
+    If one fails, the others are still downloaded. An interrupted transfer continues when the command is run again.
     """
     for name in names:
         suitesparse.entry(name)  # a misspelt name is found before anything is downloaded

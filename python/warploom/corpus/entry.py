@@ -1,4 +1,4 @@
-"""What is known of a matrix before it is loaded, and how to load it."""
+"""What is known about a matrix before it is loaded, and how to load it."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Entry:
     """A matrix that has a name and can be loaded. It can be pickled, so that other processes can load it."""
 
     name: str
-    """Canonical: it stands for this matrix and no other."""
+    """Canonical: it names this matrix and no other."""
     family: str
-    """What it resembles others in: the group of a collected matrix, the family of a construction."""
+    """The group of a collected matrix, or the family of a construction."""
     kind: str
     """The problem it comes from, in the words of the SuiteSparse collection; empty if unknown."""
     source: str
     """``"construction"``, ``"suitesparse"`` or ``"folder"``."""
     licence: str
-    """What its use asks for; empty for constructions, which ask for nothing."""
+    """Conditions of its use; empty for constructions, which have none."""
     rows: int | None
     """None if unknown before loading, as are `cols` and `nnz`."""
     cols: int | None

@@ -55,7 +55,7 @@ def find(
     ParameterError
         There is no such matrix; the message lists the most similar names.
     FileNotFoundError
-        One of the folders is not there.
+        One of the folders does not exist.
     """
     (entry,) = find_all([name], folders=folders, prefer_constructions=prefer_constructions, **options)
     return entry
@@ -113,7 +113,7 @@ def load(name: str, *, progress: Progress | None = None, **options: Any) -> scip
 
 
 def exact_constructions() -> dict[str, str]:
-    """Say by what construction matrices of the collection can be made exactly, by their full name."""
+    """Return the constructions that make matrices of the collection exactly, by their full name."""
     found: dict[str, str] = {}
     for name in _EXACT:
         module = f"{constructions.__name__}.{name}"

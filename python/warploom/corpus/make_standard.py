@@ -468,7 +468,7 @@ def _is_symmetric(A: scipy.sparse.csr_array) -> bool:
 
 
 def _facts(name: str) -> tuple[list[_Row], str]:
-    """Rows of the table for one matrix and what derives from it, or why there are none."""
+    """Rows of the table for one matrix, its transpose and blocks, or why there are none."""
     try:
         entry = corpus.find(name)
         A = entry.load()
@@ -542,7 +542,7 @@ def main(folders: Iterable[str]) -> None:
 
 
 def _noted(names: list[str]) -> dict[str, _Row]:
-    """Rows that the table has already of these matrices and what derives from them."""
+    """Rows of the table for these matrices, and their transposes and blocks, that it already has."""
     if not _OUTPUT.exists():
         return {}
     rows = list(csv.DictReader(io.StringIO(gzip.decompress(_OUTPUT.read_bytes()).decode())))

@@ -1,4 +1,4 @@
-"""Names of matrices: what they may look like, and the one spelling that each of them is kept under.
+"""Names of matrices: their syntax, and the canonical spelling of each.
 
 A name is the matrix itself, which is
 
@@ -41,7 +41,7 @@ class Transpose:
         return ".T"
 
     def shape(self, rows: int | None, cols: int | None) -> tuple[int | None, int | None]:
-        """Tell the shape of the result from the shape of the matrix; None stands for what is not known."""
+        """Return the shape of the result for a shape of the matrix; None is an unknown number."""
         return cols, rows
 
     def apply(self, matrix: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
@@ -60,7 +60,7 @@ class Rows:
         return f"[{self.start}:{'' if self.stop is None else self.stop}]"
 
     def shape(self, rows: int | None, cols: int | None) -> tuple[int | None, int | None]:
-        """Tell the shape of the result from the shape of the matrix; None stands for what is not known."""
+        """Return the shape of the result for a shape of the matrix; None is an unknown number."""
         if rows is not None:
             self._check(rows)
         stop = rows if self.stop is None else self.stop
@@ -99,7 +99,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Name:
-    """A name taken apart; ``str`` gives its canonical spelling."""
+    """A parsed name; ``str`` gives its canonical spelling."""
 
     base: Call | str
     steps: tuple[Step, ...] = ()
@@ -109,7 +109,7 @@ class Name:
 
 
 def canonical(text: str) -> str:
-    """Give the one spelling under which a matrix is kept.
+    """Return the canonical spelling of the name of a matrix.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def canonical(text: str) -> str:
 
 
 def parse(text: str) -> Name:
-    """Take a name apart; the errors are those of `canonical`. Nothing in it is ever executed."""
+    """Parse a name; the errors are those of `canonical`. Nothing in it is ever executed."""
     match = _SUFFIXED.fullmatch(text.strip())
     if match is None or not match["base"]:
         raise ParameterError(f"{text!r} is not the name of a matrix", argument="name")
@@ -145,7 +145,7 @@ def parse(text: str) -> Name:
 
 
 def is_plain(text: str) -> bool:
-    """Tell whether a name stands for itself: it neither ends in a suffix nor looks like a construction."""
+    """Return whether a name is a plain one: it neither ends in a suffix nor looks like a construction."""
     match = _SUFFIXED.fullmatch(text)
     return match is not None and match["base"] == text.strip() != "" and _CALL.fullmatch(text) is None
 
@@ -240,7 +240,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _typed(value: Any, parameter: inspect.Parameter) -> Any:
-    """Write whole numbers as floats, and lists as tuples, where that is what the parameter is; a name is unique."""
+    """Write integers as floats, and lists as tuples, where the parameter has that type, so that a name is unique."""
     default = parameter.default
     wants_float = parameter.annotation in (float, "float") or type(default) is float
     if wants_float and type(value) is int:

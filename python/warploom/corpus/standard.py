@@ -25,9 +25,9 @@ class Part:
 
     summary: str
     settings: tuple[str, ...]
-    """Those of `warploom.bench` that are meant for it."""
+    """Settings of `warploom.bench` that are meant for it."""
     candidates: tuple[str, ...] | None = None
-    """Patterns of candidates, where not the usual ones."""
+    """Patterns of candidates, if not those of the portfolio."""
 
 
 _SPMM = tuple(

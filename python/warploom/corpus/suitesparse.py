@@ -1,8 +1,8 @@
 """The SuiteSparse collection: its index, which is part of the package, and downloads.
 
-The site publishes no checksums, and its addresses lead to a server that does not encrypt. An archive is accepted if
+The site publishes no checksums, and its links lead to a server without encryption. An archive is accepted if
 it is intact, by the CRC that gzip keeps, and its matrix has the size that the index gives; its SHA-256 is kept beside
-it and compared whenever it is used again. Who has the checksum from elsewhere can pass it to `download`.
+it and compared whenever it is used again. A checksum from another source can be passed to `download`.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def search(
         Another pattern, of ``real``, ``integer``, ``binary`` and ``complex``; all but complex, which cannot be
         multiplied, unless given.
     rows, cols, nnz : (int or None, int or None)
-        The least and the greatest number, both included; None for no limit.
+        Minimum and maximum, both included; None for no limit.
     square : bool, optional
         Only square matrices, or only those that are not.
     **options
@@ -169,7 +169,7 @@ def _lies_in(value: int, limits: _Range, argument: str) -> bool:
     try:
         least, most = limits
     except (TypeError, ValueError) as error:
-        raise ParameterError(f"{argument} must be (least, greatest), got {limits!r}", argument=argument) from error
+        raise ParameterError(f"{argument} must be (minimum, maximum), got {limits!r}", argument=argument) from error
     return (least is None or value >= least) and (most is None or value <= most)
 
 
@@ -184,7 +184,7 @@ def _find(name: str) -> Record:
 
 
 def cached(name: str, cache: str | os.PathLike[str] | None = None) -> Path:
-    """Tell where in the cache the archive of a matrix is, or would be.
+    """Return where in the cache the archive of a matrix is, or would be.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def download(
     backoff : float
         Seconds before the second attempt, doubled before each further one.
     timeout : float
-        Seconds without a byte after which the server is given up for this attempt.
+        Seconds without a byte after which the attempt ends.
 
     Returns
     -------
@@ -256,7 +256,7 @@ def download(
         raise ParameterError("base_url must name a site", argument="base_url")
     policy = _transfer.Policy(attempts=attempts, backoff=backoff, timeout=timeout)
     with _transfer.exclusive(target):
-        if _is_intact(target, sha256):  # another process has been faster
+        if _is_intact(target, sha256):  # another process has downloaded it in the meantime
             return target
         problems: list[DownloadError] = []
         for base in bases:

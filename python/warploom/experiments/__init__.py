@@ -13,7 +13,7 @@ try:
     import pyarrow as _pyarrow  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        f"warploom.experiments needs {error.name}; install it and what else benchmarks need with "
+        f"warploom.experiments needs {error.name}; install it and the other packages of benchmarks with "
         "pip install 'warploom[bench]'",
         name=error.name,
     ) from error

@@ -29,7 +29,7 @@ def list_command() -> None:
 @click.option("--device", default="cuda", show_default=True, metavar="cuda|cuda:N", help="The GPU.")
 @click.option("--all", "every", is_flag=True, help="Run all experiments.")
 def run_command(names: tuple[str, ...], output: str, device: str, every: bool) -> None:
-    """Run experiments by name, and write what they find as OUTPUT/experiments/NAME.csv."""
+    """Run experiments by name, and write their findings as OUTPUT/experiments/NAME.csv."""
     chosen = [known.name for known in experiments()] if every else list(names)
     with progress_bar("preparing", remaining=True) as show:
         found = run(chosen, output, device=device, progress=show)

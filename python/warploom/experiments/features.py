@@ -1,4 +1,4 @@
-"""What features cost where the matrix is in GPU memory, as section 6.2 of Gao et al. (2024) counts it.
+"""The cost of features of matrices in GPU memory, as section 6.2 of Gao et al. (2024) counts it.
 
 The unit is one product y = A x in float64 of CSR-vector with 32 threads per row, timed between events on the device
 with whatever of A fits in the L2 cache. Features are timed by the wall clock from the call until their values are on

@@ -4,9 +4,9 @@ The networks have the layers of Mehrabi et al. (64 and 32 neurons). Trees are ra
 every one of some samples has its leaf, unless depth ends them, and are unbalanced as such trees are; those of boosting
 have so many leaves as LightGBM gives them by default.
 
-Three times are measured: a row of a batch (throughput); a call from Python with one row (latency, with what Python
-itself costs), both with inputs that differ from row to row; and such a call after the caches have been swept, which is
-what the first prediction after other work costs.
+Three times are measured: a row of a batch (throughput); a call from Python with one row (latency, with Python's
+own overhead), both with inputs that differ from row to row; and such a call with cold caches, which is the cost of the
+first prediction after other work.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from warploom.errors import ParameterError
 __all__ = ["Experiment", "Progress", "experiments", "find", "register"]
 
 Progress = Callable[[int, int, str], None]
-"""Takes the number of steps done, of all, and what is done next."""
+"""Takes the number of steps done, the number of all steps, and the name of the next one."""
 Measure = Callable[[Device, Progress], pd.DataFrame]
 Kind = Literal["cuda", "cpu"]
 
@@ -77,7 +77,7 @@ def find(name: str) -> Experiment:
     Raises
     ------
     ParameterError
-        There is none of that name; the message has the closest and all that there are.
+        There is none of that name; the message has the closest name and all names.
     """
     known = {experiment.name: experiment for experiment in experiments()}
     if name in known:

@@ -1,4 +1,4 @@
-"""What experiments found: a small table, and what it was measured on, in one file."""
+"""Findings of experiments: a small table and its environment, in one file."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Source = str | os.PathLike[str]
 
 @dataclasses.dataclass
 class Findings:
-    """What one run of an experiment found.
+    """The findings of one run of an experiment.
 
     Parameters
     ----------
     name : str
-        Of the experiment.
+        Name of the experiment.
     table : pandas.DataFrame
         With the columns of the experiment.
     environment : dict
@@ -118,12 +118,12 @@ def shipped(name: str) -> list[str]:
 
 
 def load(name: str, sources: Sequence[Source | Findings]) -> Findings | None:
-    """Read what an experiment found.
+    """Read the findings of an experiment.
 
     Parameters
     ----------
     name : str
-        Of the experiment.
+        Name of the experiment.
     sources : sequence of path-like or Findings
         Folders that `run` wrote into, names of devices whose findings are shipped (to read a folder of that name, write
         ``./name``), and findings in memory. The last one that has this experiment counts.

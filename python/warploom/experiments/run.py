@@ -28,7 +28,7 @@ def run(
     Parameters
     ----------
     names : str or sequence of str
-        Of experiments.
+        Names of experiments.
     output : path-like
         The folder; made if it does not exist. It may be that of a sweep.
     device : str

@@ -1,7 +1,7 @@
 """Bandwidth against the height of strips, of kernels that only read and of CMRS (Koza et al. 2014, Fig. 6.1).
 
 The higher the strips, the more shared memory the kernel of CMRS needs, and the fewer threads a multiprocessor holds.
-Kernels that read columns and values, reserve as much, and compute nothing show what that alone costs.
+Kernels that read columns and values, reserve as much, and compute nothing show the cost of that alone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HEIGHTS = (1, 2, 4, 8, 16)
     items=("C-F6.1",),
     columns={
         "matrix": "name of the construction",
-        "label": "what pictures call it",
+        "label": "label in pictures",
         "rows": "rows",
         "cols": "columns",
         "nnz": "nonzeros",
@@ -107,7 +107,7 @@ def _reading(products: Products, device: Device) -> Iterator[dict[str, Any]]:
 
 
 def _bytes_read(matrix: _core.CsrView, height: int) -> int:
-    """Bytes of what a kernel that reads strips moves: beta+ without x."""
+    """Bytes that a kernel that reads strips moves: beta+ without x."""
     size = matrix.data.dtype.itemsize
     return beta_plus(matrix.shape[0], matrix.nnz, size, num_cols=0, height=height)
 

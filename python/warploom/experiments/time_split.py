@@ -1,9 +1,9 @@
-"""Where the time of CSR-vector goes: random access to x, arithmetic, and the rest (Lu and Liu 2023, Fig. 2).
+"""How the time of CSR-vector splits into random access to x, arithmetic, and the rest (Lu and Liu 2023, Fig. 2).
 
-The paper does not say how it takes the time apart. Here, kernels leave parts out: without random access, a row reads
-one x of its own instead of one for each nonzero; without arithmetic, what is read is neither multiplied nor summed up,
-and no threads exchange sums. All read the row offsets, columns and values, and write y. What a part costs is what a
-kernel gains by leaving it out.
+The paper does not say how it splits the time. Here, kernels leave parts out: without random access, a row reads
+one x of its own instead of one for each nonzero; without arithmetic, what is read is neither multiplied nor added,
+and no threads exchange sums. All read the row offsets, columns and values, and write y. The cost of a part is the time
+that a kernel saves by leaving it out.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ _LONGEST_OF_SCALAR = 100_000
     items=("D-F2",),
     columns={
         "matrix": "name of the construction",
-        "label": "what pictures call it",
+        "label": "label in pictures",
         "rows": "rows",
         "cols": "columns",
         "nnz": "nonzeros",
         "dtype": "value type",
-        "kernel": "scalar: a thread for each row; vector: as many as the formula of CUSP says",
+        "kernel": "scalar: one thread for each row; vector: as many as the formula of CUSP gives",
         "threads_per_row": "threads that share a row",
         "variant": f"what of the kernel is kept: {', '.join(VARIANTS)}",
         **TIMES,
@@ -116,7 +116,7 @@ def _variants(products: Products) -> list[dict[str, Any]]:
                 products.matrix, products.resident, threads_per_row=threads, gather=gather, arithmetic=arithmetic
             )
             if variant == "full":
-                products.check(prepared, f"CSR with {threads} threads a row")
+                products.check(prepared, f"CSR with {threads} threads per row")
             known = {"kernel": kernel, "threads_per_row": threads, "variant": variant}
             rows += [known | row for row in products.times(prepared)]
     return rows

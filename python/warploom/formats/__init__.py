@@ -1,8 +1,8 @@
 """Storage formats of a sparse matrix.
 
-Every format is a class with the same face: `from_csr` builds it from any sparse matrix, `to_csr` gives a
-SciPy matrix back, and both keep the value type, repeated entries and stored zeros (`BSR` adds repeated entries
-up) and the order of the nonzeros within their row (`BSR`, `CompressedSELL` and `CMRS` with `sort_columns` sort
+Every format is a class with the same interface: `from_csr` builds it from any sparse matrix, `to_csr` gives a
+SciPy matrix back, and both keep the value type, repeated entries and stored zeros (`BSR` adds repeated
+entries) and the order of the nonzeros within their row (`BSR`, `CompressedSELL` and `CMRS` with `sort_columns` sort
 it by column, `ColumnPanels` by panel). Its arrays are read-only views of the memory that the kernels read.
 """
 

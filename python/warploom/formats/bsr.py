@@ -21,10 +21,10 @@ class BSR(PaddedFormat):
     Row i of blocks has the blocks ``indptr[i]`` to ``indptr[i + 1]`` (exclusive); ``indices`` has their columns,
     counted in blocks and ascending, and ``data`` their places. Rows and columns past the end of the matrix are
     padding, and so are the places of a block without an entry: they hold 0, and a product multiplies them as
-    SciPy's BSR does, so that a NaN or infinity of x reaches all rows of the blocks it meets.
+    SciPy's BSR does, so that a NaN or infinity of x reaches all rows of the blocks in its column.
 
     `to_csr` leaves the padding out and keeps stored zeros. It gives the entries of a row in the order of their
-    columns, with repeated ones added up; `nnz` counts those as one.
+    columns, with repeated ones added; `nnz` counts those as one.
 
     Examples
     --------

@@ -16,7 +16,7 @@ __all__ = ["CMRS"]
 
 
 class CMRS(PlaceArrays):
-    """Compressed multi-row storage of Koza et al. (2014): CSR whose rows are taken together in strips.
+    """Compressed multi-row storage of Koza et al. (2014): CSR whose rows are grouped into strips.
 
     Strip s has the rows ``s * height`` to ``(s + 1) * height`` (exclusive) of the matrix and the places
     ``strip_ptr[s]`` to ``strip_ptr[s + 1]`` (exclusive) of ``indices``, ``row_in_strip`` and ``data``.
@@ -62,8 +62,8 @@ class CMRS(PlaceArrays):
             then gives the entries of a row by column, too.
         modulo : int, optional
             Arrange the entries of a strip for the paper's modified kernel (Sec. 6.7): in groups of 32 that hold
-            at most this many entries (1 to 32) of any one row, side by side. A group that the rows do not fill
-            ends in empty places, with index -1. A strip has the fewest groups that allow for this.
+            at most this many entries (1 to 32) of any one row, in consecutive places. A group that the rows do not fill
+            ends in empty places, with index -1. A strip has the minimum number of groups for this.
 
         Returns
         -------
@@ -94,18 +94,18 @@ class CMRS(PlaceArrays):
 
     @property
     def sort_columns(self) -> bool:
-        """Whether the entries of a strip stand by column."""
+        """Whether the entries of a strip are sorted by column."""
         return bool(self._core.scalar("sort_columns"))
 
     @property
     def modulo(self) -> int | None:
-        """Most entries of a row in a group of 32 places, or None for strips without groups."""
+        """Maximum number of entries of a row in a group of 32 places, or None for strips without groups."""
         modulo: int | None = self._core.scalar("modulo")
         return modulo
 
     @property
     def num_strips(self) -> int:
-        """Strips of the matrix: m / height, rounded up."""
+        """Number of strips of the matrix: m / height, rounded up."""
         return len(self.strip_ptr) - 1
 
     @property
@@ -115,7 +115,7 @@ class CMRS(PlaceArrays):
 
     @property
     def words(self) -> NDArray[np.uint32]:
-        """Of the packed form, what it stores of each place: ``16 * column + row_in_strip``; else empty.
+        """What the packed form stores for each place: ``16 * column + row_in_strip``; empty in the unpacked form.
 
         An empty place has ``2**32 - 1``.
         """

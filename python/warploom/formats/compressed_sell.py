@@ -17,7 +17,7 @@ class CompressedSELL(SortedSlices):
 
     ``32 * rows_per_lane`` consecutive rows form a slice. A slice is padded to the length of its longest row
     and stored slot by slot: one place of every row, then the next of every row. It may be cut into `parts`,
-    each with an equal share of every row's entries. Such a segment has one of eight encodings, that which
+    each with an equal part of every row's entries. Such a segment has one of eight encodings, that which
     takes the fewest bytes:
 
     ============= ========================================================= ====================
@@ -66,7 +66,7 @@ class CompressedSELL(SortedSlices):
         rows_per_lane : {1, 2, 4}
             A slice has 32 times as many rows.
         sort_window : int
-            Rows are stored by descending length within so many consecutive rows, which pads less where
+            Rows are stored by descending length within this many consecutive rows, which pads less where
             lengths differ. 1 leaves them as they are.
         parts : {1, 2, 4, 8}
             Segments of a slice.
@@ -100,7 +100,7 @@ class CompressedSELL(SortedSlices):
 
     @property
     def encodings(self) -> dict[str, int]:
-        """Number of segments in each encoding, those without places left out."""
+        """Number of segments in each encoding, without those that have no places."""
         return {name: count for name, (count,) in self._core.counts("encodings").items()}
 
     @property

@@ -13,7 +13,7 @@ __all__ = ["COO"]
 class COO(EntryFormat):
     """Coordinates: ``row_indices[j]``, ``indices[j]`` and ``data[j]`` are row, column and value of entry j.
 
-    Entries stand row after row, those of a row in the order the CSR matrix has. Nothing is padded. Koza et al.
+    Entries are stored row after row, those of a row in the order of the CSR matrix. Nothing is padded. Koza et al.
     (2014), Sec. 2.3, call the arrays RowInd, ColInd and Val.
 
     Examples

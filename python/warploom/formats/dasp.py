@@ -32,7 +32,7 @@ class DASP(PlaceArrays):
     long
         Rows of more than `max_length` entries, each padded to whole groups of two blocks (``group_ptr``).
     regular
-        Rows of 5 to `max_length` entries, sorted by falling length and taken `mma_m` at a time. Such a row block
+        Rows of 5 to `max_length` entries, sorted by decreasing length and taken `mma_m` at a time. Such a row block
         is cut into blocks of `mma_k` entries of each row, which are stored while more than `threshold` of their
         slots are filled (``block_ptr``).
     pieced
@@ -41,7 +41,7 @@ class DASP(PlaceArrays):
     single
         Rows of one entry that found no partner.
     irregular
-        What the rows of the regular section hold beyond its blocks (``irregular_ptr``).
+        Entries of the rows of the regular section beyond its blocks (``irregular_ptr``).
 
     Padding has column -1. `row_ids` names the rows in this order (for a pair, both), then the empty rows; it is -1
     where an odd number of rows of two leaves a pair without its second row.
@@ -117,7 +117,7 @@ class DASP(PlaceArrays):
 
     @property
     def threshold(self) -> float:
-        """Share of its slots that a stored block of medium rows fills at the least."""
+        """Minimum share of its slots that a stored block of medium rows fills."""
         return float(self._core.scalar("threshold"))
 
     @property

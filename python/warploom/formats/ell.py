@@ -44,8 +44,8 @@ class ELL(PaddedFormat):
         A : sparse matrix, shape (m, n)
             Values are float16, float32 or float64; integers and booleans become float64.
         max_width : int, optional
-            Entries the longest row may have. By default any width that stores at most four places for each
-            nonzero, and 4,096 more.
+            Maximum length of a row. By default any width that stores at most four places for each nonzero,
+            and 4,096 more.
 
         Returns
         -------
@@ -55,7 +55,7 @@ class ELL(PaddedFormat):
         Raises
         ------
         ParameterError
-            A row is longer than `max_width`, or by default the padding would be out of proportion.
+            A row is longer than `max_width`, or by default there would be too much padding.
         DtypeError
             The values have another type.
         InvalidMatrixError

@@ -15,7 +15,7 @@ __all__ = ["HYB"]
 
 
 class HYB(PaddedFormat):
-    """Hybrid: the first ``width`` entries of every row in ELL, what longer rows have beyond in COO.
+    """Hybrid: the first ``width`` entries of every row in ELL, the remaining ones of longer rows in COO.
 
     The format is from Bell and Garland (2009), and so is the width it has by default: the largest that
     max(m / 3, 4096) rows or more fill, where a matrix of fewer than 4,096 rows takes m / 3 alone.

@@ -19,7 +19,7 @@ class PaddedFormat(Format):
 
     @property
     def places(self) -> int:
-        """Stored places, those without an entry of the matrix included."""
+        """Stored places, including those without an entry of the matrix."""
         return self._core.places
 
 
@@ -46,7 +46,7 @@ class SortedSlices(PaddedFormat):
 
     @property
     def sort_window(self) -> int:
-        """Consecutive rows that were sorted by length together."""
+        """Number of consecutive rows that were sorted by length."""
         return int(self._core.scalar("sort_window"))
 
     @property

@@ -19,7 +19,7 @@ class SELL(SortedSlices, PlaceArrays):
     """Sliced ELL: slices of rows, each padded to the longest of its rows and stored column by column.
 
     Stored row p is row ``row_ids[p]`` of the matrix, and row r of slice s is stored row
-    ``s * slice_height + r``. Its entry j stands in place ``slice_ptr[s] + j * slice_height + r`` of ``indices``
+    ``s * slice_height + r``. Its entry j is at ``slice_ptr[s] + j * slice_height + r`` of ``indices``
     and ``data``; a column of -1 marks a place without an entry. Within every window of ``sort_window`` rows the
     rows are sorted by decreasing length, those of one length in their original order. The format is from Monakov
     et al. (2010) and, with the sorting, from Kreutzer et al. (2014), who call it SELL-C-sigma.
@@ -51,7 +51,7 @@ class SELL(SortedSlices, PlaceArrays):
         slice_height : int
             Rows of a slice (C), at least 1.
         sort_window : int
-            Rows that are sorted by length together (sigma), at least 1. 1 keeps the order of the matrix.
+            Consecutive rows that are sorted by length (sigma), at least 1. 1 keeps the order of the matrix.
 
         Returns
         -------

@@ -1,7 +1,7 @@
-"""Profiles: what is known of one GPU, in one file.
+"""Profiles: the trained models of one GPU, in one file.
 
 A profile holds the trained models of a GPU, and what they were trained on. It is a safetensors file: arrays, and a map
-of texts. Profiles are shipped in this folder, and users calibrate their own, which are kept in `user_folder` and come
+of strings. Profiles are shipped in this folder, and users calibrate their own, which are kept in `user_folder` and come
 first. Nothing in a file is executed; one that is damaged is refused with an error that says what is wrong.
 
 Layout of a file, version 2. The metadata are ``format`` ("warploom-profile"), ``version`` ("2"), ``gpu``,
@@ -178,8 +178,8 @@ def find(device_name: str, compute_capability: tuple[int, int] | None = None) ->
     device_name : str
         Product name of the GPU; case does not matter.
     compute_capability : tuple of int, optional
-        (major, minor) of the GPU. Then the profile of the GPU with the nearest one stands in for a missing one, and
-        `FoundProfile.note` says so.
+        (major, minor) of the GPU. If the GPU has no profile, that of the GPU with the nearest compute capability is
+        used, and `FoundProfile.note` says so.
 
     Returns
     -------
@@ -189,7 +189,7 @@ def find(device_name: str, compute_capability: tuple[int, int] | None = None) ->
     Warns
     -----
     RuntimeWarning
-        A file in the folders is no profile; it is left out.
+        A file in the folders is not a profile; it is left out.
     """
     found, left_out = _core.find_profile(device_name, compute_capability, folders())
     _warn(left_out)

@@ -1,4 +1,4 @@
-"""Every table and figure of four papers, made anew from measurements.
+"""Every table and figure of four papers, reproduced from measurements.
 
 The papers, and the letter that their ids start with:
 
@@ -21,7 +21,7 @@ try:
     import pyarrow as _pyarrow  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        f"warploom.reproduce needs {error.name}; install it and what else reproduction needs with "
+        f"warploom.reproduce needs {error.name}; install it and the other packages of reproduction with "
         "pip install 'warploom[reproduce]'",
         name=error.name,
     ) from error

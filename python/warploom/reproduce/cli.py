@@ -22,7 +22,7 @@ __all__ = ["reproduce"]
 )
 @click.option("--list", "listed", is_flag=True, help="List the ids instead.")
 def reproduce(ids: tuple[str, ...], output: str | None, measurements: tuple[str, ...], listed: bool) -> None:
-    """Make tables and figures of the papers anew.
+    """Reproduce tables and figures of the papers.
 
     IDS are those that --list shows, such as M-F8, the letter of a paper (M, G, D or C), or all.
     """

@@ -1,4 +1,4 @@
-"""What items are made from: measurements, and the matrices of the corpus."""
+"""The inputs of items: measurements, and the matrices of the corpus."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ class MissingMeasurementsError(ParameterError):
 class MissingPackagesError(MissingMeasurementsError):
     """An item trains models, and what they are trained with is not installed; the message names the extra that has it.
 
-    Like missing measurements it concerns single items, which are listed as not made beside those that are.
+    Like missing measurements, this concerns single items, which are listed as not made.
     """
 
 
 @dataclasses.dataclass
 class Context:
-    """What the functions behind the items take.
+    """The argument of the functions that make items.
 
     Parameters
     ----------
     measurements : Measurements, optional
-        Of one GPU. Examples and models need none.
+        Measurements of one GPU. Examples and models need none.
     entries : sequence of Entry, optional
-        Matrices to load where an item looks at patterns, instead of the paper's or what stands for them.
+        Matrices to load where an item needs patterns, instead of the paper's or their substitutes.
     experiments : sequence of path-like or Findings
-        What experiments found, or folders with that, as `warploom.experiments.load` takes them. Of several that have
+        Findings of experiments, or folders with them, as `warploom.experiments.load` takes them. Of several that have
         the same experiment, the last one counts.
     """
 
@@ -112,7 +112,7 @@ class Context:
         ----------
         sweep : Sweep
         needed : iterable of str, optional
-            The techniques that a matrix needs times of to be there; all of them if not given.
+            Techniques without whose times a matrix is left out; all of them if not given.
 
         Returns
         -------
@@ -146,7 +146,7 @@ class Context:
         return {}
 
     def once(self, name: str, make: Callable[[], _Made]) -> _Made:
-        """Return what a function returns; it is called once, and what it returned is kept for other items."""
+        """Return the result of a function, which is called once; the result is kept for other items."""
         if name not in self._made:
             self._made[name] = make()
         kept: _Made = self._made[name]
@@ -154,7 +154,7 @@ class Context:
 
     @staticmethod
     def needs_training(*packages: str) -> None:
-        """Check that the packages that models are trained with are there.
+        """Check that the packages that train models are installed.
 
         Raises
         ------
@@ -172,7 +172,7 @@ class Context:
     def column(self, sweep: Sweep, name: str) -> pd.DataFrame:
         """Return another column of the measurements, such as ``preparation_ms``, in the form of `times`.
 
-        Every technique stands for one candidate. Matrices with a value for none are left out.
+        Every technique is one candidate. Matrices without any value are left out.
 
         Raises
         ------
@@ -190,7 +190,7 @@ class Context:
         return frame[list(sweep.techniques)].astype(float).dropna(how="all")
 
     def findings(self, name: str) -> Findings:
-        """Return what an experiment found.
+        """Return the findings of an experiment.
 
         Raises
         ------

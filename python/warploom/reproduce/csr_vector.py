@@ -25,7 +25,7 @@ def by_square_root(sizes: pd.DataFrame) -> NDArray[np.int64]:
 
 
 def _at_least(bounds: tuple[int, ...] | list[int], sizes: pd.DataFrame) -> NDArray[np.int64]:
-    """Return the least numbers of threads whose bound is not below nnz / rows, without rounding; at most 32."""
+    """Return the smallest numbers of threads whose bound is not below nnz / rows, without rounding; at most 32."""
     rows, nnz = sizes["rows"].to_numpy(np.int64), sizes["nnz"].to_numpy(np.int64)
     enough = np.array([bound * rows >= nnz for bound in bounds[:-1]] + [np.ones(len(rows), bool)])
     chosen: NDArray[np.int64] = np.array(THREADS, dtype=np.int64)[enough.argmax(axis=0)]

@@ -1,4 +1,4 @@
-"""How everything is drawn: sizes, colours and the pieces that pictures share.
+"""How everything is drawn: sizes, colours and the parts that pictures share.
 
 Pictures are as wide as a column of a paper, 8.6 cm, or as a page; no text is below 7 pt at that size.
 """
@@ -117,7 +117,7 @@ _OTHER = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 
 
 def colour(technique: str, position: int = 0) -> str:
-    """Return the colour of a technique; one by position for what is none."""
+    """Return the colour of a technique; for other names, one by position."""
     return COLOURS.get(technique, _OTHER[position % len(_OTHER)])
 
 

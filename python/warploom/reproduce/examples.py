@@ -16,7 +16,7 @@ HERE = "in this implementation"
 
 
 def array_rows(ours: dict[str, str], printed: Sequence[Printed]) -> pd.DataFrame:
-    """Return arrays beside those that a paper prints."""
+    """Return arrays and those that a paper prints, for comparison."""
     return pd.DataFrame(
         [(p.quantity, p.value, ours[p.quantity], p.value == ours[p.quantity]) for p in printed],
         columns=["array", "paper", "here", "equal"],

@@ -1,4 +1,4 @@
-"""How choices among a few candidates do on matrices that were held out, as measured and with near-ties merged."""
+"""Scores of choices among a few candidates on held-out matrices, as measured and with near-ties merged."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from warploom.training.evaluate import Scores, losses, score
 __all__ = ["HeldOut", "figures", "merged"]
 
 WITHIN = (2, 4, 10)
-"""Per cent of the oracle, of which the share of the matrices is told."""
+"""Losses against the oracle, in per cent, within which shares of the matrices are reported."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class HeldOut:
-    """What was chosen for matrices that the model had not seen, and what it cost.
+    """Choices for matrices that the model had not seen, and their loss.
 
     Attributes
     ----------
     rows : pandas.DataFrame
         One row for each matrix of each split: ``matrix``, ``group``, ``split``, ``nnz``, ``optimal``, ``chosen``,
         ``best_us``, ``chosen_us``, ``baseline_us`` (NaN if not measured), ``loss`` = chosen / best - 1, and
-        ``merged_loss``, which is 0 where the choice cannot be told from the best one.
+        ``merged_loss``, which is 0 where the choice is a near-tie of the best one.
     figures : pandas.DataFrame
-        Index: ``accuracy``, ``within_2``, ``within_4`` and ``within_10`` (shares of the rows that lose no more than so
-        many per cent), ``mean_loss``, ``loss_95``, ``worst_loss``; with a baseline ``speedup`` and ``oracle_speedup``
-        (arithmetic means), ``gain_share`` = (speedup - 1) / (oracle_speedup - 1), and ``speedup_share`` = speedup /
-        oracle_speedup. Columns: ``raw`` and ``merged``, each with the ends of its bootstrap interval, as ``raw_low``
-        and ``raw_high``. With near-ties merged, a time that cannot be told from the best one counts as the best; so
-        does the baseline's, and the gain is what is left beyond noise.
+        Index: ``accuracy``, ``within_2``, ``within_4`` and ``within_10`` (shares of the rows that lose no more than
+        that many per cent), ``mean_loss``, ``loss_95``, ``worst_loss``; with a baseline ``speedup`` and
+        ``oracle_speedup`` (arithmetic means), ``gain_share`` = (speedup - 1) / (oracle_speedup - 1), and
+        ``speedup_share`` = speedup / oracle_speedup. Columns: ``raw`` and ``merged``, each with the ends of its
+        bootstrap interval, as ``raw_low`` and ``raw_high``. With near-ties merged, a near-tie of the best time counts
+        as the best; so does the baseline's, and the gain is the part beyond noise.
     classes : tuple of str
-        What there was to choose among.
+        The classes to choose among.
     """
 
     rows: pd.DataFrame
@@ -54,7 +54,7 @@ class HeldOut:
         *,
         samples: int = 1000,
     ) -> HeldOut:
-        """Judge choices.
+        """Score choices.
 
         Parameters
         ----------
@@ -92,12 +92,12 @@ class HeldOut:
         return cls(rows, figures(dataset, columns, before, samples=samples), tuple(classes))
 
     def confusion(self, *, merge: bool = False) -> pd.DataFrame:
-        """Count what was chosen for what was best.
+        """Count the chosen class for each fastest class.
 
         Parameters
         ----------
         merge : bool
-            Whether a choice that cannot be told from the best one counts as the best one.
+            Whether a near-tie of the best one counts as the best one.
 
         Returns
         -------
@@ -119,7 +119,8 @@ class HeldOut:
         Parameters
         ----------
         percent : sequence of float
-            Upper ends of the intervals, ascending; the first is for what is not above it, and one without end follows.
+            Upper ends of the intervals, ascending; the first interval has no lower end, and one without upper end
+            follows.
 
         Returns
         -------
@@ -135,7 +136,7 @@ class HeldOut:
 
 
 def merged(dataset: Dataset) -> Dataset:
-    """Return the data set with times that cannot be told from the best one of the row set to it."""
+    """Return the data set with near-ties of the best time of a row set to it."""
     best = dataset.best[:, np.newaxis]
     near = np.log(dataset.times / best) <= dataset.tolerance[:, np.newaxis]
     return dataclasses.replace(dataset, times=np.where(near, best, dataset.times))
@@ -167,7 +168,7 @@ def _without_ties(dataset: Dataset) -> Dataset:
 
 
 def _share_within(dataset: Dataset, chosen: NDArray[np.intp], percent: float, samples: int) -> Any:
-    """Return the share of the rows that lose no more: all within that distance are ties."""
+    """Return the share of the rows that lose no more than that."""
     tied = dataclasses.replace(dataset, tolerance=np.full(len(dataset), np.log1p(percent / 100) + 1e-12))
     scores: Scores = score(tied, chosen, samples=samples)
     return scores["accuracy"]

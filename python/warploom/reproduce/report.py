@@ -32,7 +32,7 @@ _SHOWN = 150
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of one item. A notebook shows it as it stands in the report."""
+    """The outcome of one item. A notebook shows it as the report does."""
 
     item: Item
     result: Result | None
@@ -52,7 +52,7 @@ def page(outcomes: Sequence[Outcome], context: Context) -> str:
     Parameters
     ----------
     outcomes : sequence of Outcome
-        Of one paper.
+        Those of one paper.
     context : Context
         What they were made from.
     """

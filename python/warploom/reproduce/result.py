@@ -1,4 +1,4 @@
-"""What one table or figure comes out as: numbers, a picture, and a verdict that follows from the numbers."""
+"""The result of one table or figure: numbers, a picture, and a verdict that follows from the numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Standing = Literal["holds", "holds in part", "does not hold"]
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """One part of what a paper concludes, and whether the numbers at hand bear it out."""
+    """One part of a paper's conclusion, and whether the numbers at hand support it."""
 
     says: str
     """The claim in words, to be read after "that"."""
@@ -43,7 +43,7 @@ class Verdict:
 
 
 def judge(where: str, *claims: Claim) -> Verdict:
-    """Put claims together to one sentence.
+    """Combine claims into one sentence.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def judge(where: str, *claims: Claim) -> Verdict:
 
 @dataclasses.dataclass
 class Result:
-    """One table or figure, made anew."""
+    """One reproduced table or figure."""
 
     tables: Sequence[pd.DataFrame]
     """The numbers behind the picture; the first is the one to look at first."""
@@ -82,4 +82,4 @@ class Result:
     """What is drawn, on what it was measured, and over how many matrices."""
     verdict: Verdict
     ours: Mapping[str, float | str] = dataclasses.field(default_factory=dict)
-    """What stands beside the figures that the paper prints, by their names; NaN where it cannot be had."""
+    """The values to compare with the figures that the paper prints, by their names; NaN where there is none."""

@@ -72,7 +72,7 @@ def reproduce(
     dpi: int = 200,
     progress: Progress | None = None,
 ) -> list[Outcome]:
-    """Make tables and figures of the papers anew.
+    """Reproduce tables and figures of the papers.
 
     Parameters
     ----------
@@ -86,9 +86,9 @@ def reproduce(
         of the H200 that are shipped with warploom if not given. What ``warploom experiment run`` has written into
         such a folder comes before what is shipped of the same experiment; a folder may have nothing else.
     context : Context, optional
-        Instead of `measurements`, to say also what matrices to load.
+        Instead of `measurements`, to choose the matrices to load too.
     dpi : int
-        Of the PNGs.
+        Resolution of the PNGs.
     progress : callable, optional
         Called with the number of items done, of all, and the id of the next.
 

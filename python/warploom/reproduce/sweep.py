@@ -15,14 +15,14 @@ class Sweep:
     setting: str
     cache: str
     techniques: Mapping[str, str]
-    """From what a column of times is called to a candidate; with ``*`` at its end, the fastest that starts so."""
+    """From the name of a column of times to a candidate; with ``*`` at its end, to the fastest one with that prefix."""
     transposes: bool = False
     """Whether transposes of the matrices count too, where they were measured."""
     optional: tuple[str, ...] = ()
-    """Techniques that a sweep leaves out for matrices for which they make no sense, and so perhaps for all of them."""
+    """Techniques that a sweep leaves out where they make no sense, so that some sweeps may have none of their times."""
 
     def candidates(self, technique: str, measured: Iterable[str]) -> list[str]:
-        """Return the measured candidates that a technique stands for."""
+        """Return the measured candidates of a technique."""
         name = self.techniques[technique]
         if name.endswith("*"):
             return [candidate for candidate in measured if candidate.startswith(name[:-1])]

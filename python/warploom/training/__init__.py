@@ -1,1 +1,1 @@
-"""From measurements to profiles: what needs the libraries that train models."""
+"""From measurements to profiles: the modules that need libraries for training models."""

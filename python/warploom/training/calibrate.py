@@ -31,10 +31,10 @@ from warploom.training.train import data_hash
 __all__ = ["Calibration", "calibrate", "chained", "informative", "refine"]
 
 MATRICES_A_MINUTE = 40
-"""How many matrices are drawn for each minute; more than are measured, as a rule."""
+"""How many matrices are drawn for each minute; usually more than are measured."""
 
 MOST_NNZ = 2_000_000
-"""Larger matrices take too long to make for what they tell."""
+"""Larger matrices take too long to make for what they add."""
 
 CORRECTION = Options(iterations=15, rate=0.15, leaves=6, share=0.6)
 """Small trees: there are few matrices to learn from."""
@@ -46,7 +46,7 @@ _Progress = Callable[[int, int, str], None]
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """What a calibration did."""
+    """The result of a calibration."""
 
     profile: Profile
     path: pathlib.Path
@@ -54,7 +54,7 @@ class Calibration:
     matrices: int
     """Measured now."""
     shares: Mapping[str, tuple[float, float]]
-    """For each selector, the share of the oracle's speed on held-out matrices: as it was, and corrected."""
+    """For each selector, the share of the oracle's speed on held-out matrices: before and after correction."""
 
     def __str__(self) -> str:
         lines = [f"{self.matrices} matrices measured; profile of {self.profile.gpu} written to {self.path}"]
@@ -86,7 +86,7 @@ def calibrate(
     output : path-like, optional
         The file; by default where `warploom.plan` finds it, see `warploom.profiles.user_path`.
     keep : path-like, optional
-        Folder for the measurements, which a later calibration goes on with; by default they are thrown away.
+        Folder for the measurements, which a later calibration continues; by default they are discarded.
     progress : callable, optional
         Called as ``progress(done, total, name)`` after each matrix.
 
@@ -146,7 +146,7 @@ def informative(count: int, measurements: Measurements | None = None) -> list[En
     Returns
     -------
     list of Entry
-        Each is the one farthest from those before it, in the space of what the models read.
+        Each is the one farthest from those before it, in the space of the models' inputs.
     """
     known = (measurements or Measurements.load("h200")).only().matrices
     known = known[(known["source"].astype(str) == "construction") & (known["nnz"] <= MOST_NNZ)]
@@ -161,7 +161,7 @@ def informative(count: int, measurements: Measurements | None = None) -> list[En
 
 
 def _farthest_first(X: NDArray[np.float64], count: int) -> list[int]:
-    """Start in the middle, and go on with the point farthest from all before."""
+    """Start in the middle, and continue with the point farthest from all before."""
     distance = np.square(X).sum(axis=1)
     chosen = [int(distance.argmin())] if len(X) else []
     distance = np.full(len(X), np.inf)
@@ -189,8 +189,8 @@ def refine(profile: Profile, measurements: Measurements) -> tuple[Profile, dict[
     Returns
     -------
     Profile
-        With corrections where they make choices on held-out matrices better, and the level of the times and the
-        preparation as measured in any case. Selectors of what was not measured stay as they are.
+        With corrections where they improve choices on held-out matrices, and in any case the level of the times and the
+        preparation as measured. Selectors of settings that were not measured are kept.
     dict
         For each selector that was measured: the share of the oracle's speed on held-out matrices, before and after.
     """
@@ -249,7 +249,7 @@ def _share(chosen: NDArray[np.intp], dataset: Dataset) -> float:
 
 
 def _corrected(base: Model, dataset: Dataset) -> Model:
-    """Add trees that learn what a model leaves of the targets."""
+    """Add trees that learn the residuals of a model."""
     left = _left(base, dataset)
     left[:, ~np.isfinite(left).any(axis=0)] = 0.0  # what was not measured stays as it is
     X = model_inputs(dataset.features, dataset.k, base.inputs)
@@ -274,7 +274,7 @@ def _left(base: Model, dataset: Dataset) -> NDArray[np.float64]:
 
 
 def _preparation(base: Model, datasets: Sequence[Dataset]) -> Model:
-    """Fit preparation anew for what was measured: it depends on the host more than on the GPU."""
+    """Fit preparation again to what was measured: it depends on the host more than on the GPU."""
     measured = {name for dataset in datasets for name in dataset.candidates}
     if not set(base.outputs) <= measured:
         return base
@@ -292,7 +292,7 @@ def chained(first: Model, second: Model) -> Model:
     Raises
     ------
     ParameterError
-        They are not.
+        They are not such models.
     """
     same = ("kind", "inputs", "outputs", "settings")
     if any(getattr(first, name) != getattr(second, name) for name in same) or first.settings.get("combine") != "sum":

@@ -41,7 +41,7 @@ def train(inputs: tuple[str, ...], output: str, held_out: bool) -> None:
     help="Such as spmv/float64; may be repeated. All by default.",
 )
 @click.option("--output", type=click.Path(dir_okay=False), help="The profile; by default where plans find it.")
-@click.option("--keep", type=click.Path(file_okay=False), help="Keep the measurements here, and go on with them.")
+@click.option("--keep", type=click.Path(file_okay=False), help="Keep the measurements here, and continue them.")
 def calibrate(minutes: float, gpu: int, settings: tuple[str, ...], output: str | None, keep: str | None) -> None:
     """Make a profile of your own GPU: measure for some minutes and correct the nearest profile."""
     from warploom.training import calibrate as calibration

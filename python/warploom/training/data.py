@@ -1,4 +1,4 @@
-"""From measurements to arrays for learning: what is known of each matrix, and the time of every candidate."""
+"""From measurements to arrays for learning: features of each matrix, and the time of every candidate."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ class Dataset:
         Microseconds; NaN where there is no time.
     supported : ndarray of bool, shape (n, candidates)
         Whether the candidate may be chosen. False where it cannot run or gave a wrong result, and where the sweep left
-        it out since another one does the same work there. Where it is true and the time is NaN, the time limit came
-        first.
+        it out since another one does the same work there. Where it is true and the time is NaN, the time limit was
+        reached.
     preparation_ms : ndarray of float64, shape (n, candidates)
         Row permutation, conversion and upload; NaN where there is no time.
     tolerance : ndarray of float64, shape (n,)
-        abs(log) of the ratio within which times cannot be told from the fastest of the row.
+        abs(log) of the ratio within which times are near-ties of the fastest of the row.
     op, dtype, layout, cache : str
         What all rows have in common; `layout` is empty for SpMV.
     """
@@ -172,7 +172,7 @@ class Dataset:
 
     @property
     def best(self) -> NDArray[np.float64]:
-        """Least time of each row, in microseconds; NaN where there is none."""
+        """Minimum time of each row, in microseconds; NaN where there is none."""
         return _least(self.times)
 
     @property
@@ -182,7 +182,7 @@ class Dataset:
 
     @property
     def vendor_best(self) -> NDArray[np.float64]:
-        """Least time among the vendor's candidates, NaN where none has one."""
+        """Minimum time among the vendor's candidates, NaN where none has one."""
         return _least(self.times[:, self.vendor])
 
     @property
@@ -251,7 +251,7 @@ def complete(dataset: Dataset, candidates: Sequence[str]) -> tuple[Dataset, int]
     -------
     dataset : Dataset
     left_out : int
-        Matrices of which a time is lacking since the time limit came first.
+        Matrices that lack a time because the time limit was reached.
 
     Raises
     ------
@@ -267,7 +267,7 @@ def complete(dataset: Dataset, candidates: Sequence[str]) -> tuple[Dataset, int]
 
 
 def fastest(dataset: Dataset) -> NDArray[np.intp]:
-    """Return the column with the least time of each row."""
+    """Return the column with the minimum time of each row."""
     return np.asarray(np.where(np.isfinite(dataset.times), dataset.times, np.inf).argmin(axis=1), dtype=np.intp)
 
 
@@ -282,7 +282,7 @@ def base_name(matrix: str) -> str:
 
 
 def family_of(matrix: dict[str, object]) -> str:
-    """Say what a matrix resembles others in, for splits that leave whole families out.
+    """Return the family of a matrix, for splits that leave whole families out.
 
     Parameters
     ----------
@@ -292,8 +292,8 @@ def family_of(matrix: dict[str, object]) -> str:
     Returns
     -------
     str
-        The family of a construction. Of a collected matrix, the problem that it comes from, without what says that it
-        is one of several; all graphs are one family. Where the collection names no problem, the group.
+        The family of a construction. Of a collected matrix, the problem that it comes from, without the words that say
+        that it is one of several; all graphs are one family. Where the collection names no problem, the group.
     """
     name, family, kind = (str(matrix.get(key, "")) for key in ("matrix", "family", "kind"))
     if matrix.get("source") == "construction" and "(" in name:
@@ -335,7 +335,7 @@ def random_folds(dataset: Dataset, folds: int, seed: int = 0) -> Iterator[tuple[
     ----------
     dataset : Dataset
     folds : int
-        Each holds out one in so many matrices.
+        Each holds out 1 / folds of the matrices.
     seed : int
 
     Yields
@@ -358,9 +358,9 @@ def family_splits(
     ----------
     dataset : Dataset
     folds : int
-        At most so many; as many as there are families, if these are fewer.
+        Maximum number; as many as there are families, if these are fewer.
     seed : int
-        Of the order in which families are dealt out.
+        Seed of the order in which families are distributed over the folds.
 
     Yields
     ------

@@ -1,7 +1,7 @@
 """How good choices among candidates are: against the oracle, the vendor, and any baseline.
 
-An oracle takes the fastest candidate of each matrix. Choices that cannot be told from the fastest one by the
-repeatability of the measurements count as the fastest, except where a score says otherwise. Besides the shares and
+An oracle takes the fastest candidate of each matrix. Near-ties of the fastest one, within the
+repeatability of the measurements, count as the fastest, except where a score says otherwise. Besides the shares and
 losses of Mehrabi et al. [1]_ there are PLUB and PGO of Gao et al. [2]_ (equations 4 and 5).
 
 References
@@ -27,7 +27,7 @@ from warploom.training.data import Dataset
 __all__ = ["Score", "Scores", "losses", "score"]
 
 SLOWER = 0.98
-"""A choice with less than this share of the vendor's speed does harm."""
+"""A choice with less than this share of the vendor's speed counts as harmful."""
 
 _Array = NDArray[np.float64]
 
@@ -139,7 +139,7 @@ def score(
     samples : int
         Bootstrap samples. They are drawn from the groups of the data set, since rows of one matrix are not independent.
     confidence : float
-        Of the intervals.
+        Confidence level of the intervals.
     seed : int
 
     Returns
@@ -176,7 +176,7 @@ class _Figure:
     """A figure of some rows of the columns."""
 
     needs: str
-    """The column without which it is not there."""
+    """The column without which there is no such figure."""
     of: Callable[[Mapping[str, _Array], NDArray[np.intp]], float]
 
 

@@ -1,9 +1,8 @@
 """Models of scikit-learn, LightGBM and PyTorch as `warploom.predictor.Model`.
 
 The trees compute what the library computes, bit for bit; a network computes what PyTorch computes in float64 from
-float32 weights and inputs. The libraries are imported when a function is called, if at
-all. Inputs given as `check` are
-stored in the model, with what the library predicts for them, and verified whenever the model is loaded.
+float32 weights and inputs. The libraries are imported only when a function is called. Inputs given as `check`
+are stored in the model, with the library's predictions for them, and verified whenever the model is loaded.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Families of models that choose among a few candidates, and what there is to search in each.
 
-All give one output for each candidate, of which the greatest is to be taken. Inputs are the eleven features for SpMV.
+All give one output for each candidate, of which the maximum is to be taken. Inputs are the eleven features for SpMV.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["FAMILIES", "INPUTS", "Family", "class_tree"]
 
 INPUTS = features.names("spmv")
 _WORST = 0.5
-"""Logarithms of time / best time count as no more than this when models are trained."""
+"""Logarithms of time / minimum time are limited to this when models are trained."""
 
 _Array = NDArray[np.float64]
 _Columns = NDArray[np.intp]
@@ -30,7 +30,7 @@ _Columns = NDArray[np.intp]
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """A kind of model: what there is to search, and how it is trained."""
+    """A kind of model: its search space, and how it is trained."""
 
     suggest: Callable[[Any], dict[str, Any]]
     """From a trial of the search to parameters."""
@@ -39,13 +39,13 @@ class Family:
     fit: Callable[[_Array, Dataset, Mapping[str, Any], int], Model]
     """From inputs, the rows that they are of, parameters and a seed to a model."""
     share: float = 1.0
-    """Of the trials: what trains slowly gets fewer."""
+    """Share of the trials: models that train slowly get fewer."""
 
 
 def _classes_and_weights(dataset: Dataset, weighting: str) -> tuple[_Columns, _Array]:
-    """Return the best column of each row, and what the row counts for.
+    """Return the best column of each row, and the weight of the row.
 
-    With the weighting ``cost``, rows count for what a wrong choice costs on average: those where all threads per row
+    With the weighting ``cost``, rows are weighted by the mean loss of a wrong choice: those where all threads per row
     take the same time hardly count, whichever of them happened to be the fastest.
     """
     if weighting == "equal":
@@ -200,7 +200,7 @@ def _check(X: _Array) -> _Array:
 
 
 def _with_all_outputs(model: Model, outputs: Sequence[str], X: _Array) -> Model:
-    """Give a classifier outputs, of probability 0, for the candidates that were best nowhere."""
+    """Add outputs of probability 0 to a classifier, for the candidates that are the best for no matrix."""
     arrays = dict(model.arrays)
     for name in ("leaf.value", "base"):
         values = arrays[name]

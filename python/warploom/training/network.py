@@ -26,7 +26,7 @@ class NetworkOptions:
     hidden: tuple[int, ...] = (64, 32)
     """Neurons of the hidden layers."""
     l2: float = 1e-4
-    """What the sum of the squared weights counts for in the loss."""
+    """Factor of the sum of the squared weights in the loss."""
     rate: float = 3e-3
     """Learning rate at the start; it falls to 0 as half a cosine."""
     epochs: int = 300
@@ -47,7 +47,7 @@ def fit_times(
     times : ndarray of float64, shape (n, outputs)
         Positive.
     weights : ndarray of float64, shape (n,)
-        What the rows count for.
+        Weights of the rows.
     inputs, outputs : sequence of str
         Names.
     options : NetworkOptions
@@ -65,7 +65,7 @@ def fit_times(
     offset, factor = torch.tensor(mean, dtype=torch.float32), torch.tensor(scale, dtype=torch.float32)
 
     def percentage_error(scores: Any, target: Any) -> Any:
-        # Far from the truth at the start, an exponential would be infinite.
+        # Predictions far off at the start would make an exponential infinite.
         excess = (offset + factor * scores - target).clamp(max=10.0)
         return torch.expm1(excess).abs().mean(dim=1)
 
@@ -99,7 +99,7 @@ def fit_classes(
     classes : ndarray of int, shape (n,)
         Position of the right output.
     weights : ndarray of float64, shape (n,)
-        What the rows count for.
+        Weights of the rows.
     inputs, outputs : sequence of str
         Names.
     options : NetworkOptions
@@ -146,7 +146,7 @@ def _fit(
 
 
 def _log_units(X: _Array) -> _Array:
-    """Return the least positive size of each input, from which on logarithms tell its values apart."""
+    """Return the minimum positive magnitude of each input, above which logarithms distinguish its values."""
     sizes = np.where(X == 0, np.inf, np.abs(X)).min(axis=0)
     return np.where(np.isfinite(sizes), sizes, 1.0)
 
@@ -183,7 +183,7 @@ def _descend(module: Any, arrays: Sequence[Any], loss: _Loss, options: NetworkOp
 
 @contextmanager
 def _one_thread_and_seed(seed: int) -> Iterator[None]:
-    """Seed PyTorch, and leave it as it was. Layers this small are slower on several threads."""
+    """Seed PyTorch for a while, on one thread: layers this small are slower on several."""
     import torch
 
     threads = torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""What it costs to prepare a candidate, as a sum of terms in the size of the matrix."""
+"""The preparation time of a candidate, as a sum of terms in the size of the matrix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["fit_preparation", "relative_errors"]
 
 _Array = NDArray[np.float64]
 _HUBER = 0.3
-"""Relative errors beyond it count less: a preparation that the system interrupted says nothing."""
+"""Relative errors beyond it count less: a preparation that the system interrupted is an outlier."""
 
 
 def fit_preparation(datasets: Sequence[Dataset], candidates: Sequence[str]) -> Model:

@@ -97,7 +97,7 @@ def class_weights(classes: NDArray[np.intp], number: int) -> NDArray[np.float64]
     classes : ndarray of int, shape (n,)
         Class of each training matrix.
     number : int
-        Of classes.
+        Number of classes.
 
     Returns
     -------

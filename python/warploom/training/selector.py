@@ -1,9 +1,9 @@
 """One selector over all candidates of an operation.
 
-A model predicts, for each of a few candidates that matter, the logarithm of its time over the least time of the
-matrix, and the least time itself; the candidate with the least prediction is chosen. Logarithms of ratios make small
-and large matrices count alike. They are compressed (`warploom.model_inputs.compress`), since only what is close to the
-fastest decides. Candidates are reduced on the training part alone.
+A model predicts, for each of a few candidates that matter, the logarithm of its time over the minimum time of the
+matrix, and the minimum time itself; the candidate with the minimum prediction is chosen. Logarithms of ratios give
+small and large matrices the same weight. They are compressed (`warploom.model_inputs.compress`), since only what is
+close to the fastest decides. Candidates are reduced on the training part alone.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ __all__ = [
 ]
 
 WORST = 1.5
-"""Logarithms of time / least time count as no more than this."""
+"""Logarithms of time / minimum time are limited to this."""
 
 CAUTION = 0.015
-"""What is predicted to win less over the vendor's kernels is left to them: it may as well lose."""
+"""Where the predicted gain over the vendor's kernels is smaller, theirs are chosen: the gain is within the error."""
 
 EFFORT = 0.005
-"""What is predicted to win less over the order of the matrix is not worth a row permutation, however many the calls."""
+"""Where the predicted gain over the original order is smaller, no row permutation is chosen, however many the calls."""
 
 _Array = NDArray[np.float64]
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -65,7 +65,7 @@ class Options:
     iterations: int = 40
     """Of boosting: trees for each output."""
     rate: float = 0.15
-    """What a boosted tree counts for."""
+    """Learning rate: the weight of each boosted tree."""
     leaves: int = 15
     """Of each boosted tree."""
     share: float = 0.6
@@ -76,7 +76,7 @@ class Options:
 
 
 DEFAULTS = {"spmv": Options(most=16, iterations=60, rate=0.1, leaves=10, share=0.4), "spmm": Options(most=60)}
-"""By operation: found on held-out matrices. Models of SpMM also have to tell values of k apart."""
+"""By operation: found on held-out matrices. Models of SpMM also have to distinguish values of k."""
 
 
 def cover(dataset: Dataset, most: int = 16, calls: float | None = None, *, least_gain: float = 2e-4) -> list[str]:
@@ -87,16 +87,17 @@ def cover(dataset: Dataset, most: int = 16, calls: float | None = None, *, least
     dataset : Dataset
         The training part.
     most : int
-        At most so many.
+        Maximum number of candidates.
     calls : float, optional
-        Count preparation plus so many products, instead of the product alone.
+        Count preparation plus this number of products, instead of the product alone.
     least_gain : float
-        End where the next one makes the mean logarithm of time / least time smaller by less.
+        End where the next one reduces the mean logarithm of time / minimum time by less.
 
     Returns
     -------
     list of str
-        At least one, in the order chosen. Near-ties of the fastest cost nothing, and what was not measured most.
+        At least one, in the order chosen. Near-ties of the fastest have no loss, and candidates without a time have the
+        maximum loss.
     """
     costs = dataset.times if calls is None else 1e3 * dataset.preparation_ms + calls * dataset.times
     costs = np.where(np.isfinite(costs), costs, np.inf)
@@ -128,7 +129,7 @@ def candidates_of(dataset: Dataset, options: Options) -> list[str]:
 def targets(dataset: Dataset, candidates: Sequence[str], loss: _Array | None = None) -> _Array:
     """Return what models of some candidates are trained on; NaN where there is no time.
 
-    The vendor's candidates are taken for faster than they are by `CAUTION`, those with a row permutation for slower by
+    The vendor's candidates count as faster than they are by `CAUTION`, those with a row permutation as slower by
     `EFFORT`.
     """
     itemsize = np.dtype(dataset.dtype).itemsize
@@ -159,7 +160,7 @@ def fit(
     candidates : sequence of str, optional
         By default `candidates_of` the training part.
     loss : ndarray of float64, shape (n,), optional
-        What to expect of the loss, from `unseen_losses`; then it is an output.
+        The loss to be predicted, from `unseen_losses`; it is then an output.
 
     Returns
     -------
@@ -176,7 +177,7 @@ def fit(
 def predictions(model: Model, dataset: Dataset) -> _Array:
     """Return what a model predicts of the candidates, shape (n, candidates of the data set).
 
-    Compressed logarithms of the time over the least one; infinite where a candidate cannot run or is not the model's.
+    Compressed logarithms of the time over the minimum one; infinite where a candidate cannot run or is not the model's.
     """
     names = [name for name in model.outputs if name not in (REFERENCE, LOSS)]
     outputs = [model.outputs.index(name) for name in names]
@@ -208,7 +209,7 @@ def unseen_predictions(dataset: Dataset, options: Options, splits: Iterable[Spli
 
 
 def unseen_losses(dataset: Dataset, predicted: _Array) -> _Array:
-    """Return log(chosen / least time) of choices by `unseen_predictions`.
+    """Return log(chosen / minimum time) of choices by `unseen_predictions`.
 
     Where the chosen candidate was not measured, it is the median of the others.
     """
@@ -217,7 +218,7 @@ def unseen_losses(dataset: Dataset, predicted: _Array) -> _Array:
 
 
 def expected_losses(dataset: Dataset, loss: _Array, options: Options, splits: Iterable[Split]) -> _Array:
-    """Return the loss of each row that a model expects which has not seen the row's matrix.
+    """Return the loss of each row that is predicted by a model that has not seen the row's matrix.
 
     Parameters
     ----------
@@ -250,7 +251,7 @@ def choices_measured(
     unsure : ndarray of bool, shape (n,)
         Rows whose short list is measured.
     margin : float
-        What is predicted to be within it of the best is on the short list.
+        Candidates predicted to be within it of the best are on the short list.
     most : int
         Candidates that are measured.
 
@@ -306,7 +307,7 @@ def _with_base(model: Model, base: _Array, X: _Array) -> Model:
 
 
 def _with_check(model: Model, X: _Array) -> Model:
-    """Store some predictions, by which a damaged file is found out."""
+    """Store some predictions, by which a damaged file is detected."""
     chosen = X[:: max(1, len(X) // MAX_STORED_VECTORS)][:MAX_STORED_VECTORS]
     check = StoredVectors(chosen, model.predict(chosen))
     return Model(model.kind, model.inputs, model.outputs, model.settings, model.arrays, check)

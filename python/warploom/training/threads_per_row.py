@@ -49,13 +49,13 @@ __all__ = [
 ]
 
 THREADS = (2, 4, 8, 16, 32)
-"""What there is to choose among (section 2.1)."""
+"""The numbers of threads to choose among (section 2.1)."""
 
 CANDIDATES = tuple(parse(f"spmv/none/csr/vector[threads_per_row={threads}]").name for threads in THREADS)
 """Their candidates."""
 
 LONG_ROW = 512
-"""``T_LONG``: a matrix with a row of so many nonzeros is irregular; `warploom.partition.partition_rows`."""
+"""``T_LONG``: a matrix with a row of at least this many nonzeros is irregular; `warploom.partition.partition_rows`."""
 
 _log = logging.getLogger(__name__)
 _Columns = NDArray[np.intp]
@@ -79,7 +79,7 @@ def threads_per_row_data(
     dataset : Dataset
         Columns are `CANDIDATES`; whole matrices and transposes, no blocks of rows.
     left_out : int
-        Matrices of which a time is lacking.
+        Matrices that lack a time.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def blocks_data(
     test : Dataset
         Blocks of irregular matrices that have short rows only.
     unknown : int
-        Blocks whose whole matrix is not there.
+        Blocks whose whole matrix is missing.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def whole_name(name: str) -> str:
 
 
 def choose(model: Model, dataset: Dataset) -> _Columns:
-    """Return the column that a model chooses for each row: that of the greatest output, among those measured."""
+    """Return the column that a model chooses for each row: that of the maximum output, among those measured."""
     predicted = model.predict(input_matrix(dataset, "spmv", model.inputs))
     columns = [model.outputs.index(name) for name in dataset.candidates]
     return np.asarray(np.where(dataset.supported, predicted[:, columns], -np.inf).argmax(axis=1), dtype=np.intp)
@@ -153,7 +153,7 @@ def choose(model: Model, dataset: Dataset) -> _Columns:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Found:
-    """What a search found.
+    """The result of a search.
 
     Attributes
     ----------
@@ -307,8 +307,8 @@ def train(
     -------
     dict from str to Model
         ``threads-per-row-DTYPE-CACHE``, and ``threads-per-row-blocks-DTYPE-CACHE`` if blocks were measured. Inputs are
-        the eleven features; outputs are candidates, of which that with the greatest output is to be taken. Progress is
-        logged.
+        the eleven features; outputs are candidates, of which the one with the maximum output is to be taken. Progress
+        is logged.
 
     Raises
     ------
@@ -336,7 +336,7 @@ def train(
 
 @contextmanager
 def _quiet(optuna: Any) -> Iterator[None]:
-    """Keep the search from logging every trial; what was set is set again."""
+    """Keep the search from logging every trial; restore the level afterwards."""
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

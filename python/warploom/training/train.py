@@ -1,4 +1,4 @@
-"""From measurements to a profile: selectors for all that was measured, and how good they are on held-out matrices."""
+"""From measurements to a profile: selectors for all measured settings, and their scores on held-out matrices."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ from warploom.training.selector import (
 __all__ = ["GEOMETRY", "Unseen", "data_hash", "held_out", "margin", "train", "widely_measured"]
 
 GEOMETRY = {"warps": 32, "threads": 32, "elements_per_cache_line": 32}
-"""What the features of the measurements assume."""
+"""The geometry of the features of the measurements."""
 
 COVERED = 0.95
 """Share of the held-out rows for which the short list has one of the fastest."""
 
 AIM = 0.99
-"""Share of the fastest speed that choices are to reach on unseen matrices, unsure ones being measured."""
+"""Target for the oracle's share on held-out matrices, with the short lists of unsure ones measured."""
 
 SURE = (0.9, 0.85, 0.8, 0.75, 0.7)
-"""Shares of the matrices of the training data whose prediction is sure: the first that reaches `AIM`, or the last."""
+"""Shares of the training matrices whose prediction counts as sure: the first that reaches `AIM`, or the last."""
 
 _log = logging.getLogger(__name__)
 
@@ -70,17 +70,17 @@ def train(
     Parameters
     ----------
     measurements : Measurements or sequence of Measurements
-        Of one GPU.
+        Measurements of one GPU.
     options : mapping from str to Options, optional
-        By operation; what is not in it is as in `DEFAULTS`.
+        By operation; those of `DEFAULTS` for an operation that is not in it.
     caches : iterable of str
     splits : bool
         Whether the metrics say how good selectors are that have not seen the matrices, or the families of matrices,
         which takes half of the time. The selectors themselves are trained on all matrices.
     folds : int
-        Of matrices at random: each selector that is scored has not seen one in so many.
+        Number of folds of random matrices: each selector that is scored has not seen 1 / folds of them.
     family_folds : int
-        Of families.
+        Number of folds of families.
     samples : int
         Bootstrap samples for the intervals of the metrics.
 
@@ -136,26 +136,26 @@ def train(
 
 
 def widely_measured(dataset: Dataset) -> Dataset:
-    """Return the rows for which at least half of the kernels were measured, or given up for lack of time.
+    """Return the rows for which at least half of the kernels were measured, or reached the time limit.
 
-    Transposes and parts of matrices are measured for other models, with a few kernels only: the fastest of these says
-    nothing of the others.
+    Transposes and parts of matrices are measured for other models, with a few kernels only: the fastest of these
+    does not represent the others.
     """
     return dataset.rows(are_widely_measured(dataset.candidates, dataset.supported))
 
 
 @dataclasses.dataclass(frozen=True)
 class Unseen:
-    """What selectors say of matrices that they have not seen.
+    """Predictions of selectors for matrices that they have not seen.
 
     Attributes
     ----------
     predicted : ndarray of float64, shape (n, candidates)
         See `warploom.training.selector.unseen_predictions`.
     loss : ndarray of float64, shape (n,)
-        What is lost by the choices.
+        Losses of the choices.
     expected : ndarray of float64, shape (n,)
-        What models expect it to be.
+        Predicted losses.
     sure : float
         Share of the rows that count as sure.
     """
@@ -180,7 +180,7 @@ class Unseen:
 
     @property
     def unsure_loss(self) -> float:
-        """More is expected to be lost for a few rows only."""
+        """The expected loss that only the unsure rows exceed."""
         return float(np.quantile(self.expected, self.sure))
 
     def choices(self, dataset: Dataset) -> NDArray[np.intp]:
@@ -189,7 +189,7 @@ class Unseen:
         return choices_measured(dataset, self.predicted, unsure, self.margin(dataset), _core.MOST_MEASURED)
 
     def margin(self, dataset: Dataset) -> float:
-        """Return `margin` of the rows whose short list is of use."""
+        """Return `margin` of the rows whose short list is measured."""
         unsure = self.expected >= self.unsure_loss
         return margin(dataset.rows(unsure), self.predicted[unsure])
 
@@ -204,7 +204,7 @@ def held_out(
     dataset : Dataset
     options : Options
     unseen : Unseen
-        Of random splits.
+        Those of random splits.
     family_folds, samples : int
         As for `train`.
 
@@ -248,7 +248,7 @@ def _range(values: NDArray[np.float64]) -> list[float]:
 
 
 def margin(dataset: Dataset, predicted: NDArray[np.float64], covered: float = COVERED) -> float:
-    """Return how much worse than the best prediction that of a fastest candidate is, for most held-out rows.
+    """Return by how much the prediction of a fastest candidate exceeds the best prediction, for most held-out rows.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def margin(dataset: Dataset, predicted: NDArray[np.float64], covered: float = CO
     Returns
     -------
     float
-        Difference of compressed logarithms. Fastest are those that cannot be told from the fastest that is predicted.
+        Difference of compressed logarithms. The fastest candidates are the predicted near-ties of the fastest one.
     """
     times = np.where(np.isfinite(predicted) & np.isfinite(dataset.times), dataset.times, np.inf)
     least = times.min(axis=1)
@@ -272,7 +272,7 @@ def margin(dataset: Dataset, predicted: NDArray[np.float64], covered: float = CO
 
 
 def data_hash(parts: Sequence[Measurements]) -> str:
-    """Return a hash of the times and of what they are of; the order of the rows does not matter."""
+    """Return a hash of the times with their matrices, settings and candidates, whatever the order of the rows."""
     digest = hashlib.sha256()
     columns = ["matrix", "setting", "cache", "candidate", "run", "median_us", "status"]
     for part in parts:

@@ -1,4 +1,4 @@
-// The pieces of a matrix, counted as the threads of a GPU do, add up to what sets of lines say.
+// The segments of a matrix, counted as the threads of a GPU do, add up to the counts of sets of lines.
 #include "features/row_piece.hpp"
 
 #include <algorithm>
@@ -136,7 +136,7 @@ TEST_CASE("count_piece: one row holds everything, and rows before and after hold
   check(A, 32, 8, count(A, 32, 8, 7, 1792));
 }
 
-TEST_CASE("count_piece: a descending column is noticed wherever the pieces are cut, a new row is none") {
+TEST_CASE("count_piece: a descending column is noticed wherever the segments begin; a new row isn't one") {
   for (const int per_thread : {1, 2, 3, 7}) {
     CHECK(count({64, {{40, 8}}}, 32, 32, per_thread, 7).found_unsorted);
     CHECK(count({64, {{}, {1, 2, 5, 4}, {9}}}, 32, 32, per_thread, 7).found_unsorted);
@@ -144,7 +144,7 @@ TEST_CASE("count_piece: a descending column is noticed wherever the pieces are c
   }
 }
 
-TEST_CASE("count_piece: whatever indptr holds, columns are read below the end of the piece only") {
+TEST_CASE("count_piece: whatever indptr holds, columns are read only before the end of the segment") {
   std::mt19937 random(2);
   struct guarded {
     std::int64_t end = 0;

@@ -34,7 +34,7 @@ def test_a_folder_is_measured_merged_and_summarised(matrices, tmp_path):
 
     result = invoke("run", "--output", tmp_path / "out", "--matrices", matrices, *options)
     assert "0 matrices measured" in result.output
-    assert "2 were there already" in result.output
+    assert "2 were already there" in result.output
 
     result = invoke("merge", tmp_path / "merged", tmp_path / "out")
     assert result.exit_code == 0, result.output

@@ -69,7 +69,7 @@ def test_times_that_are_compared_are_of_one_environment(tmp_path):
     [
         (None, {"x": 2.0, "y": 3.0, "z": 4.0}),
         (["w", "x"], {"x": 1.0, "w": 5.0}),
-        (["[!yz]"], {"x": 2.0, "y": 3.0, "z": 4.0}),  # brackets stand for themselves: nothing is needed
+        (["[!yz]"], {"x": 2.0, "y": 3.0, "z": 4.0}),  # brackets are literal: no pattern matches, so nothing is needed
         (["w", "x", "y", "z"], {"x": 2.0, "y": 3.0, "z": 4.0}),
         (["*"], {"x": 2.0, "y": 3.0, "z": 4.0}),
         (["x"], {"x": 2.0, "y": 3.0, "z": 4.0}),  # a draw: that of more times

@@ -203,8 +203,8 @@ def test_kernels_over_the_vendor_by_hand():
         measured("b", "spmv/none/csr/scalar", 6.0),
         measured("b", "spmv/none/csr/merge", 1.0),
         failed("b", "spmv/none/coo/cusparse[algorithm=1]"),
-        measured("c", "spmv/none/csr/cusparse", 3.0),  # nothing of warploom's
-        measured("d", "spmv/none/csr/scalar", 3.0),  # nothing of the vendor's
+        measured("c", "spmv/none/csr/cusparse", 3.0),  # no candidates of warploom
+        measured("d", "spmv/none/csr/scalar", 3.0),  # no candidates of the vendor
     ]
     loaded = tables([matrix(name) for name in "abcd"], rows)
     summary = oracle.kernels(loaded, "spmv/float64", "warm", Tolerances({}, {}, 0.0))

@@ -1,4 +1,4 @@
-"""Folders: which files count, what they are called, what a manifest says about them."""
+"""Folders: which files count, their names, and the facts in a manifest."""
 
 import gzip
 import os

@@ -119,7 +119,7 @@ def check_product(matrix, **parameters):
     x[used] = np.random.default_rng(1).uniform(0.5, 1, len(used)).astype(x.dtype)
     y = multiply(matrix, x, **parameters)
     assert y is not None
-    # The reference multiplies what is stored, and so never meets the rest of x either.
+    # The reference multiplies only stored entries, and so never reads the rest of x either.
     assert_product(matrix, x[:, None], y)
 
 

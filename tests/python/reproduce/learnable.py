@@ -13,7 +13,7 @@ TELLING = ("spmm_num_rows", "spmm_warp_load_mean", "spmm_warp_load_max", "spmm_a
 
 
 def spmm(matrices=80):
-    """Return measurements with a cold cache: load balance and data locality tell which order is the fastest."""
+    """Return measurements with a cold cache: load balance and data locality determine which order is the fastest."""
     random = np.random.default_rng(3)
     known, rows = [], []
     for i in range(matrices):

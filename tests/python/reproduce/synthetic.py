@@ -34,7 +34,7 @@ WITHOUT_16 = "m0"
 
 
 def names_of(pattern):
-    """Return the candidates that stand for a pattern of a sweep."""
+    """Return the candidates that match a pattern of a sweep."""
     return [pattern[:-1], f"{pattern[:-1]}[algorithm=2]"] if pattern.endswith("*") else [pattern]
 
 

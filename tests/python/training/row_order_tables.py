@@ -12,7 +12,7 @@ from warploom.training.row_order import (
 
 
 def times(values):
-    """What is best can be told from load balance and data locality, not from the size of the matrix."""
+    """The best order follows from load balance and data locality, not from the size of the matrix."""
     base = 5 * values["spmm_num_rows"]
     return {
         "CSR": base,

@@ -1,7 +1,7 @@
 // Block compressed sparse row: square dense blocks wherever a block has an entry of the matrix.
 //
 // Places of a block without an entry hold 0. As in SciPy's BSR those zeros are multiplied with x in a product. Which
-// places hold an entry is remembered on the host (`occupied`), so that stored zeros survive a round trip. Entries of a
+// places hold an entry is stored on the host (`occupied`), so that stored zeros survive a round trip. Entries of a
 // row come back in the order of their columns, and repeated ones are added up.
 #pragma once
 

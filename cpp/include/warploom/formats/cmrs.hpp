@@ -1,14 +1,14 @@
-// Compressed multi-row storage (Koza et al. 2014): CSR whose rows are taken together in strips of `height`.
+// Compressed multi-row storage (Koza et al. 2014): CSR whose rows are grouped into strips of `height`.
 //
-// Entries stand strip after strip; `strip_ptr` says where each strip starts. Every entry carries its row within the
-// strip, either in an array of its own (the paper's RowInStrip, Sec. 3) or packed with its column into one word
+// Entries are stored strip after strip; `strip_ptr` says where each strip starts. Every entry carries its row within
+// the strip, either in an array of its own (the paper's RowInStrip, Sec. 3) or packed with its column into one word
 // (Sec. 4), which limits the matrix to 16 rows a strip and 2^28 columns.
 //
 // The places of a strip are filled in one of three orders:
 //   row by row, as in CSR (Sec. 3);
-//   by column, and in the former order where columns are equal (Sec. 4, "sort_columns");
-//   in groups of 32, one for each step of a warp, of which each holds at most `modulo` entries of a row, side by side
-//   (Sec. 6.7). The last places of a group stay empty where the rows do not fill it.
+//   by column, entries of equal column row by row (Sec. 4, "sort_columns");
+//   in groups of 32, one for each step of a warp. A group holds at most `modulo` entries of a row, in consecutive
+//   places (Sec. 6.7). Its last places stay empty where the rows do not fill it.
 // All three keep the strips, and all but the second keep the order of the entries within their row.
 #pragma once
 
@@ -25,7 +25,7 @@ struct cmrs_options {
   int height = 8;  // rows of a strip: 1 to 16 packed, 1 to 256 otherwise
   bool packed = true;
   bool sort_columns = false;
-  int modulo = 0;  // most entries of a row in a group: 1 to 32, or 0 for strips without groups
+  int modulo = 0;  // maximum number of entries of a row in a group: 1 to 32, or 0 for strips without groups
 };
 
 struct cmrs_matrix {
@@ -53,10 +53,10 @@ struct cmrs_matrix {
   std::vector<format_field> fields() const;
 };
 
-// Most columns that fit into packed words. Where places may be empty, one word stands for that.
+// Maximum number of columns that fit into packed words. Where places may be empty, one word stands for that.
 std::int64_t cmrs_packed_columns(const cmrs_options& options);
 
-// Places that the matrix takes with these options.
+// Number of places that the matrix takes with these options.
 std::int64_t cmrs_places(const csr_pattern& matrix, const cmrs_options& options);
 
 // Throws error_kind::parameter for options out of range or that exclude each other, and error_kind::index_overflow for

@@ -1,11 +1,11 @@
-// Panels of columns, for matrices whose nonzeros are spread so widely that a product is limited by fetching x: the part
+// Panels of columns, for matrices so irregular that a product is limited by fetching x: the part
 // of x that belongs to a panel fits into the shared memory of a GPU, where a gather costs no cache sector per nonzero.
 //
-// Panel p has the columns p * panel_columns .. (p + 1) * panel_columns. Its nonzeros stand row after row in the places
-// panel_ptr[p] .. panel_ptr[p + 1], a multiple of panel_tile; within a row they keep their order. A column within its
-// panel takes 16 bits. Rows have no offsets: a bit says which place is the last of its row, and a mask of 32 bits says
-// which of 32 rows have nonzeros in a panel. Padding stands at the end of a panel, after the last row, and has the
-// column panel_columns, which no nonzero has.
+// Panel p has the columns p * panel_columns .. (p + 1) * panel_columns. Its nonzeros are stored row after row in the
+// places panel_ptr[p] .. panel_ptr[p + 1], a multiple of panel_tile; within a row they keep their order. A column
+// within its panel takes 16 bits. Rows have no offsets: a bit says which place is the last of its row, and a mask of 32
+// bits says which of 32 rows have nonzeros in a panel. Padding is at the end of a panel, after the last row, and has
+// the column panel_columns, which no nonzero has.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@
 
 namespace warploom {
 
-// Places of a panel come in whole tiles: a warp's 32 lanes take 8 places each.
+// A panel has whole tiles of places: each of a warp's 32 lanes takes 8.
 constexpr int panel_tile = 256;
 constexpr int rows_per_mask = 32;
-// One value of the 16 bits stands for padding.
+// One 16-bit value is reserved for padding.
 constexpr int most_panel_columns = 65535;
 
 struct column_panels_matrix {

@@ -1,10 +1,10 @@
 // Sliced ELLPACK (Monakov, Lokhmotov and Avetisyan 2010) with compressed column indices: the format for large matrices
-// whose rows resemble their neighbours, where index bytes decide how long a product takes.
+// whose rows have nearly the pattern of their neighbours, where the bytes of the column indices limit a product.
 //
 // 32 * rows_per_lane consecutive rows form a slice, and a warp multiplies a slice: its lane l has the rows at positions
-// l, 32 + l, 64 + l, ... Slot j of a slice holds one place for each of its rows, those of a lane side by side, so that
-// a warp reads a slot with one coalesced load. A long slice can be cut into `parts`, each with an equal share of every
-// row's entries; such a share is a segment. Every segment has the index encoding that takes the fewest bytes.
+// l, 32 + l, 64 + l, ... Slot j of a slice holds one place for each of its rows, those of a lane adjacent, so that
+// a warp reads a slot with one coalesced load. A long slice can be cut into `parts`, each with an equal part of every
+// row's entries; such a part is a segment. Every segment has the index encoding that takes the fewest bytes.
 //
 // The entries of a row are stored by ascending column, duplicates in their given order. Places without an entry hold
 // the value 0, and are marked, so that no kernel multiplies them.
@@ -51,12 +51,12 @@ struct alignas(16) sell_segment {
 
 inline constexpr int sell_lanes = 32;
 inline constexpr std::int64_t sell_index_unit = 16;
-// Slot bases and presence bits come in groups of so many slots: a kernel loads them as vectors and bytes.
+// Slot bases and presence bits are stored for groups of this many slots: a kernel loads them as vectors and bytes.
 inline constexpr std::int64_t sell_slot_group = 8;
 
 struct compressed_sell_options {
   int rows_per_lane = 2;  // 1, 2 or 4
-  int sort_window = 1;    // rows are sorted by length, longest first, within so many consecutive rows; 1: not at all
+  int sort_window = 1;    // number of consecutive rows within which rows are sorted by decreasing length; 1: not sorted
   int parts = 1;          // segments of a slice: 1, 2, 4 or 8
 };
 
@@ -78,10 +78,10 @@ struct compressed_sell_matrix {
   std::int64_t row_of(std::int64_t stored_row) const { return row_ids.empty() ? stored_row : row_ids[stored_row]; }
   std::size_t bytes() const;  // of the four arrays
   std::vector<format_field> fields() const;
-  std::array<std::int64_t, 8> segments_by_encoding() const;  // those without slots left out
+  std::array<std::int64_t, 8> segments_by_encoding() const;  // without segments that have no slots
 };
 
-// Throws error_kind::parameter for options out of range, error_kind::index_overflow for a matrix too large.
+// Throws error_kind::parameter for options out of range, error_kind::index_overflow for a matrix that is too large.
 compressed_sell_matrix to_compressed_sell(const csr_view& matrix, const compressed_sell_options& options);
 csr_matrix to_csr(const compressed_sell_matrix& matrix);
 

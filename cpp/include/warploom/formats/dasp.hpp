@@ -1,19 +1,19 @@
 // DASP (Lu and Liu 2023, Sec. 3.2): rows grouped by length and laid out as the blocks that tensor cores multiply.
 //
-// A block has mma_m x mma_k slots, row by row. All slots stand in one array, in five sections:
+// A block has mma_m x mma_k slots, stored row by row. One array holds all slots, in five sections:
 //   long       rows of more than max_length entries, each padded to whole groups of two blocks;
-//   regular    rows of 5 .. max_length entries, sorted by falling length (ties by row) and taken mma_m at a time: block
-//   b
-//              of such a row block holds entries b * mma_k .. (b + 1) * mma_k of each of its rows. It is stored while
-//              more than `threshold` of its slots are filled;
+//   regular    rows of 5 .. max_length entries, sorted by decreasing length (ties by row) and taken mma_m at a time:
+//              block b of such a row block holds entries b * mma_k .. (b + 1) * mma_k of each of its rows. It is stored
+//              while more than `threshold` of its slots are filled;
 //   pieced     four slots each: a row of one and a row of three entries, then two rows of two, then one row of four (or
 //              of three that no row of one was left for);
 //   single     rows of one entry that are not pieced;
-//   irregular  what the rows of the regular section hold beyond its blocks, row after row.
-// Padding has column -1 and value 0. Entries of a row keep their order, so that `to_csr` gives back the very matrix.
+//   irregular  entries of the rows of the regular section beyond its blocks, row after row.
+// Padding has column -1 and value 0. Entries of a row keep their order, so that `to_csr` gives exactly the original
+// matrix.
 //
 // `row_ids` lists the rows in the order of the sections (long, medium, pieced, single), then the empty ones. It names
-// two rows for each pair; -1 stands for the missing second row when the number of rows of two is odd.
+// two rows for each pair; -1 marks the missing second row when the number of rows of two is odd.
 //
 // The paper stores column 0 in padded slots, which multiplies x[0] by zero: NaN where that is not finite.
 #pragma once

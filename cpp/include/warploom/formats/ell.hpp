@@ -19,7 +19,7 @@ struct ell_matrix {
   value_type dtype = value_type::float32;
   std::int64_t width = 0;
   std::int64_t num_entries = 0;
-  std::vector<std::int32_t> indices;  // entry j of row i stands in place j * num_rows + i; -1 where padded
+  std::vector<std::int32_t> indices;  // entry j of row i is at j * num_rows + i; -1 where padded
   std::vector<std::byte> data;        // 0 where padded
 
   std::int64_t nnz() const { return num_entries; }
@@ -28,7 +28,7 @@ struct ell_matrix {
   std::vector<format_field> fields() const;
 };
 
-// Whether so many places are within reason for nnz nonzeros, with room for some padding also in tiny matrices.
+// Whether this many places are acceptable for nnz nonzeros; tiny matrices may have more padding.
 constexpr bool padding_is_reasonable(std::int64_t places, std::int64_t nnz) { return places <= 4 * nnz + 4096; }
 
 std::int64_t longest_row(const csr_pattern& matrix);
@@ -41,8 +41,8 @@ void check_width(const csr_pattern& matrix, std::int64_t width, std::optional<st
 // The first `width` entries of every row, and only those.
 ell_matrix to_ell_of_width(const csr_view& matrix, std::int64_t width);
 
-// Throws error_kind::parameter if a row is longer than `max_width`, or, without one, if the padding would be
-// beyond reason.
+// Throws error_kind::parameter if a row is longer than `max_width`, or, without one, if there would be too much
+// padding.
 ell_matrix to_ell(const csr_view& matrix, std::optional<std::int64_t> max_width = std::nullopt);
 csr_matrix to_csr(const ell_matrix& matrix);
 

@@ -1,4 +1,5 @@
-// Hybrid (Bell and Garland 2009): the first `width` entries of every row in ELL, what longer rows have beyond in COO.
+// Hybrid (Bell and Garland 2009): the first `width` entries of every row in ELL, the remaining ones of longer rows in
+// COO.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,8 @@ struct hyb_matrix {
 // fewer rows than that is stored at the width that a third of its rows fill.
 std::int64_t hyb_width(const csr_pattern& matrix);
 
-// `width` entries of every row go to ELL, 0: as hyb_width says. Throws error_kind::parameter if it is negative.
+// `width` entries of every row go to ELL; 0: as many as hyb_width gives. Throws error_kind::parameter if it is
+// negative.
 hyb_matrix to_hyb(const csr_view& matrix, std::int64_t width = 0);
 csr_matrix to_csr(const hyb_matrix& matrix);
 

@@ -21,7 +21,7 @@ struct sell_matrix {
   int slice_height = 32;
   std::int64_t sort_window = 1;
   std::int64_t num_entries = 0;
-  // Entry j of row r of slice s stands in place slice_ptr[s] + j * slice_height + r. The last slice is padded to the
+  // Entry j of row r of slice s is at slice_ptr[s] + j * slice_height + r. The last slice is padded to the
   // full height.
   std::vector<std::int64_t> slice_ptr{0};  // [number of slices + 1]
   std::vector<std::int32_t> row_ids;       // stored row p is row row_ids[p] of the matrix; empty: row p
@@ -37,7 +37,7 @@ struct sell_matrix {
   std::vector<format_field> fields() const;
 };
 
-// Places that to_sell would store.
+// Number of places that to_sell would store.
 std::int64_t sell_places(const csr_pattern& matrix, int slice_height, std::int64_t sort_window);
 
 // Throws error_kind::parameter for a slice height or a window below 1.

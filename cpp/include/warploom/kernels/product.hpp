@@ -31,7 +31,7 @@ inline const char* name_of(layout order) { return order == layout::row_major ? "
 // evicted before each.
 enum class cache_state { warm, cold };
 
-// A dense matrix, seen but not owned. Element (i, j) is at i * leading_dimension + j in row-major order and at
+// A view of a dense matrix. Element (i, j) is at i * leading_dimension + j in row-major order and at
 // i + j * leading_dimension in column-major order.
 struct dense_view {
   void* data = nullptr;
@@ -74,7 +74,7 @@ std::shared_ptr<const device_csr> duplicate_csr(const device_csr_view& matrix, c
 // Arrays that a kernel takes beside the matrix, by name; see product_kernel::inputs.
 using kernel_inputs = std::map<std::string, std::span<const std::int32_t>>;
 
-// Everything but the matrix that preparation may depend on.
+// Everything that preparation may depend on, except the matrix.
 struct product_request {
   std::int64_t k = 1;  // columns of B the plan is tuned for and sized for
   layout order = layout::row_major;
@@ -159,7 +159,7 @@ struct product_kernel {
   std::string label() const { return format + "/" + name; }
 };
 
-// The registry: one entry per (format, kernel).
+// The registry: one entry for each pair of a format and a kernel.
 std::span<const product_kernel> kernels(operation op);
 
 // Throws error_kind::parameter with the known names.
@@ -182,7 +182,8 @@ parameter_values complete_parameters(const product_kernel& kernel, const paramet
 // C is double, row-major, m x k. `absolute` (m x k, may be null) receives |A| |B|, the scale of the rounding error.
 void reference_product(const csr_view& matrix, const dense_view& B, layout order, double* C, double* absolute);
 
-// Fewest bytes a product can move: A in CSR once, B once, C once. Rows of B that no nonzero refers to are not counted.
+// Minimum number of bytes that a product moves: A in CSR once, B once, C once. Rows of B that no nonzero refers to are
+// not counted.
 std::int64_t product_floor_bytes(const csr_pattern& matrix, std::int64_t k, value_type dtype);
 
 }  // namespace warploom

@@ -16,7 +16,7 @@ namespace {
 class cpu_bsr_plan final : public cpu_balanced_plan<cpu_bsr_plan, bsr_matrix> {
  public:
   explicit cpu_bsr_plan(bsr_matrix matrix) : cpu_balanced_plan(std::move(matrix)) {
-    matrix_.occupied = {};  // for the way back only
+    matrix_.occupied = {};  // for the conversion back to CSR only
     ranges_ = balance_work(matrix_.num_block_rows(), [&](std::int64_t b) {
       return (matrix_.indptr[b + 1] - matrix_.indptr[b]) * matrix_.block_size * matrix_.block_size;
     });
@@ -53,8 +53,8 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_
 
 std::string bsr_reason(const csr_view& matrix, const product_request& request) {
   if (!request.perm.empty()) return "does not take a row permutation";
-  // Their sum would be rounded to float16 before it meets x.
-  if (matrix.dtype == value_type::float16 && has_repeated_entries(matrix)) return "would add repeated entries up";
+  // Their sum would be rounded to float16 before it is multiplied with x.
+  if (matrix.dtype == value_type::float16 && has_repeated_entries(matrix)) return "would add repeated entries";
   const std::int64_t places = bsr_places(matrix, request.parameters.at("block_size"));
   const std::string reason = padding_reason(places, matrix.nnz());
   if (!reason.empty()) return reason;
@@ -70,7 +70,7 @@ product_kernel spmv_bsr_vector() {
       .format = "bsr",
       .summary =
           "threads_per_block_row threads for each row of blocks. Zeros filled into a block are multiplied, as in "
-          "SciPy's BSR: a NaN or infinity in x reaches every row of the blocks it meets.",
+          "SciPy's BSR: a NaN or infinity in x reaches every row of the blocks in its column.",
       .source = "-",
       .layouts = {layout::column_major},
       .parameters = {{"block_size", 2, {2, 4, 8}, {2, 4, 8}, true, "rows and columns of a block"},
@@ -79,7 +79,7 @@ product_kernel spmv_bsr_vector() {
                       {4, 8, 16, 32},
                       {8, 16, 32},
                       false,
-                      "threads that share a row of blocks; at least as many as it takes to load one block"}},
+                      "threads that share a row of blocks; at least as many as are needed to load one block"}},
       .dtypes = all_value_types,
       .permutes = false,
       .unsupported_reason = bsr_reason,

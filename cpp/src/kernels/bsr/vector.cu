@@ -36,7 +36,7 @@ struct block_shape {
   static constexpr int threads = Size * threads_per_row;
 };
 
-// The part of x that meets the values of a thread; places past the last column are padding.
+// The part of x that the values of a thread are multiplied with; places past the last column are padding.
 template <bool Whole, int Width, class Value>
 __device__ __forceinline__ cuda::vector<Value, Width> load_operand(const Value* x, unsigned column, unsigned num_cols) {
   if constexpr (Whole) {

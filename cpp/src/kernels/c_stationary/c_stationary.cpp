@@ -112,7 +112,8 @@ product_kernel spmm_csr_c_stationary() {
       .op = operation::spmm,
       .name = "c_stationary",
       .format = "csr",
-      .summary = "Algorithm 1 of Mehrabi et al. 2021: a tile of columns of C at a time, all rows over the warps.",
+      .summary =
+          "Algorithm 1 of Mehrabi et al. 2021: a tile of columns of C at a time, all rows distributed over the warps.",
       .source = "Mehrabi et al. 2021, Algorithm 1",
       .layouts = {layout::column_major},
       .parameters = c_stationary_parameters,

@@ -1,9 +1,9 @@
 // C-stationary SpMM, column-major B and C (Mehrabi et al. 2021, Algorithm 1 and Fig. 2).
 //
 // A thread block keeps one tile of C: `tile_width` columns by `rows_per_block` rows (0: all rows, as in the paper). Its
-// rows are striped over groups of `threads_per_row` threads (32, a warp, in the paper): group g takes the rows g,
+// rows are distributed cyclically over groups of `threads_per_row` threads (32, a warp, in the paper): group g takes g,
 // g + groups, ... The threads of a group take the nonzeros of a row in turn, keep one partial sum for each column of
-// the tile in registers and add them up at the end of the row. No atomics: results are bitwise reproducible.
+// the tile in registers and add them at the end of the row. No atomics: results are bitwise reproducible.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -121,7 +121,7 @@ __device__ __forceinline__ void store(const cuda::owned_sums<Value, Owned>& mine
   });
 }
 
-// Leaves the partial sums of one piece of a cut row and, if all the others are there, adds them up. Called by whole
+// Stores the partial sums of one segment of a cut row and, if all the others are stored, adds them. Called by whole
 // warps.
 template <int ThreadsPerRow, class Value, int Owned>
 __device__ void finish_cut_row(const cuda::segments_view<Value>& A, const work_item<Value>& item, bool cut,

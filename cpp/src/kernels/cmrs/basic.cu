@@ -1,7 +1,7 @@
 // CMRS (Koza et al. 2014, Algorithm 1): a warp multiplies a strip; each of its threads has a partial sum of every row
-// in shared memory. The paper's kernel counts on warps in lock step; this one says where they have to meet.
+// in shared memory. The paper's kernel relies on warps in lock step; this one synchronises them explicitly.
 //
-// Partial sums of a row stand side by side, one bank for each thread, so that adding to them has no bank conflicts
+// Partial sums of a row are adjacent, one bank for each thread, so that adding to them has no bank conflicts
 // whatever rows the threads are at.
 #include "kernels/cmrs/device_cmrs.hpp"
 #include "kernels/cmrs/places.cuh"

@@ -14,7 +14,7 @@ namespace warploom {
 namespace {
 
 constexpr int max_packed_height = 1 << cmrs_matrix::row_bits;
-constexpr int max_height = 256;                // rows of a strip that one byte tells apart
+constexpr int max_height = 256;                // rows of a strip that one byte can number
 constexpr std::int64_t rows_per_range = 4096;  // of the parallel loops
 
 void check_range(const char* argument, std::int64_t value, int most, const std::string& remark) {
@@ -47,8 +47,8 @@ void check(const cmrs_options& options, std::int64_t num_cols) {
 
 std::int64_t count_strips(std::int64_t num_rows, int height) { return (num_rows + height - 1) / height; }
 
-// Fewest groups of 32 that hold the rows [first, last) with at most `modulo` entries of each row a group. That many
-// suffice: dealt out evenly, every group gets at most ceil(length / groups) <= modulo entries of a row.
+// Minimum number of groups of 32 that hold the rows [first, last) with at most `modulo` entries of each row in a group.
+// That many suffice: distributed evenly, every group gets at most ceil(length / groups) <= modulo entries of a row.
 std::int64_t count_groups(const csr_pattern& matrix, std::int64_t first, std::int64_t last, int modulo) {
   const std::int64_t entries = matrix.indptr[last] - matrix.indptr[first];
   std::int64_t longest = 0;
@@ -116,8 +116,8 @@ class strip_writer {
     }
   }
 
-  // Deals the entries of each row out to all groups in turn, evenly. What the division leaves over goes to one group
-  // after the other, and the next row goes on where this one stopped: so the groups, too, are filled evenly.
+  // Distributes the entries of each row evenly over all groups. The remainder of the division goes to one group after
+  // the other, and the next row continues where this one stopped, so that the groups are filled evenly too.
   void write_groups(std::int64_t first, std::int64_t last, std::int64_t begin, std::int64_t end) {
     const std::int64_t groups = (end - begin) / cmrs_matrix::group_size;
     if (groups == 0) return;

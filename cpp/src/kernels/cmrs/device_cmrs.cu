@@ -1,7 +1,7 @@
 // Conversion from CSR to CMRS on the GPU.
 //
-// Warps share out the nonzeros, not the rows, so that one long row takes no longer than many short ones. A warp
-// looks up the row of its first nonzero and then walks through `indptr` 32 rows at a time.
+// The nonzeros, not the rows, are distributed over warps, so that one long row takes no longer than many short ones. A
+// warp looks up the row of its first nonzero and then walks through `indptr` 32 rows at a time.
 #include "kernels/cmrs/device_cmrs.hpp"
 #include "kernels/device/warp.cuh"
 
@@ -11,7 +11,7 @@ namespace {
 constexpr int threads_per_block = 128;
 constexpr int warp_size = 32;
 
-// The row r in [first, num_rows) with indptr[r] <= j < indptr[r + 1]. Each step asks 32 places at once.
+// The row r in [first, num_rows) with indptr[r] <= j < indptr[r + 1]. Each step probes 32 places at once.
 __device__ int find_row(const std::int32_t* __restrict__ indptr, int first, int num_rows, unsigned j, int lane) {
   int end = num_rows;  // indptr[first] <= j < indptr[end]
   while (end - first > 1) {
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(threads_per_block)
   const unsigned end = min(j + nnz_per_warp, nnz);
   int row = find_row(indptr, 0, num_rows, j, lane);
   while (true) {
-    // Lane i looks after row + i; the nonzeros up to `stop` are in these 32 rows.
+    // Lane i handles row + i; the nonzeros up to `stop` are in these 32 rows.
     const unsigned start = indptr[min(std::int64_t{row} + lane, std::int64_t{num_rows})];
     const unsigned window_end = indptr[min(std::int64_t{row} + warp_size, std::int64_t{num_rows})];
     const unsigned stop = min(end, window_end);
@@ -109,7 +109,7 @@ void device_cmrs::make_on_host(const csr_view& matrix, const device_allocator& a
 }
 
 void device_cmrs::convert(CUstream_st* stream) const {
-  // Large matrices pay for the look-up of a row with many nonzeros; small ones need many warps more.
+  // In large matrices many nonzeros amortise the search for a row; small ones need many warps instead.
   constexpr std::int64_t many = 1 << 20;
   constexpr std::int64_t most_blocks_for_strips = 1024;
   const std::int64_t nnz = csr_->nnz();

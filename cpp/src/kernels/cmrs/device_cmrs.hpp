@@ -14,7 +14,7 @@
 
 namespace warploom::cuda {
 
-// Strips whose entries stand as in CSR are made on the GPU, next to the CSR matrix: they share its values and, unless
+// Strips whose entries are in CSR order are made on the GPU, next to the CSR matrix: they share its values and, unless
 // packed, its columns. All others are made on the host.
 class device_cmrs {
  public:
@@ -35,7 +35,7 @@ class device_cmrs {
   }
 
   bool made_on_device() const { return csr_ != nullptr; }
-  // Enqueues the conversion from CSR once more, into the arrays that are there.
+  // Enqueues the conversion from CSR again, into the same arrays.
   void convert(CUstream_st* stream) const;
 
  private:

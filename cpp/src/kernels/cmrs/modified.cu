@@ -1,6 +1,6 @@
 // CMRS with padded strips (Koza et al. 2014, Sec. 6.7 and 10): a warp multiplies a strip group by group. Since a group
-// holds at most `modulo` entries of a row, side by side, their threads differ in lane % modulo: that many partial sums
-// of each row are enough, instead of 32.
+// holds at most `modulo` entries of a row, in consecutive places, their threads differ in lane % modulo: that many
+// partial sums of each row are enough, instead of 32.
 #include "kernels/cmrs/device_cmrs.hpp"
 #include "kernels/cmrs/places.cuh"
 #include "kernels/description.hpp"

@@ -22,7 +22,7 @@ struct cmrs_places {
 
   // Products of the places first, first + stride, ... with x, and their rows within the strip: no_row from `end` on and
   // for empty places. At least one place is before `end`. All loads are unconditional, so that they are in flight
-  // together: those that are not needed read what is needed elsewhere. Nothing is kept in the L1 but x.
+  // together: those that are not needed load an address that another lane needs. Only x is kept in the L1.
   template <int N>
   __device__ __forceinline__ void multiply(unsigned first, unsigned stride, unsigned end, const Value* __restrict__ x,
                                            unsigned (&row)[N], sum_type (&product)[N]) const {

@@ -1,6 +1,6 @@
 // CMRS without shared memory: `threads_per_strip` neighbouring threads multiply a strip. Each keeps a sum of every row
-// in registers, and shuffles add them up such that every thread is left with one row. Short strips get by with a part
-// of a warp.
+// in registers, and shuffles add them such that every thread is left with one row. Short strips need only a part of a
+// warp.
 #include <bit>
 
 #include "kernels/cmrs/device_cmrs.hpp"

@@ -1,4 +1,5 @@
-// SpMV through CMRS: one thread a strip, with a sum for each of its rows, from the strip's first place to its last.
+// SpMV through CMRS: one thread for each strip, with a sum for each of its rows, from the strip's first place to its
+// last.
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -55,7 +56,7 @@ constexpr int max_packed_height = 1 << cmrs_matrix::row_bits;
 constexpr std::int64_t max_places = std::numeric_limits<std::int32_t>::max();
 
 const parameter sort_columns{"sort_columns", 0,    {0, 1},
-                             {0, 1},         true, "1: the entries of a strip stand by column (Sec. 4)"};
+                             {0, 1},         true, "1: the entries of a strip are sorted by column (Sec. 4)"};
 const parameter packed{"packed", 1, {0, 1}, {1}, true, "1: column and row within the strip share one word"};
 
 std::string needs_fewer_columns(const csr_view& matrix, const cmrs_options& options, const char* way_out) {
@@ -116,12 +117,13 @@ product_kernel spmv_cmrs_modified() {
       .op = operation::spmv,
       .name = "modified",
       .format = "cmrs",
-      .summary = "CMRS of Koza et al. 2014, Sec. 6.7: strips padded to groups of 32, `modulo` partial sums a row.",
+      .summary =
+          "CMRS of Koza et al. 2014, Sec. 6.7: strips padded to groups of 32, `modulo` partial sums for each row.",
       .source = "Koza et al. 2014, Sec. 6.7",
       .layouts = {layout::column_major},
       .parameters =
           {{"height", 16, {8, 16, 32, 64}, {16, 32}, true, "rows of a strip; more than 16 are stored unpacked"},
-           {"modulo", 8, {4, 8, 16}, {8}, true, "most entries of a row in a group of 32"}},
+           {"modulo", 8, {4, 8, 16}, {8}, true, "maximum number of entries of a row in a group of 32"}},
       .dtypes = all_value_types,
       .permutes = false,
       .unsupported_reason = groups_reason,

@@ -46,7 +46,7 @@ std::vector<std::int64_t> cut_rows(const csr_view& matrix) {
   return boundaries;
 }
 
-// Nonzeros and row sums of one range of rows in one panel: first how many, then where they begin.
+// Nonzeros and partial sums of rows of one range of rows in one panel: first how many, then where they begin.
 struct range_counts {
   std::int64_t places = 0;
   std::int64_t sums = 0;

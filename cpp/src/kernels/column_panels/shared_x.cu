@@ -21,7 +21,7 @@ cuda::device_array<T> upload_all(const std::vector<T>& values, const device_allo
   return cuda::upload(values.data(), values.size(), allocate);
 }
 
-// The panel columns that a thread block of this device has shared memory for.
+// The number of columns of a panel that fits into the shared memory of a thread block of this device.
 template <class Value>
 std::int32_t columns_for_device(const csr_view& matrix, const product_request& request) {
   const cuda::panels_view<Value> no_columns{.num_cols = 0, .panel_columns = 0};
@@ -42,7 +42,7 @@ sum_panels_function<Value> choose_kernel(const column_panels_matrix& matrix) {
   return 2 * per_block <= per_sm ? cuda::sum_panels_kernel<Value, 2> : cuda::sum_panels_kernel<Value, 1>;
 }
 
-// How the tiles of a matrix are shared out among the thread blocks of a device, all of them resident at once.
+// How the tiles of a matrix are distributed over the thread blocks of a device, all of them resident at once.
 template <class Value>
 cuda::panel_shares share_among_blocks(const column_panels_matrix& matrix, sum_panels_function<Value> kernel) {
   // For the widest panel: other plans use the same kernel with other panels.

@@ -1,13 +1,13 @@
 // The two kernels of column panels, shared_x. Device code only.
 //
 // `sum_panels_kernel`: a thread block loads a panel of x into shared memory and streams the tiles of its parts. A lane
-// takes 8 neighbouring places of a tile of 256; bits say where rows end. Its rows that began in lanes before get what
-// those have left over by a segmented scan over the warp. The sums of the rows that end in a tile are collected in
+// takes 8 neighbouring places of a tile of 256; bits say where rows end. Rows that began in earlier lanes get the
+// partial sums of those by a segmented scan over the warp. The sums of the rows that end in a tile are collected in
 // shared memory and written next to each other.
 //
-// `add_panels_kernel` adds the sums of a row in panel order and writes y. Two launches, because the last block to
-// arrive would else do alone what all blocks do at once here: all shares end at about the same time, and each row waits
-// for as many of them as there are panels.
+// `add_panels_kernel` adds the sums of a row in panel order and writes y. Two launches, because otherwise
+// the last thread block to finish would do alone what all of them do at once here: all thread blocks finish at about
+// the same time, and each row waits for as many of them as there are panels.
 #pragma once
 
 #include <cstdint>
@@ -47,14 +47,14 @@ struct panels_view {
   }
 };
 
-// What a lane has of a tile.
+// A lane's part of a tile.
 template <class Value>
 struct lane_tile {
   static constexpr int vectors = sizeof(Value) / 2;  // 8 values in loads of 16 bytes
 
   uint4 columns;
   uint4 values[vectors];
-  unsigned described;  // taken apart where it is used: here that would wait for the load
+  unsigned described;  // unpacked where it is used: here that would wait for the load
 
   __device__ __forceinline__ void load(const panels_view<Value>& A, int tile, int lane) {
     const std::int64_t at = std::int64_t{tile} * 32 + lane;
@@ -107,7 +107,7 @@ __device__ __forceinline__ void prefetch_tiles(const panels_view<Value>& A, int 
 }
 
 // Gives `tail`, the sum of a lane after its last row end, to the lanes after it up to the next that has a row end.
-// Returns what the lanes before have left for this lane's first row; `carry` does the same from tile to tile.
+// Returns the partial sum of this lane's first row from the lanes before; `carry` does the same from tile to tile.
 template <class Sum>
 __device__ __forceinline__ Sum sum_before_lane(Sum tail, bool has_end, Sum& carry, int lane) {
   const unsigned with_end = ballot(has_end);
@@ -119,7 +119,7 @@ __device__ __forceinline__ Sum sum_before_lane(Sum tail, bool has_end, Sum& carr
   return before;
 }
 
-// Puts the sums of the rows that end in this lane into `staged`, from `slot` on, as far as it reaches.
+// Writes the sums of the rows that end in this lane to `staged`, from `slot` on, as far as it reaches.
 template <class Sum>
 __device__ __forceinline__ void stage_sums(const Sum (&row_sums)[8], unsigned ends, int slot, Sum* staged) {
   unsigned offset = slot * static_cast<int>(sizeof(Sum));  // in bytes; wraps round below 0
@@ -170,7 +170,7 @@ __device__ __forceinline__ int sum_tile(const lane_tile<Value>& tile, const Valu
   return total;
 }
 
-// One thread block for every share. An SM holds `Blocks` of them at a time, as far as registers decide.
+// One thread block for every share of the tiles. Registers allow `Blocks` of them on an SM at a time.
 template <class Value, int Blocks>
 __global__ void __launch_bounds__(sum_panels_threads, Blocks)
     sum_panels_kernel(const panels_view<Value> A, const Value* x) {

@@ -64,7 +64,7 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_
       to_column_panels(matrix, panel_columns(matrix, requested_panel_bytes(request))));
 }
 
-// With more, what the panels add (their parts of x, and the sums of a row in each) outweighs what they save.
+// With more, the cost of the panels (their parts of x, and the partial sums of a row in each) outweighs what they save.
 constexpr std::int64_t most_panels = 64;
 
 std::string shared_x_unsupported(const csr_view& matrix, const product_request& request) {
@@ -84,18 +84,19 @@ product_kernel spmv_column_panels_shared_x() {
       .name = "shared_x",
       .format = "column-panels",
       .summary =
-          "A thread block keeps a panel of x in shared memory and sums the rows of its share of the panel; a second "
-          "launch adds the sums of a row over the panels. For large irregular matrices.",
+          "A thread block keeps a panel of x in shared memory and sums the rows of its tiles of the panel; a second "
+          "launch adds the partial sums of a row over the panels. For large irregular matrices.",
       .source = "own",
       .layouts = {layout::column_major},
-      .parameters = {{"panel_kb",
-                      224,
-                      {1, 16, 64, 96, 144, 224},
-                      {96, 224},
-                      true,
-                      "kilobytes of x in a panel, as far as the GPU has them and 16 bits number its columns"}},
+      .parameters =
+          {{"panel_kb",
+            224,
+            {1, 16, 64, 96, 144, 224},
+            {96, 224},
+            true,
+            "kilobytes of x in a panel, limited by the shared memory of the GPU and by 16-bit column numbers"}},
       .dtypes = all_value_types,
-      .permutes = false,  // y is written row by row, and the rows of a panel are cut evenly whatever their order
+      .permutes = false,  // y is written row by row, and the tiles of a panel are balanced whatever the row order
       // To load a part of x for all nonzeros takes longer than to fetch what a few of them need.
       .hopeless = [](const matrix_summary& matrix) { return matrix.nnz < 200'000; },
       .unsupported_reason = shared_x_unsupported,

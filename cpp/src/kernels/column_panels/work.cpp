@@ -16,7 +16,7 @@ std::int32_t tiles_before(const column_panels_matrix& matrix, std::int64_t panel
   return static_cast<std::int32_t>(matrix.panel_ptr[panel] / panel_tile);
 }
 
-// Costs in bytes that the thread block reads: it does nothing else while it loads a panel.
+// Costs in bytes that the thread block reads: loading a panel does not overlap with other work.
 struct share_costs {
   std::int64_t tile;
   std::int64_t panel;
@@ -121,7 +121,7 @@ panel_shares share_panels(const column_panels_matrix& matrix, int most_shares) {
   const share_costs costs(matrix);
   const std::int64_t tiles = matrix.places() / panel_tile;
   if (tiles == 0) return {};
-  // The least budget of a share that makes do with that many.
+  // The minimum budget of a share with which that many shares suffice.
   std::int64_t enough = tiles * costs.tile + matrix.num_panels() * costs.panel;
   std::int64_t least = costs.panel + costs.tile;
   while (least < enough) {

@@ -1,5 +1,5 @@
-// What the GPU needs beside the format column-panels: who works on which tiles, and tiles as a warp loads them. Host
-// code.
+// What the GPU needs besides the format column-panels: which thread block works on which tiles, and the tiles in the
+// order in which a warp loads them. Host code.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ struct panel_part {
   std::int32_t chunk_begin(int warp) const { return first_tile + num_tiles * warp / panel_warps; }
 };
 
-// Cuts the tiles into at most `most_shares` runs of about equal cost, where a share pays for loading the panel of each
-// of its parts. Share s has the parts share_parts[s] .. share_parts[s + 1].
+// Cuts the tiles into at most `most_shares` runs of about equal cost, where the cost of a share includes loading the
+// panel of each of its parts. Share s has the parts share_parts[s] .. share_parts[s + 1].
 struct panel_shares {
   std::vector<std::int32_t> share_parts{0};
   std::vector<panel_part> parts;
@@ -33,7 +33,7 @@ struct panel_shares {
 };
 panel_shares share_panels(const column_panels_matrix& matrix, int most_shares);
 
-// A row that is not complete at the end of a chunk leaves the sum so far in the carry of the chunk (number
+// For a row that is not complete at the end of a chunk, its partial sum is stored in the carry of the chunk (number
 // part * panel_warps + warp). Cut row c is row `rows[c]` and has the carries of chunks[ptr[c]] .. chunks[ptr[c + 1]];
 // those of the rows of block b are blocks[b] .. blocks[b + 1].
 struct panel_cuts {

@@ -16,7 +16,7 @@ namespace warploom {
 namespace {
 
 constexpr std::int64_t most_slots = (1 << 29) - 1;  // in 32 bits beside the encoding
-constexpr std::int64_t grain = 64;                  // slices worth a thread
+constexpr std::int64_t grain = 64;                  // slices that are worth a thread
 
 void validate(const csr_pattern& matrix, const compressed_sell_options& options) {
   const auto check = [](const char* name, int value, std::initializer_list<int> accepted) {
@@ -67,7 +67,7 @@ struct row_share {
   std::int64_t source(std::int64_t k) const { return order ? order[k] : first + k; }
 };
 
-// The rows of a slice, each by ascending column, and the shares of them that one part has.
+// The rows of a slice, each by ascending column, and their entries in one part.
 class slice_rows {
  public:
   slice_rows(const csr_pattern& matrix, const compressed_sell_options& options, std::span<const std::int32_t> row_ids)
@@ -153,7 +153,7 @@ std::int64_t index_bytes(sell_encoding encoding, std::int64_t slots, std::int64_
   return slots * height * 4;
 }
 
-// The columns of a row as distances from the diagonal of the slice: ascending, a duplicate once more.
+// The columns of a row as distances from the diagonal of the slice: ascending, with duplicates.
 std::int32_t offset_of(std::int32_t column, std::size_t position) {
   return column - static_cast<std::int32_t>(position);
 }
@@ -220,7 +220,7 @@ class chooser {
     if (longest_ == 0) return {};
     best_ = {sell_encoding::plain, longest_, 0};
     best_bytes_ = bytes(sell_encoding::plain, longest_);
-    // From the cheapest to compute with on: of two that take the same bytes the first stays.
+    // Ordered by the cost of decoding: of two that take the same bytes, the first is kept.
     if (last_ - first_ < 0xffff) consider(sell_encoding::slice16, longest_, first_);
     if (widest_slot_ < 0xff) consider(sell_encoding::slot8, longest_, 0);
     if (widest_slot_ < 0xffff) consider(sell_encoding::slot16, longest_, 0);
@@ -422,7 +422,7 @@ void choose_encodings(const csr_view& matrix, compressed_sell_matrix& result) {
       for (int part = 0; part < parts; ++part) {
         const segment_choice choice = choices.choose(rows.part(part));
         if (choice.num_slots > most_slots) {
-          throw error(error_kind::index_overflow, "A", -1, "compressed-sell needs rows of fewer than 2^29 places");
+          throw error(error_kind::index_overflow, "A", -1, "compressed-sell needs rows of fewer than 2^29 entries");
         }
         sell_segment& segment = result.segments[slice * parts + part];
         segment.num_slots_and_encoding =
@@ -506,7 +506,7 @@ std::int64_t compressed_sell_places(const csr_pattern& matrix, const compressed_
     for (std::int64_t p = first; p < std::min(matrix.num_rows, first + height); ++p) {
       longest = std::max(longest, matrix.row_length(row_ids.empty() ? p : row_ids[p]));
     }
-    // The largest shares of the parts add up to more than the row: each is rounded up.
+    // The maximum segment lengths of the parts add up to more than the row: each is rounded up.
     places += detail::round_up(longest, options.parts) * height;
   }
   return places;

@@ -62,7 +62,7 @@ std::string unsupported_reason(const csr_view& matrix, const product_request& re
   const std::int64_t places = compressed_sell_places(matrix, compressed_sell_options_of(request));
   const std::int64_t most = 3 * matrix.nnz() + 4096;
   return places > most ? "would store " + std::to_string(places) + " places for " + std::to_string(matrix.nnz()) +
-                             " nonzeros: rows of a slice are too different in length"
+                             " nonzeros: the rows of a slice differ too much in length"
                        : "";
 }
 
@@ -78,14 +78,15 @@ product_kernel spmv_compressed_sell_vector() {
           "a lane for each row.",
       .source = "own, on Monakov et al. 2010",
       .layouts = {layout::column_major},
-      .parameters = {{"rows_per_lane", 2, {1, 2, 4}, {1, 2, 4}, true, "rows of a lane; a slice has 32 times as many"},
-                     {"sort_window",
-                      1,
-                      {1, 256, 4096},
-                      {1, 256},
-                      true,
-                      "consecutive rows that are sorted by length to pad less; 1: none are"},
-                     {"parts", 1, {1, 2, 4, 8}, {1, 4}, true, "warps that share a slice"}},
+      .parameters =
+          {{"rows_per_lane", 2, {1, 2, 4}, {1, 2, 4}, true, "rows of each lane; a slice has 32 times as many"},
+           {"sort_window",
+            1,
+            {1, 256, 4096},
+            {1, 256},
+            true,
+            "consecutive rows that are sorted by length to reduce padding; 1: not sorted"},
+           {"parts", 1, {1, 2, 4, 8}, {1, 4}, true, "warps that share a slice"}},
       .dtypes = all_value_types,
       .permutes = false,
       .unsupported_reason = unsupported_reason,

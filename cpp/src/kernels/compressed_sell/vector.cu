@@ -1,6 +1,6 @@
 // SpMV through compressed-sell: a warp for each segment of a slice, a lane for the rows that lie in its places. All
-// loads of a batch of slots, values and codes, are issued before the first of them is needed; what x is read for is
-// known one latency later. Parts of a slice meet in shared memory and are added in their order.
+// loads of a batch of slots, values and codes, are issued before the first of them is needed; the columns of x are
+// known one latency later. The partial sums of the parts of a slice are added in shared memory, in their order.
 #include <algorithm>
 #include <bit>
 #include <type_traits>
@@ -23,14 +23,14 @@ constexpr int least_blocks = 4;          // of that size on a multiprocessor: le
 
 static_assert(sizeof(sell_segment) == sizeof(int4));
 
-// What a lane loads of one slot: R places of type T, side by side. They stay in the registers they were loaded to until
-// `get` takes one out: unpacking them earlier would make the warp wait before its other loads are under way.
+// What a lane loads of one slot: R adjacent places of type T. They stay in the registers they were loaded to until
+// `get` takes one out: unpacking them earlier would make the warp wait before its other loads are in flight.
 template <class T, int R>
 struct packed {
   static constexpr int bytes = sizeof(T) * R;
   unsigned words[(bytes + 3) / 4];
 
-  // The matrix is read once: what is loaded of it should leave the caches to x.
+  // The matrix is read once: its loads should leave the caches to x.
   __device__ __forceinline__ void load_once(const T* from) {
     if constexpr (bytes == 1) {
       words[0] = __ldcs(reinterpret_cast<const unsigned char*>(from));
@@ -80,7 +80,7 @@ struct packed {
   }
 };
 
-// A pointer the compiler does not compute anew for every load that a condition guards.
+// A pointer that the compiler does not recompute for every load that a condition guards.
 template <class T>
 __device__ __forceinline__ const T* keep_in_register(const T* pointer) {
   asm("" : "+l"(pointer));
@@ -91,7 +91,7 @@ __device__ __forceinline__ const T* keep_in_register(const T* pointer) {
 template <class Value, int R>
 constexpr int batch_slots = std::min((sizeof(Value) == 8 ? 8 : 16) / R, 8);
 
-// What one lane does with its R rows of a segment: row r is at position 32 r + lane of the slice. All but `lane`, and
+// One lane's work on its R rows of a segment: row r is at position 32 r + lane of the slice. All but `lane`, and
 // what is loaded with it, is the same for the whole warp.
 template <class Value, int R>
 struct lane_rows {
@@ -135,7 +135,7 @@ struct lane_rows {
     }
   }
 
-  // Adds the places of a batch. A negative column stands for no entry: such a place adds 0 * 0, whatever x holds; with
+  // Adds the places of a batch. A negative column marks no entry: such a place adds 0 * 0, whatever x holds; with
   // `Jumps` its value may have any bits.
   template <bool Jumps = false>
   __device__ __forceinline__ void multiply(const packed<Value, R> (&loaded)[batch], const int (&columns)[batch][R]) {
@@ -254,8 +254,8 @@ struct lane_rows {
   }
 };
 
-// Gives the warp of a slice's first part the sums of all of them. `partial` has R * 32 sums for each warp; the parts of
-// a slice are neighbouring warps of one block. All threads of the block take part.
+// Adds the sums of all parts of a slice in the warp of its first part. `partial` has R * 32 sums for each warp; the
+// parts of a slice are neighbouring warps of one block. All threads of the block take part.
 template <int R, class Sum>
 __device__ __forceinline__ void add_parts(Sum (&sums)[R], Sum* partial, int parts, int warp, int lane) {
 #pragma unroll
@@ -306,8 +306,8 @@ __global__ void __launch_bounds__(most_warps_per_block* sell_lanes, least_blocks
   }
 }
 
-// Segments in a row hide the latency of a segment's description, once there are enough of them for every warp that the
-// GPU can hold, several times over.
+// Several segments for each warp hide the latency of loading a segment's description, once there are enough of them for
+// every warp that the GPU can hold, several times over.
 unsigned choose_segments_per_warp(std::size_t num_segments, int parts) {
   constexpr std::size_t warps_per_multiprocessor = 32;
   constexpr std::size_t rounds = 8;

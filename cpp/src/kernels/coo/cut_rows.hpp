@@ -1,4 +1,4 @@
-// Rows cut into pieces, numbered on the host, and the workspace on the device in which the pieces meet.
+// Rows cut into segments, numbered on the host, and the workspace on the device for their partial sums.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace warploom::cuda {
 
-// Pieces of a row have neighbouring slots; rows are numbered as they come.
+// Segments of a row have neighbouring slots; rows are numbered in the order in which they are added.
 struct host_cut_rows {
   std::vector<row_pieces> rows;
   std::int32_t num_slots = 0;
@@ -19,7 +19,7 @@ struct host_cut_rows {
     rows.push_back({num_slots, 0});
     return static_cast<std::int32_t>(rows.size()) - 1;
   }
-  // Adds a piece to the last row; returns its slot.
+  // Adds a segment to the last row; returns its slot.
   std::int32_t add_piece() {
     ++rows.back().count;
     return num_slots++;

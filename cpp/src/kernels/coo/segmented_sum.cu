@@ -1,9 +1,9 @@
 // COO by segmented sums (Bell and Garland 2009): a warp works on a part of 32 * Items consecutive nonzeros, a thread on
-// Items of them. A thread adds up row by row; what it has of its first and its last row is passed on between the lanes.
+// Items of them. A thread sums row by row; partial sums of its first and its last row are passed on between the lanes.
 //
-// A row that ends within the part is written directly, a row that other parts share is put together from their sums in
-// a fixed order. Parts are cut at the end of a row where that leaves few of their places empty, so that few rows are
-// shared. Rows without nonzeros have a list, and warps of their own.
+// A row that ends within the part is written directly; a row that several parts share is the sum of their partial sums,
+// added in a fixed order. Parts are cut at the end of a row where that leaves few of their places empty, so that few
+// rows are shared. Empty rows are in a list of their own, which further warps write.
 #include <algorithm>
 #include <vector>
 
@@ -22,11 +22,11 @@ namespace {
 
 constexpr int threads_per_block = 128;
 
-// What a part has of rows that other parts share. Numbers are -1 where there is none.
+// The rows that a part shares with other parts. Numbers are -1 where there is none.
 struct part_borders {
   std::int32_t head_cut;   // the row that began in an earlier part
-  std::int32_t head_slot;  // where the sum of its entries here goes
-  std::int32_t tail_cut;   // the row that begins here and goes on in the next part
+  std::int32_t head_slot;  // slot of the partial sum of its entries here
+  std::int32_t tail_cut;   // the row that begins here and continues in the next part
   std::int32_t tail_slot;
 };
 
@@ -42,7 +42,7 @@ struct coo_view {
   cuda::cut_rows_view<Value> cut_rows;
 };
 
-// `Count` consecutive elements by the widest loads, past the caches' usual order of eviction.
+// `Count` consecutive elements by the widest loads, marked to be evicted first.
 template <int Count, class Element>
 __device__ __forceinline__ void load_streaming(Element* to, const Element* from) {
   constexpr int bytes = Count * sizeof(Element);
@@ -57,7 +57,7 @@ __device__ __forceinline__ void load_streaming(Element* to, const Element* from)
   }
 }
 
-// What a thread has once it has added up its entries, the first and the last row apart.
+// What a thread has once it has summed its entries: its first and its last row separately.
 template <class Sum>
 struct thread_sums {
   std::int32_t first;  // rows
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(threads_per_block)
   const sum_type carried = cuda::from_lane_before(running);
   const sum_type head = begins ? mine.head : carried + mine.head;
 
-  // A lane finishes its first row if it goes on to another, and its last row if the next lane does not.
+  // A lane finishes its first row if it continues with another, and its last row if the next lane does not continue it.
   const std::int32_t head_row = cuda::from_lane(mine.first, 0);
   const bool ends = lane == 31 || mine.last != first_after;
   const bool finishes_head = mine.changes && mine.first == head_row;
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(threads_per_block)
 
 // Where every part begins in the nonzeros, and the last one ends.
 std::vector<std::int64_t> cut_into_parts(const coo_matrix& matrix, std::int64_t part_size) {
-  // In a small matrix the time to put a cut row together counts, in a large one the bandwidth that empty places take.
+  // Small matrices pay for adding the partial sums of cut rows, large ones for the bandwidth that empty places take.
   constexpr std::int64_t small = 1 << 17;
   const std::int64_t spare = matrix.nnz() <= small ? part_size / 2 : part_size / 8;
   const std::vector<std::int32_t>& rows = matrix.row_indices;
@@ -187,7 +187,7 @@ std::vector<part_borders> number_cut_rows(const coo_matrix& matrix, const std::v
   return borders;
 }
 
-// Moves every part to its places; those left over repeat the last row of the part, without a column.
+// Copies every part to its places; the remaining ones repeat the last row of the part, without a column.
 template <class Element>
 std::vector<Element> spread(const Element* from, const std::vector<std::int64_t>& parts, std::int64_t part_size,
                             bool repeat_last, Element padding) {

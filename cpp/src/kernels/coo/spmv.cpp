@@ -71,11 +71,11 @@ product_kernel spmv_coo_segmented_sum() {
       .name = "segmented_sum",
       .format = "coo",
       .summary =
-          "Segmented sums of Bell and Garland 2009 over equal parts of the nonzeros; rows cut by the end of a part "
-          "are added up in a fixed order.",
+          "Segmented sums of Bell and Garland 2009 over equal parts of the nonzeros; partial sums of rows that several "
+          "parts share are added in a fixed order.",
       .source = "Bell and Garland 2009",
       .layouts = {layout::column_major},
-      .parameters = {{"items_per_thread", 4, {4, 8, 16}, {4, 8}, false, "consecutive nonzeros of a thread"}},
+      .parameters = {{"items_per_thread", 4, {4, 8, 16}, {4, 8}, false, "consecutive nonzeros of each thread"}},
       .dtypes = all_value_types,
       .permutes = false,
       .unsupported_reason = coo_reason,

@@ -1,4 +1,4 @@
-// What the CPU plans have in common: a matrix in some format, multiplied as its value type asks.
+// What the CPU plans have in common: a matrix in some format, and the dispatch on its value type.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// How the CPU kernels share out work: rows are cut once, at preparation, into ranges of about equal numbers of
-// nonzeros; a run hands out (panel of columns, range of rows) pairs. One thread computes an element of C from first to
+// How the CPU kernels distribute work: the rows are divided once, at preparation, into ranges of about equal numbers of
+// nonzeros; a run schedules (panel of columns, range of rows) pairs. One thread computes an element of C from first to
 // last nonzero, so the result does not depend on the number of threads.
 #pragma once
 

@@ -1,6 +1,6 @@
 // CSR-adaptive (Greathouse and Daga 2014): every thread block takes about equally many nonzeros, found at preparation.
 // Several rows go through shared memory (CSR-stream), one row is summed by the whole thread block (CSR-vector), and the
-// pieces of a longer one by several thread blocks (CSR-VectorL), the last of which adds up the partial sums in order.
+// segments of a longer one by several thread blocks (CSR-VectorL), the last of which adds the partial sums in order.
 #include "device/device_csr.hpp"
 #include "kernels/csr/row_blocks.hpp"
 #include "kernels/csr/stored_offsets.hpp"
@@ -32,7 +32,7 @@ struct adaptive_view {
 template <int Threads, int Share>
 constexpr int most_rows = most_rows_per_block(Share, Threads);
 
-// CSR-stream. Products are loaded side by side whatever the rows; then groups of threads add up one row each.
+// CSR-stream. Nonzeros are loaded coalesced, whatever their rows; then groups of threads sum one row each.
 template <int Threads, int Share, class Value>
 __device__ __forceinline__ void sum_rows(const adaptive_view<Value>& A, const int4& block, const Value* x, Value* y) {
   using sum_type = cuda::sum_type_t<Value>;
@@ -77,7 +77,7 @@ __device__ __forceinline__ void sum_rows(const adaptive_view<Value>& A, const in
   }
 }
 
-// CSR-VectorL: leaves the sum of one piece and, if all the others of its row are there, adds them up.
+// CSR-VectorL: stores the sum of one segment and, if all the others of its row are stored, adds them.
 template <int Threads, class Value, class Sum>
 __device__ void finish_cut_row(const adaptive_view<Value>& A, const int4& piece, Sum sum,
                                Sum (&warp_sums)[Threads / 32], Value* y) {
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(Threads)
   if (threadIdx.x == 0) y[A.row_of_y(block.x)] = cuda::narrow<Value>(sum);
 }
 
-// Thread blocks of 128 threads spread a small matrix over more multiprocessors; large shares need more threads.
+// Thread blocks of 128 threads distribute a small matrix over more multiprocessors; large row blocks need more threads.
 constexpr int threads_for(int nnz_per_block) { return nnz_per_block > 1024 ? 256 : 128; }
 
 template <class Value>

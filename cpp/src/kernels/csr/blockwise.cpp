@@ -9,7 +9,7 @@ prepare_cuda_function prepare_cuda_spmv_csr_blockwise;
 
 namespace {
 
-// Threads per row are nothing to a CPU, but what one device refuses the other does not accept.
+// The CPU does not use threads per row, but a request that one device refuses, the other refuses too.
 std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_request& request) {
   if (const auto given = request.input(blockwise_input); !given.empty()) {
     const row_partition partition =

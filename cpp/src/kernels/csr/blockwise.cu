@@ -57,8 +57,8 @@ __global__ void __launch_bounds__(Threads)
   }
 }
 
-// Threads of a thread block: many where one of them has to sum a very long row, few where a small matrix is to reach
-// many multiprocessors.
+// Threads of a thread block: many where one of them has to sum a very long row, few where a small matrix is to
+// occupy many multiprocessors.
 int choose_threads(const row_partition& partition, std::span<const std::int64_t> indptr) {
   constexpr std::int64_t very_long = 4096;
   for (std::int64_t i = 0; i < partition.size(); ++i) {
@@ -78,7 +78,7 @@ class csr_blockwise_plan final : public spmv_plan {
       : rows_(std::move(rows)), threads_(threads), thread_blocks_(work.size()) {
     static_assert(sizeof(blockwise_work) == sizeof(int4));
     if (work.empty()) return;
-    // A single block of short rows is what CSR-vector does: its thread blocks need no table, which saves them waiting
+    // A single block of short rows is what CSR-vector does: its thread blocks need no table, so they do not wait
     // for an entry.
     uniform_ = {work[0].row, work[0].end, work[0].stride, work[0].log2_threads_per_row};
     if (partition.size() == 1 && !partition.is_long[0]) return;

@@ -6,7 +6,7 @@
 namespace warploom {
 namespace {
 
-// Equation (3) looks at nonzeros alone and would leave a million empty rows to one thread block.
+// Equation (3) counts nonzeros only and would leave a million empty rows to one thread block.
 constexpr std::int64_t most_passes = 8;
 
 // Thread blocks that handle every row of a short-row block in one pass.

@@ -1,5 +1,5 @@
-// What each thread block of the kernel csr/blockwise does (Gao et al. 2024, Listing 1): found at preparation, so that a
-// thread block reads one entry of a table where the listing searches all blocks of the partition.
+// What each thread block of the kernel csr/blockwise does (Gao et al. 2024, Listing 1): computed at preparation, so
+// that a thread block reads one entry of a table where the listing searches all blocks of the partition.
 #pragma once
 
 #include <cstdint>

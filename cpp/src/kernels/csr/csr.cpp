@@ -57,7 +57,7 @@ csr_matrix permute_rows(const csr_view& matrix, std::span<const std::int32_t> pe
       const std::int64_t from = matrix.indptr[perm[p]];
       const std::int64_t to = result.indptr[p];
       const std::int64_t length = result.indptr[p + 1] - to;
-      if (length == 0) continue;  // memcpy wants valid pointers even for nothing
+      if (length == 0) continue;  // memcpy needs valid pointers even for 0 bytes
       std::memcpy(result.indices.data() + to, matrix.indices + from, length * sizeof(std::int32_t));
       std::memcpy(result.data.data() + to * value_size, values + from * value_size, length * value_size);
     }

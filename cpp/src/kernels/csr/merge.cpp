@@ -12,7 +12,8 @@ product_kernel spmv_csr_merge() {
       .summary = "Merge-path SpMV of Merrill and Garland 2016: every thread takes equally many nonzeros and row ends.",
       .source = "Merrill and Garland 2016",
       .layouts = {layout::column_major},
-      .parameters = {{"items_per_thread", 8, {2, 4, 8, 16}, {2, 4, 8, 16}, false, "nonzeros and row ends of a thread"}},
+      .parameters =
+          {{"items_per_thread", 8, {2, 4, 8, 16}, {2, 4, 8, 16}, false, "nonzeros and row ends of each thread"}},
       .dtypes = all_value_types,
       .from_device = true,
       .unsupported_reason = needs_int32_offsets,

@@ -1,7 +1,7 @@
-// Merge-path SpMV (Merrill and Garland 2016): nonzeros and row ends, merged in storage order, are shared out equally
-// among thread blocks (at preparation) and then among the threads of each (in shared memory). Every thread walks its
-// items; a segmented sum over the threads completes the rows that cross from one to the next. Rows that cross from one
-// thread block to the next are completed by the last of them to arrive.
+// Merge-path SpMV (Merrill and Garland 2016): nonzeros and row ends, merged in storage order, are distributed
+// evenly over thread blocks (at preparation) and then over the threads of each (in shared memory). Every thread walks
+// its items; a segmented sum over the threads completes the rows that cross from one to the next. Rows that cross from
+// one thread block to the next are completed by the last of them to arrive.
 #include <climits>
 
 #include "device/device_csr.hpp"
@@ -52,7 +52,7 @@ __device__ __forceinline__ int rows_before(const int* row_ends, int num_rows, in
   return low;
 }
 
-// What the threads before this one leave open for it; `total` becomes what the thread block leaves open.
+// The partial sum that the threads before this one pass on to it; `total` becomes that of the whole thread block.
 template <class Sum>
 __device__ __forceinline__ Sum sum_before(cuda::open_sum<Sum> mine, cuda::open_sum<Sum> (&warps)[warps_per_block],
                                           Sum& total) {
@@ -74,7 +74,7 @@ __device__ __forceinline__ Sum sum_before(cuda::open_sum<Sum> mine, cuda::open_s
   return before.sum;
 }
 
-// Called by the last of the tiles first .. last: adds up what they left of their common row, in their order.
+// Called by the last of the tiles first .. last: adds their partial sums of their common row, in their order.
 template <class Value, class Sum>
 __device__ void add_up_cut_row(const merge_view<Value>& A, int first, int last, int row,
                                Sum (&warp_sums)[warps_per_block], Value* y) {
@@ -87,7 +87,7 @@ __device__ void add_up_cut_row(const merge_view<Value>& A, int first, int last, 
   if (threadIdx.x == 0) y[A.row_of_y(row)] = cuda::narrow<Value>(sum);
 }
 
-// Leaves this tile's sums of cut rows, and completes those of which it is the last.
+// Stores this tile's partial sums of cut rows, and completes those of which it is the last.
 template <class Value, class Sum>
 __device__ void finish_cut_rows(const merge_view<Value>& A, const int4& tile, const int2& cuts, Sum head, Sum tail,
                                 Value* y) {
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(threads_per_block)
   if (thread == 0) row_ends[num_rows] = INT_MAX;
   __syncthreads();
 
-  // The search hides behind the loads.
+  // The search overlaps with the loads.
   const int num_items = num_rows + num_nonzeros;
   const int diagonal = min(thread * Items, num_items);
   const int first_row = rows_before(row_ends, num_rows, num_nonzeros, diagonal);
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(threads_per_block)
   }
   __syncthreads();
 
-  sum_type head = 0;  // of the first row that ends here, without what the threads before have of it
+  sum_type head = 0;  // of the first row that ends here, without the partial sums of the threads before
   cuda::open_sum<sum_type> open{0, false};
   int row = first_row;
   int nonzero = diagonal - first_row;

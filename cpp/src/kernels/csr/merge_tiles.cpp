@@ -5,14 +5,14 @@
 namespace warploom {
 namespace {
 
-// A place on the merge path: `row` rows have ended and `nonzero` nonzeros are taken.
+// A point on the merge path: `row` rows have ended and `nonzero` nonzeros are consumed.
 struct position {
   std::int64_t row;
   std::int64_t nonzero;
 };
 
-// Where the path crosses a diagonal: the end of row i is item indptr[i + 1] + i of the merged sequence. `low` is a row
-// that is known not to lie beyond.
+// Where the path crosses a diagonal: the end of row i is item indptr[i + 1] + i of the merged sequence. `low` is a
+// lower bound for the row.
 position search_diagonal(std::span<const std::int64_t> indptr, std::int64_t diagonal, std::int64_t low) {
   std::int64_t high = static_cast<std::int64_t>(indptr.size()) - 1;
   while (low < high) {

@@ -1,5 +1,5 @@
 // Merge-path SpMV (Merrill and Garland 2016): nonzeros and ends of rows, merged in storage order, are cut into tiles of
-// equal size, one for each thread block, so that neither long nor empty rows unbalance it.
+// equal size, one for each thread block, so that neither long nor empty rows cause imbalance.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ struct merge_tile {
   std::int32_t end;
 };
 
-// How a tile shares rows with its neighbours: a cut row has nonzeros in the tiles first .. last, and ends in the last.
+// The rows that a tile has in common with its neighbours: a cut row has nonzeros in the tiles first .. last, and ends
+// in the last.
 struct merge_cuts {
   std::int32_t head_first;  // first tile of the cut row that the tile starts in, or -1
   std::int32_t tail_last;   // last tile of the cut row that the tile stops in, or -1

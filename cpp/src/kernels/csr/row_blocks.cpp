@@ -6,8 +6,8 @@
 namespace warploom {
 namespace {
 
-// How many threads (as a power of two) should add up a row of a block. More threads shorten the longest row but fit
-// fewer rows into one pass of the thread block; a pass costs its steps and about two besides.
+// How many threads (as a power of two) should sum a row of a block. More threads shorten the longest row but fit
+// fewer rows into one pass of the thread block; a pass costs its steps and about two more.
 int log2_threads_per_row(std::int64_t num_rows, std::int64_t longest, std::int64_t threads_per_block) {
   int best = 0;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
@@ -83,7 +83,7 @@ class row_block_builder {
   std::int64_t most_rows_;
   row_blocks result_;
   std::int64_t first_ = 0;    // first row of the block under construction
-  std::int64_t longest_ = 0;  // most nonzeros of one of its rows
+  std::int64_t longest_ = 0;  // length of its longest row
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The row blocks of CSR-adaptive (Greathouse and Daga 2014): consecutive rows with about equal numbers of nonzeros, one
-// block of them for each thread block, and rows that are too long for one thread block cut into pieces.
+// block of them for each thread block, and segments of rows that are too long for one thread block.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,10 @@ namespace warploom {
 
 // Four int32, so that a GPU thread reads one with one load.
 struct row_block {
-  std::int32_t row;     // first row; of a piece: index into cut_rows
+  std::int32_t row;     // first row; of a segment: index into cut_rows
   std::int32_t begin;   // first nonzero
   std::int32_t length;  // nonzeros
-  std::int32_t shape;   // num_rows * 8 + log2(threads that add up a row); of a piece: -1 - its partial sum
+  std::int32_t shape;   // num_rows * 8 + log2(threads that sum a row); of a segment: -1 - its partial sum
 
   bool is_piece() const { return shape < 0; }
   int num_rows() const { return shape >> 3; }
@@ -36,7 +36,7 @@ struct row_blocks {
   std::int64_t num_partials = 0;
 };
 
-// Most rows of a block, so that many empty rows do not end up in one.
+// Maximum number of rows of a block, so that many empty rows do not end up in one.
 constexpr int most_rows_per_block(int nnz_per_block, int threads_per_block) {
   return std::min(nnz_per_block, 8 * threads_per_block);
 }

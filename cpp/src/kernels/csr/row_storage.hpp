@@ -1,5 +1,5 @@
 // The rows of a matrix in the order and form in which an SpMM kernel reads them: what CSR and DCSR, permuted or not,
-// have in common once they are about to be multiplied.
+// have in common at that point.
 #pragma once
 
 #include <cstdint>

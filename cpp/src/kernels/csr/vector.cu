@@ -1,5 +1,5 @@
 // CSR-vector (Bell and Garland 2009; Gao et al. 2024, Sec. 2.1): `threads_per_row` neighbouring threads share the
-// nonzeros of a row and add up with shuffles. One thread a row is CSR-scalar.
+// nonzeros of a row and add their sums with shuffles. CSR-scalar is the case of one thread for each row.
 #include <bit>
 
 #include "device/device_csr.hpp"

@@ -26,7 +26,7 @@ void check(const dasp_options& options) {
   check(options.threshold >= 0 && options.threshold <= 1, "threshold", "0 to 1" + found(options.threshold));
 }
 
-// Rows by falling length, long ones counted as max_length + 1; ties by row.
+// Rows by decreasing length, long ones counted as max_length + 1; ties by row.
 struct sorted_rows {
   std::vector<std::int32_t> rows;
   std::vector<std::int64_t> longer;  // [length]: rows that are longer, for lengths 0 .. max_length + 1
@@ -81,8 +81,8 @@ void group_rows(const sorted_rows& sorted, dasp_matrix& result) {
   append(sorted.longer[0], sorted.of_length(0));
 }
 
-// Blocks of the row block at medium rows first .. last that are filled enough. Lengths fall, so that no sparser block
-// is followed by a denser one.
+// Blocks of the row block at medium rows first .. last that are filled enough. Lengths decrease, so that no sparser
+// block is followed by a denser one.
 std::int64_t count_regular(const csr_view& matrix, const dasp_matrix& result, std::int64_t first, std::int64_t last) {
   const int mma_k = result.options.mma_k;
   for (std::int64_t block = 0;; ++block) {
@@ -141,7 +141,7 @@ void fill(const csr_view& matrix, dasp_matrix& result) {
       });
     }
   });
-  // The rows that the last row block lacks have no position, but slots all the same.
+  // The rows that the last row block lacks have no position, but they do have slots.
   const std::int64_t missing = result.num_row_blocks() * result.options.mma_m - result.num_medium;
   if (missing == 0) return;
   const std::int64_t first_block = result.block_ptr[result.num_row_blocks() - 1];

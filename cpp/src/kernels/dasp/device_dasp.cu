@@ -23,7 +23,7 @@ unsigned blocks_for(std::int64_t threads) {
 
 __device__ int category_of(int key, int max_length) { return key > max_length ? 0 : key > 4 ? 1 : 6 - key; }
 
-// What is added up over the sorted rows: groups and parts of long rows, blocks of row blocks (counted at their first
+// What is summed over the sorted rows: groups and parts of long rows, blocks of row blocks (counted at their first
 // row) and irregular entries of medium rows.
 struct add_counts {
   __host__ __device__ int4 operator()(const int4& a, const int4& b) const {
@@ -60,7 +60,7 @@ __global__ void find_categories(int num_rows, const std::uint16_t* keys, int max
   if (before < 1 && here >= 1) found->longest_medium = here == 1 ? keys[p] : 0;
 }
 
-// Blocks of a row block that are filled enough; `keys` are the falling lengths of its rows.
+// Blocks of a row block that are filled enough; `keys` are the decreasing lengths of its rows.
 __device__ int count_regular(const std::uint16_t* keys, int num_rows) {
   int length[dasp_block_rows];
 #pragma unroll
@@ -344,7 +344,8 @@ device_dasp::device_dasp(const csr_view& matrix, const product_request& request,
   block_ptr_ = {static_cast<std::size_t>(sizes_.num_row_blocks()) + 1, allocate};
   irregular_ptr_ = {static_cast<std::size_t>(sizes_.num_medium) + 1, allocate};
   fill(*source, work, nullptr);
-  WARPLOOM_CUDA_CHECK(cudaStreamSynchronize(nullptr));  // before scratch memory goes, and for runs on other streams
+  WARPLOOM_CUDA_CHECK(
+      cudaStreamSynchronize(nullptr));  // before the scratch memory is freed, and for runs on other streams
 }
 
 void device_dasp::sort_and_count(const device_csr& source, const scratch& work, cudaStream_t stream) const {
@@ -413,7 +414,7 @@ std::size_t device_dasp::bytes() const {
 std::vector<double> device_dasp::time_conversion(const timing_options& options) const {
   if (!resident_) return {};
   const scratch work(resident_->num_rows(), max_length_, allocate_);
-  // All that the GPU does, into the same arrays. The sizes are known, so that the read-back is left out.
+  // The whole conversion on the GPU, into the same arrays. The sizes are known, so that the read-back is left out.
   return time_on_device(
       [&](CUstream_st* stream) {
         sort_and_count(*resident_, work, stream);

@@ -1,5 +1,5 @@
 // y = A x through DASP in one launch: the first thread blocks multiply long rows, the next ones medium rows, then the
-// pieced short rows, and the last ones rows of one entry and empty rows. Every sum is stored straight to its row of y.
+// pieced short rows, and the last ones rows of one entry and empty rows. Every sum is written directly to its row of y.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct dasp_slots {
   const Value* data;
 };
 
-// 2^long_bits warps share a part of a long row, 2^medium_bits warps a row block.
+// 2^long_bits warps share a part of a long row, and 2^medium_bits warps share a row block.
 template <class Value>
 struct dasp_view {
   dasp_slots<Value> long_slots, regular, pieced, single, irregular;
@@ -49,14 +49,14 @@ struct dasp_view {
 
 namespace detail {
 
-// The value x has for a slot; 0 for padding, which may stand beside a value of 0 only.
+// The entry of x for a slot; 0 for padding, whose value is 0 too.
 template <class Value>
 __device__ __forceinline__ Value gather(const Value* x, std::int32_t column, std::int32_t least_column = 0) {
   return column >= least_column ? __ldg(x + column) : Value{};
 }
 
-// The least column there is: 0, but the compiler does not know that. A gather that gets it waits for all these columns
-// and so cannot be scheduled among the loads of columns, where it would hold up those behind it.
+// The minimum of these columns, and of 0: always 0, which the compiler does not know. A gather that uses it waits for
+// all these columns and so cannot be scheduled among the loads of columns, where it would delay the later ones.
 template <int Count>
 __device__ __forceinline__ std::int32_t least_of(const std::int32_t (&columns)[Count]) {
   std::int32_t all = columns[0];
@@ -94,7 +94,7 @@ __device__ __forceinline__ dasp_slots<Value> blocks_from(const dasp_slots<Value>
 }
 
 // Adds blocks first, first + stride, ... below `count`; `next` holds the first batch of them. Slots of the following
-// batch are on their way while entries of x are.
+// batch are in flight together with entries of x.
 template <class Sums, class Value>
 __device__ __forceinline__ void add_blocks(Sums& sums, slot_batch<Value>& next, const dasp_slots<Value>& slots,
                                            int first, int stride, int count, const Value* x) {
@@ -158,7 +158,7 @@ __device__ __forceinline__ void multiply_medium(const dasp_view<Value>& A, unsig
   const int share = warp & (stride - 1);
   const int row_block = static_cast<int>(block << (dasp_warp_bits - A.medium_bits)) + (warp >> A.medium_bits);
   const int i = row_block * dasp_block_rows + row_in_block;
-  // Everything that says where things are is loaded at once.
+  // All offsets are loaded at once.
   const bool block_there = row_block < A.num_wide_blocks;
   const bool row_there = block_there && i < A.num_medium;
   const int first_block = block_there ? __ldg(A.block_ptr + row_block) : 0;
@@ -167,7 +167,7 @@ __device__ __forceinline__ void multiply_medium(const dasp_view<Value>& A, unsig
   const int irregular_end = row_there ? __ldg(A.irregular_ptr + i + 1) : 0;
   const int row = row_there ? __ldg(A.medium_rows + i) : 0;
 
-  // The first irregular entry of each lane is on its way together with the first blocks; most rows have no more.
+  // The first irregular entry of each lane is in flight together with the first blocks; most rows have no more.
   const int irregular_stride = dasp_block_columns * stride;
   int j = irregular_begin + share * dasp_block_columns + column;
   const bool any = j < irregular_end;
@@ -248,7 +248,7 @@ __device__ __forceinline__ void multiply_narrow(const dasp_view<Value>& A, unsig
   }
 }
 
-// Entries of a pieced row that belong to its first row: 1 of 1&3, 2 of 2&2, all of a row of four.
+// Entries of a combined row that belong to its first row: 1 of 1&3, 2 of 2&2, all of a row of four.
 template <class Value>
 __device__ __forceinline__ int split_of(const dasp_view<Value>& A, int pieced) {
   return pieced < A.num_one_three ? 1 : pieced < A.num_pairs ? 2 : 4;
@@ -292,7 +292,7 @@ __device__ __forceinline__ void multiply_pieced_blocks(const dasp_view<Value>& A
   }
 }
 
-// Four values that lie side by side, as the type they are summed in.
+// Four adjacent values, in the type they are summed in.
 __device__ __forceinline__ void load_four(const __half* from, float (&to)[4]) {
   const uint2 bits = __ldcs(reinterpret_cast<const uint2*>(from));
   const float2 low = __half22float2(*reinterpret_cast<const __half2*>(&bits.x));

@@ -28,8 +28,8 @@ struct cuda_core_sums {
 };
 
 // C = A B + C with the block as A and the vector entries as B, transposed: row l / 4 of A times column l / 4 of B is
-// the sum of a row, so that the diagonal of C holds all eight. What stands beside the diagonal mixes rows and is
-// dropped. In all shapes used here C has row l / 4 and columns 2 (l % 4) and 2 (l % 4) + 1 in the first two registers
+// the sum of a row, so that the diagonal of C holds all eight. Entries off the diagonal mix rows and are
+// discarded. In all shapes used here C has row l / 4 and columns 2 (l % 4) and 2 (l % 4) + 1 in the first two registers
 // of lane l, so that the diagonal of row r is with lane 4 r + r / 2, in register r % 2.
 template <class Sum>
 struct diagonal {

@@ -1,4 +1,4 @@
-// SpMV through DASP: each row, wherever its slots lie, is summed by one thread from its first entry to its last, so
+// SpMV through DASP: each row, wherever its slots are, is summed by one thread from its first entry to its last, so
 // that the result does not depend on the number of threads.
 #include "kernels/cpu/format_plan.hpp"
 #include "kernels/description.hpp"

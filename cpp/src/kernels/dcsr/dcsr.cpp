@@ -17,7 +17,7 @@ dcsr_matrix to_dcsr(const csr_view& matrix) {
   result.num_cols = matrix.num_cols;
   result.dtype = matrix.dtype;
 
-  // Counted first: growing by doubling could hold twice the memory of a matrix that has hardly an empty row.
+  // Counted first: growing by doubling could take twice the memory of a matrix that has hardly any empty rows.
   std::int64_t filled = 0;
   for (std::int64_t row = 0; row < matrix.num_rows; ++row) filled += matrix.row_length(row) != 0;
   result.row_ids.reserve(filled);

@@ -1,4 +1,4 @@
-// Copies from global to shared memory that pass no register, so that a thread can have many of them under way.
+// Asynchronous copies from global to shared memory, which take no registers: a thread can have many of them in flight.
 #pragma once
 
 namespace warploom::cuda {
@@ -12,7 +12,8 @@ __device__ __forceinline__ void copy_16_bytes_async(void* shared, const void* gl
 // Waits for the copies of this thread; a barrier makes those of other threads visible.
 __device__ __forceinline__ void wait_for_async_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-// Asks for `bytes` bytes in the L2, both multiples of 16. A hint that only Hopper and newer take.
+// Prefetches `bytes` bytes into the L2; address and size are multiples of 16. A hint that only Hopper and newer GPUs
+// take.
 __device__ __forceinline__ void prefetch_to_l2(const void* global, unsigned bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");

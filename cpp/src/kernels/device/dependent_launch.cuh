@@ -1,6 +1,6 @@
 // Two kernels in a row, the second launched with cudaLaunchAttributeProgrammaticStreamSerialization: it starts while
-// the first still runs and waits for its results itself. Before Hopper nothing of this exists and nothing has to be
-// done.
+// the first still runs and waits for its results itself. Before Hopper none of this exists, and these functions
+// do nothing.
 #pragma once
 
 namespace warploom::cuda {

@@ -93,8 +93,8 @@ __device__ __forceinline__ bool warp_arrives_last(Sum* partial_sums, int own, in
 
 // ---- Cut rows
 
-// Leaves `part` (the same in every lane) as piece `slot` of cut row `cut`; the last piece writes the row to *y. Called
-// by whole warps.
+// Stores `part` (the same in every lane) as the partial sum in `slot` of cut row `cut`; the last warp writes the row to
+// *y. Called by whole warps.
 template <class Value>
 __device__ __forceinline__ void add_piece(const cut_rows_view<Value>& cut_rows, int cut, int slot,
                                           sum_type_t<Value> part, Value* y) {

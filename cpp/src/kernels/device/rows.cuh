@@ -19,7 +19,7 @@ struct offsets_view {
   }
 };
 
-// The stored rows of row_storage, and the rows of C that have none and must still be written.
+// The stored rows of row_storage, and the rows of C without a stored row, which must still be written.
 template <class Value>
 struct rows_view {
   std::int64_t num_stored_rows;
@@ -33,7 +33,7 @@ struct rows_view {
   __device__ std::int64_t row_of(std::int64_t stored_row) const { return row_ids ? row_ids[stored_row] : stored_row; }
 };
 
-// The pieces of a cut row: slots first .. first + count of the workspace.
+// The segments of a cut row: slots first .. first + count of the workspace.
 struct row_pieces {
   std::int32_t first;
   std::int32_t count;
@@ -63,7 +63,7 @@ struct segments_view {
   __device__ Value* slot(std::int64_t partial) const { return workspace + partial * workspace_columns; }
 };
 
-// Products of the nonzeros begin, begin + step, ... before end, added up.
+// The sum of the products of the nonzeros begin, begin + step, ... before end.
 template <int Unroll, class Value>
 __device__ __forceinline__ sum_type_t<Value> strided_sum(unsigned begin, unsigned end, unsigned step,
                                                          const std::int32_t* __restrict__ indices,

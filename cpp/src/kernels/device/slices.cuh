@@ -43,7 +43,8 @@ __device__ __forceinline__ void add_rest(sum_type_t<Value>& sum, const std::int3
 }
 
 // Adds the entries in the places begin .. end times x. Called by whole warps with the same range; consecutive lanes
-// take consecutive places, and each has `Unroll` of them in flight. A column of -1 is padding, which must not meet x.
+// take consecutive places, and each has `Unroll` of them in flight. A column of -1 is padding, which must not be
+// multiplied with x.
 template <int Unroll, class Value>
 __device__ __forceinline__ void add_places(sum_type_t<Value>& sum, unsigned begin, unsigned end,
                                            const std::int32_t* __restrict__ indices, const Value* __restrict__ data,

@@ -6,7 +6,7 @@
 
 namespace warploom::cuda {
 
-// Where entry i of an array in shared memory lies if one slot is left free after every 128 bytes: threads that each
+// Index of entry i of an array in shared memory with one free slot after every 128 bytes: threads that each
 // read consecutive entries then meet in different banks.
 template <class Value>
 __host__ __device__ constexpr int spread(int i) {

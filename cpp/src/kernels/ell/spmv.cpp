@@ -61,7 +61,7 @@ product_kernel spmv_ell_vector() {
       .op = operation::spmv,
       .name = "vector",
       .format = "ell",
-      .summary = "ELL of Bell and Garland 2009 with threads_per_row threads for each row; it reads no row offsets.",
+      .summary = "ELL of Bell and Garland 2009 with threads_per_row threads for each row, without row offsets.",
       .source = "Bell and Garland 2009",
       .layouts = {layout::column_major},
       .parameters = {{"threads_per_row", 1, {1, 2, 4, 8}, {1, 2, 4, 8}, false, "threads that share a row"}},

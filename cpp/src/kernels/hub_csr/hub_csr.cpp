@@ -294,7 +294,7 @@ product_kernel spmv_hub_csr_segmented_sum() {
                       {32, 96, 192},
                       true,
                       "kilobytes of x in shared memory, as far as the GPU has them"},
-                     {"entries_per_lane", 4, {1, 2, 4}, {1, 2, 4}, true, "consecutive entries of a row in one lane"},
+                     {"entries_per_lane", 4, {1, 2, 4}, {1, 2, 4}, true, "consecutive entries of a row in each lane"},
                      {"blocks_per_sm", 1, {1, 2}, {1, 2}, false, "thread blocks that share a multiprocessor"}},
       .dtypes = all_value_types,
       // To load the hubs in every thread block takes longer than to fetch what few nonzeros need.

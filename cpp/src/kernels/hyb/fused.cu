@@ -1,7 +1,7 @@
-// HYB in one launch. A warp works on a slice of ELL, as in the SELL kernel, and then on the rows of the slice that go
-// on in COO, all lanes on one row at a time. What a row has in COO beyond `piece_length` entries is cut into pieces
-// with warps of their own, which come first because they take longest; the pieces of a row and its ELL part are put
-// together in a fixed order.
+// HYB in one launch. A warp works on a slice of ELL, as in the SELL kernel, and then on the entries that rows of
+// the slice have in COO, all lanes on one row at a time. Where a row has more than `piece_length` entries in COO, they
+// are cut into segments with warps of their own, which come first because they take longest; the partial sums of the
+// segments and of the ELL part of a row are added in a fixed order.
 #include <algorithm>
 #include <vector>
 
@@ -22,7 +22,7 @@ namespace {
 constexpr int threads_per_block = 128;
 constexpr std::int64_t piece_length = 512;
 
-// What a row has in COO. Loaded with one instruction.
+// The entries of a row in COO. Loaded with one instruction.
 struct overflow_row {
   std::int32_t row;
   std::int32_t begin;
@@ -30,7 +30,7 @@ struct overflow_row {
   std::int32_t cut;  // -1: the warp of the slice adds it; else the number of the cut row
 };
 
-// A part of what a cut row has in COO.
+// A segment of the entries that a cut row has in COO.
 struct overflow_piece {
   std::int32_t begin;
   std::int32_t end;
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(threads_per_block, 8)
     if (rest.cut < 0) {
       const auto more = sum_of_entries(A, rest.begin, rest.end, x);
       if (mine) sum += more;
-    } else {  // the ELL part is the first piece of the row
+    } else {  // the ELL part is the first segment of the row
       const auto part = cuda::from_lane(sum, rest.row - slice * Height);
       cuda::add_piece<Value>(A.cut_rows, rest.cut, A.cut_rows.rows[rest.cut].first, part, y + rest.row);
       if (mine) stores = false;
@@ -117,7 +117,7 @@ struct host_overflow {
   cuda::host_cut_rows cut_rows;
 };
 
-// Cuts the entries begin .. end of a row into pieces, the first of which is its ELL part; returns its number.
+// Cuts the entries begin .. end of a row into segments, the first of which is its ELL part; returns its number.
 std::int32_t cut_row(host_overflow& overflow, std::int32_t row, std::int64_t begin, std::int64_t end) {
   const std::int32_t cut = overflow.cut_rows.add_row();
   overflow.cut_row_ids.push_back(row);

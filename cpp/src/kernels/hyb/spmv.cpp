@@ -76,7 +76,9 @@ product_kernel spmv_hyb_fused() {
       .op = operation::spmv,
       .name = "fused",
       .format = "hyb",
-      .summary = "HYB of Bell and Garland 2009 in one launch: the warp of some rows also adds what they have in COO.",
+      .summary =
+          "HYB of Bell and Garland 2009 in one launch: the warp of a slice of ELL also adds the entries of its rows in "
+          "COO.",
       .source = "Bell and Garland 2009",
       .layouts = {layout::column_major},
       .parameters = {{"width",

@@ -93,10 +93,10 @@ class lane_layout {
   }
 
   std::int64_t lanes_per_warp_;
-  std::vector<gap_in_warp> gaps_;  // left over by cut rows
+  std::vector<gap_in_warp> gaps_;  // lanes that cut rows leave free
 };
 
-// The pieces of the cut rows, and the first one of each stored row (-1: not cut).
+// The segments of the cut rows, and the first one of each stored row (-1: not cut).
 std::vector<std::int32_t> append_pieces(packed_csr& result, const row_storage& rows, const lane_layout& layout) {
   std::vector<std::int32_t> first_piece(rows.num_rows, -1);
   std::int32_t num_partials = 0;

@@ -1,11 +1,10 @@
-// CSR packed into warps: where a warp finds its entries needs no load, and what each lane adds to is stored beside
-// them.
+// CSR packed into warps: a warp finds its entries without a load, and the row of each lane is stored beside them.
 //
 // A lane holds `entries_per_lane` consecutive entries of one row; a row takes as many neighbouring lanes as it needs. A
 // warp has `steps` times 32 lanes, one step after another, and a block has eight warps. Rows longer than a warp come
-// first, the longest at the front: each is cut into pieces that begin neighbouring warps, of one block if the row fits
-// into one. The other rows follow in their order, within one warp each; they also fill what the long rows left over.
-// Rows without entries are listed apart.
+// first, the longest at the front: each is cut into segments that begin neighbouring warps, of one block if the row
+// fits into one. The other rows follow in their order, within one warp each; they also fill the lanes that the long
+// rows leave free. Rows without entries are listed apart.
 #pragma once
 
 #include <cstddef>
@@ -20,19 +19,19 @@ namespace warploom {
 
 inline constexpr int packed_warps_per_block = 8;
 
-// One piece of a cut row. The pieces of a row follow each other. A row of several blocks has a partial sum for each of
-// them, those from `first_partial` on.
+// One segment of a cut row. The segments of a row follow each other. A row of several blocks has a partial sum for each
+// of them, those from `first_partial` on.
 struct alignas(16) packed_piece {
   std::int32_t row;
   std::int32_t first_partial;
   std::int32_t num_blocks;
-  // Number of the block among those of the row * 256 + first warp of the row in the block * 16 + whether this piece is
-  // the last of the row in the block.
+  // Number of the block among those of the row * 256 + first warp of the row in the block * 16 + whether this segment
+  // is the last of the row in the block.
   std::uint32_t place;
 };
 
-// What a lane adds to. The lowest 30 bits are a row, or the index of a piece if `packed_cut` is set.
-inline constexpr std::uint32_t packed_head = 1u << 31;  // the first lane of a row or piece
+// The sum that a lane adds to. The lowest 30 bits are a row, or the index of a segment if `packed_cut` is set.
+inline constexpr std::uint32_t packed_head = 1u << 31;  // the first lane of a row or segment
 inline constexpr std::uint32_t packed_cut = 1u << 30;
 inline constexpr std::uint32_t packed_target = packed_cut - 1;
 inline constexpr std::uint32_t packed_filler = packed_head | packed_target;  // a lane without entries
@@ -48,7 +47,7 @@ struct packed_csr {
   std::vector<std::int32_t> indices;     // [lanes * entries_per_lane], -1 where there is no entry
   std::vector<std::byte> data;           // the same number of `dtype`, 0 where there is no entry
   std::vector<packed_piece> pieces;      // of cut rows
-  std::int32_t num_partials = 0;         // sums of blocks, of the rows that take several
+  std::int32_t num_partials = 0;         // partial sums of blocks, for the rows that take several blocks
   std::vector<std::int32_t> empty_rows;  // rows without entries
 
   std::int64_t nnz() const { return num_entries; }

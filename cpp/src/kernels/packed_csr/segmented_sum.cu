@@ -1,6 +1,6 @@
-// SpMV on rows packed into warps. All entries of a warp are loaded at once, from places that need no load to be known;
-// the lanes of a row add up by a segmented scan, so that rows of any lengths share a warp. Two dependent memory
-// accesses (entries, x) stand before the sums, as for padded rows, and no lane waits for a longer row.
+// SpMV on rows packed into warps. All entries of a warp are loaded at once, from addresses that are known without a
+// load; the lanes of a row are summed by a segmented scan, so that rows of any lengths share a warp. Two dependent
+// memory accesses (entries, x) precede the sums, as for padded rows, and no lane waits for a longer row.
 #include "device/runtime.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/last_arrival.cuh"
@@ -50,8 +50,8 @@ __device__ __forceinline__ cuda::vector<T, V> load_entries(const T* from) {
   return result;
 }
 
-// Leaves one block's sum of a row of several blocks; the warp that arrives last adds them all, always in the same
-// order. Called by whole warps.
+// Stores one thread block's partial sum of a row of several thread blocks; the warp that finishes last adds them all,
+// always in the same order. Called by whole warps.
 template <class Value>
 __device__ void finish_block(const packed_view<Value>& A, const int4& piece, cuda::sum_type_t<Value> sum, Value* y) {
   const int first = piece.y, count = piece.z;
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(packed_warps_per_block * 32)
   }
   int4 piece{};
   bool holds_piece = false;
-  if constexpr (Cuts) {  // a piece begins its warp
+  if constexpr (Cuts) {  // a segment begins its warp
     const std::uint32_t begins_with = cuda::from_lane(meaning[0], 0);
     holds_piece = (begins_with & packed_cut) != 0;
     if (holds_piece) piece = __ldg(A.pieces + (begins_with & packed_target));
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(packed_warps_per_block * 32)
   for (int s = 0; s < S; ++s) heads[s] = cuda::ballot((meaning[s] & packed_head) != 0);
 
   __shared__ sum_type piece_sums[Cuts ? packed_warps_per_block : 1];
-  sum_type carried = 0;  // of the row that goes on from the step before
+  sum_type carried = 0;  // of the row that continues from the step before
 #pragma unroll
   for (int s = 0; s < S; ++s) {
     if (lane == 0 && !(heads[s] & 1u)) sums[s] += carried;
@@ -190,7 +190,7 @@ class packed_csr_plan final : public spmv_plan {
   void launch(const void* x, void* y, cudaStream_t stream) const {
     const std::size_t warps = num_warps_ + (empty_rows_.size() + 31) / 32;
     if (warps == 0) return;
-    // Small blocks spread few warps over all multiprocessors; the pieces of a row need blocks of the full size.
+    // Small thread blocks distribute few warps over all multiprocessors; the segments of a row need full thread blocks.
     const unsigned warps_per_block = Cuts || warps > 1024 ? packed_warps_per_block : 4;
     const packed_view<Value> A{
         num_warps_,     static_cast<unsigned>(empty_rows_.size()),     lanes_.data(),      indices_.data(),

@@ -1,4 +1,5 @@
-// SpMV through rows packed into warps: warps in parallel, the pieces of cut rows added in their order at the end.
+// SpMV through rows packed into warps: warps in parallel, the partial sums of cut rows are added in their order at the
+// end.
 #include "kernels/cpu/format_plan.hpp"
 #include "kernels/description.hpp"
 #include "kernels/packed_csr/packed_csr.hpp"
@@ -30,7 +31,7 @@ class cpu_packed_csr_plan final : public cpu_format_plan<cpu_packed_csr_plan, pa
         if (meaning & packed_cut) {
           partial[target] = sum;
         } else {
-          y[target] = Value(sum);  // as often as the row has lanes: the last time it is complete
+          y[target] = Value(sum);  // written once for each lane of the row; the last time it is complete
         }
       }
     });
@@ -74,8 +75,8 @@ product_kernel spmv_packed_csr_segmented_sum() {
       .summary = "Rows packed into warps whatever their lengths, summed by a segmented scan over the lanes.",
       .source = "own",
       .layouts = {layout::column_major},
-      .parameters = {{"entries_per_lane", 4, {1, 2, 4}, {1, 2, 4}, true, "consecutive entries of a row in one lane"},
-                     {"steps", 1, {1, 2, 4}, {1, 2, 4}, true, "times 32 lanes that a warp has"}},
+      .parameters = {{"entries_per_lane", 4, {1, 2, 4}, {1, 2, 4}, true, "consecutive entries of a row in each lane"},
+                     {"steps", 1, {1, 2, 4}, {1, 2, 4}, true, "steps of a warp, each with 32 lanes"}},
       .dtypes = all_value_types,
       .unsupported_reason = packed_reason,
       .prepare_cpu = prepare_cpu,

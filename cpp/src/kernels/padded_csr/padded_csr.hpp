@@ -1,7 +1,7 @@
 // CSR with every stored row padded to the same number of entries.
 //
 // Row p holds the entries p * width .. (p + 1) * width, so that a thread finds them without reading row offsets first:
-// one memory latency less, which is what products with small matrices consist of. The width is a multiple of four, so
+// one memory latency less, which matters most for small matrices. The width is a multiple of four, so
 // that four column indices or values are loaded at once. A column index of -1 marks padding.
 #pragma once
 

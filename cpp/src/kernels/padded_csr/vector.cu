@@ -84,7 +84,7 @@ class padded_csr_vector_plan final : public spmv_plan {
  private:
   template <int T>
   void launch(const void* x, void* y, cudaStream_t stream) const {
-    // Small blocks spread few threads over all multiprocessors; many small blocks take longer to start.
+    // Small thread blocks distribute few threads over all multiprocessors; many small ones take longer to start.
     const std::int64_t threads = num_rows_ * T;
     const int per_block = threads <= 32768 ? 128 : 256;
     const auto blocks = static_cast<unsigned>((threads + per_block - 1) / per_block);

@@ -53,7 +53,7 @@ const parameter column_threads{
     {0, 2, 4, 8, 16},
     {0, 8},
     false,
-    "of these, threads side by side on the columns of C, 0: as many as k needs; the others share "
+    "of these, threads on neighbouring columns of C; 0: as many as k needs. The others share "
     "the nonzeros of the row"};
 const parameter threads_per_block{"threads_per_block", 128, {64, 128, 256}, {128}, false, "threads per thread block"};
 

@@ -1,12 +1,13 @@
-// Row-split SpMM, row-major B and C: threads side by side take neighbouring columns, so that a row of B is read in full
+// Row-split SpMM, row-major B and C: neighbouring threads take neighbouring columns, so that a row of B is read in full
 // cache lines, and every thread keeps `columns_per_thread` sums of its row in registers.
 //
-// `threads_per_row` threads work on a row: T of them side by side (`column_threads`, or as many as the columns need),
-// and the other factor (S = threads_per_row / T) shares the nonzeros of the row and adds up at the end.
+// `threads_per_row` threads work on a row: T of them on neighbouring columns (`column_threads`, or as many as the
+// columns need); the S = threads_per_row / T threads of a column share the nonzeros of the row and add their sums at
+// the end.
 //
-// With row segments (format segmented-csr) a long row is cut into pieces that different warps work on. Each piece of a
-// cut row leaves its partial sums in a workspace; the piece that finishes last adds them up in their order, so that the
-// result does not depend on which one that was.
+// With row segments (format segmented-csr), different warps work on the segments of a long row. Each of them stores its
+// partial sums in a workspace; the one that finishes last adds them in their order, so that the result does not depend
+// on which one that was.
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -95,7 +96,7 @@ struct segment_items {
   }
 };
 
-// T = 1 << column_bits threads side by side on the columns, S = 1 << nonzero_bits on the nonzeros.
+// T = 1 << column_bits threads on neighbouring columns, S = 1 << nonzero_bits on the nonzeros.
 struct thread_shape {
   int column_bits;
   int nonzero_bits;
@@ -118,7 +119,7 @@ struct thread_columns {
   __device__ bool valid(int i) const { return i == 0 || column(i) < k; }  // given any_valid()
 };
 
-// U nonzeros of a row, fetched while those before them are being multiplied. A column of -1 stands for none.
+// U nonzeros of a row, fetched while those before them are being multiplied. A column of -1 marks none.
 template <class Value, int U>
 struct nonzeros {
   std::int32_t column[U];
@@ -141,7 +142,7 @@ __device__ __forceinline__ void fetch(nonzeros<Value, U>& chunk, const work_item
 // The same of a padded row, whose entries are all there and start on 16 bytes.
 template <int U, class Value>
 __device__ __forceinline__ void fetch(nonzeros<Value, U>& chunk, const padded_item<Value>& item, int j) {
-  static_assert(U % 4 == 0, "entries of a padded row are loaded by fours");
+  static_assert(U % 4 == 0, "entries of a padded row are loaded four at a time");
   constexpr int values_at_once = 16 / sizeof(Value);
   if (j >= item.length) return;
 #pragma unroll
@@ -160,7 +161,7 @@ __device__ __forceinline__ void fetch(nonzeros<Value, U>& chunk, const padded_it
 }
 
 // Adds the nonzeros of an item times their rows of B to `sums`. `part` of `parts` threads takes every parts-th chunk of
-// U nonzeros; U loads of B are in flight at once, and the next chunk is fetched while they are under way.
+// U nonzeros; U loads of B are in flight at once, and the next chunk is fetched while they are in flight.
 template <int U, class Value, int V, int N, class Item, class Columns>
 __device__ __forceinline__ void accumulate(cuda::vector<Value, V> (&sums)[N], const Item& item, int part, int parts,
                                            const row_major_operands<Value>& operands, const Columns& columns) {
@@ -217,8 +218,8 @@ __device__ __forceinline__ void add_over_nonzero_lanes(cuda::vector<Value, V> (&
   }
 }
 
-// Leaves the partial sums of one piece of a cut row and, if all the others are there, adds them up. Called by whole
-// warps; `cut` says whether this group has such a piece.
+// Stores the partial sums of one segment of a cut row and, if all the others are stored, adds them. Called by whole
+// warps; `cut` says whether this group has such a segment.
 template <class Value, int V, int N, class Columns>
 __device__ void finish_cut_row(const cuda::segments_view<Value>& A, const work_item<Value>& item, bool cut,
                                int nonzero_lane, const thread_shape& shape, cuda::vector<Value, V> (&sums)[N],
@@ -236,8 +237,8 @@ __device__ void finish_cut_row(const cuda::segments_view<Value>& A, const work_i
   const bool last = row.arrives_last(cut, shape.group_size());
   if (!cuda::any_lane(last)) return;
 
-  // The S threads that shared the nonzeros now share the pieces, each every S-th; which adds what is fixed by the
-  // layout.
+  // The S threads that shared the nonzeros now share the partial sums, each every S-th: the layout fixes which thread
+  // adds which.
   const int pieces = last ? row.slots.count : 0;
   const int parts = 1 << shape.nonzero_bits;
 #pragma unroll
@@ -310,7 +311,7 @@ struct row_split_shape {
         threads_per_block(request.parameters.at("threads_per_block")),
         unroll(request.parameters.at("unroll")) {
     const int per_row = request.parameters.at("threads_per_row");
-    // As many threads side by side as k columns keep busy, or fewer if the request says so.
+    // As many column threads as k columns keep busy, or fewer if the request says so.
     const std::int64_t needed =
         std::clamp<std::int64_t>((request.k + columns_per_thread - 1) / columns_per_thread, 1, 32);
     const int useful = std::min<int>(per_row, std::bit_ceil(static_cast<unsigned>(needed)));
@@ -457,7 +458,7 @@ class segment_plan final : public product_plan {
   launcher<Value, segment_items<Value>> launch_;
 };
 
-// `prepare` gets a request in row-major order. In column-major order B and C are turned round about its plan.
+// `prepare` gets a request in row-major order. Column-major B and C are transposed before and after its plan.
 template <class Prepare>
 std::unique_ptr<product_plan> in_requested_order(const csr_view& matrix, product_request request,
                                                  const device_allocator& allocate, Prepare prepare) {

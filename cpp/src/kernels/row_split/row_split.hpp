@@ -9,8 +9,8 @@ namespace warploom {
 template <class Value>
 constexpr int row_split_tile_width = 8 * 16 / sizeof(Value);
 
-// Columns handed out together: wide enough to read whole cache lines of B, and a giant row is still shared by the
-// threads when k is large.
+// Columns of a panel: wide enough to read whole cache lines of B, and several threads still share a giant row when k is
+// large.
 constexpr std::int64_t row_split_panel_width = 128;
 
 }  // namespace warploom

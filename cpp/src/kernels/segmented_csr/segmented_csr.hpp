@@ -1,5 +1,5 @@
 // CSR whose long rows are cut into segments of `segment_length` nonzeros (more where a row would have over 1,024
-// segments), so that work is even and one giant row keeps the whole machine busy.
+// segments), so that work is balanced and one giant row keeps the whole GPU busy.
 //
 // A row that fits into one segment writes its row of C directly. The segments of a longer row write partial sums,
 // which are then added in segment order: the result never depends on which segment finished first.
@@ -21,7 +21,7 @@ struct segment {
   std::int32_t row;
   std::int32_t begin;
   std::int32_t length;   // 0 for an empty row: the segments together write all of C
-  std::int32_t partial;  // slot of the partial sum, or -1: the sum goes straight to C
+  std::int32_t partial;  // slot of the partial sum, or -1: the sum is written to C directly
 };
 
 // Row `row` of C is the sum of the partial sums first_partial .. first_partial + count, added in this order.
@@ -46,7 +46,7 @@ struct segmented_csr {
   std::shared_ptr<const csr_matrix> owner;  // of indices and data, unless they are the caller's
 
   std::int64_t nnz() const { return num_entries; }
-  std::size_t bytes() const;  // what the structure owns
+  std::size_t bytes() const;  // bytes that the structure owns
   std::vector<format_field> fields() const;
 };
 

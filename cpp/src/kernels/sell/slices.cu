@@ -1,7 +1,7 @@
 // A warp works on a slice: its lanes read consecutive places, whatever the height of the slice, so that loads stay
 // coalesced with any number of threads for a row.
 //
-// The shared head of the slices needs no offset: its loads are under way while the offsets of the tail are read, which
+// The common head of the slices needs no offset: its loads are in flight while the offsets of the tail are read, which
 // saves small matrices one memory latency.
 #include "device/runtime.hpp"
 #include "kernels/device/slices.cuh"
@@ -62,7 +62,7 @@ class slices_plan final : public spmv_plan {
         indices_(cuda::upload(host.indices.data(), host.indices.size(), allocate)),
         data_(cuda::upload(reinterpret_cast<const Value*>(host.data.data()), host.indices.size(), allocate)) {
     if (num_slices_ == 0) return;
-    // Few slices spread over all multiprocessors, many come in blocks of four.
+    // Few slices are distributed over all multiprocessors; many are taken four to a thread block.
     const auto processors = static_cast<unsigned>(cuda::device_attribute(cudaDevAttrMultiProcessorCount));
     while (warps_per_block_ > 1 && num_slices_ < warps_per_block_ * processors) warps_per_block_ /= 2;
     short_slices_ = host.indices.size() / num_slices_ <= 4 * 32;
@@ -99,7 +99,7 @@ class slices_plan final : public spmv_plan {
   int height_;
   unsigned head_places_;
   unsigned warps_per_block_ = 4;
-  bool short_slices_ = true;  // few places for a warp to have in flight
+  bool short_slices_ = true;  // a warp has few places in flight
   cuda::device_array<std::uint32_t> tail_ptr_;
   cuda::device_array<std::int32_t> row_ids_;
   cuda::device_array<std::int32_t> indices_;

@@ -10,8 +10,8 @@
 
 namespace warploom {
 
-// The first columns of every slice, as many as `head` says, stand where no offset has to be read; those that a slice
-// has beyond are its tail. A column index of -1 marks padding.
+// The first `head` columns of every slice are found without reading an offset; the remaining columns of a slice are its
+// tail. A column index of -1 marks padding.
 struct host_slices {
   std::int64_t num_rows = 0;
   value_type dtype = value_type::float32;
@@ -24,7 +24,7 @@ struct host_slices {
   std::int64_t num_slices() const { return (num_rows + height - 1) / height; }
 };
 
-// Slices all as wide as the matrix.
+// Slices that are all as wide as the longest row.
 host_slices slices_of(const ell_matrix& matrix, int height);
 
 std::unique_ptr<product_plan> make_cuda_slices_plan(const host_slices& slices, const device_allocator& allocate);

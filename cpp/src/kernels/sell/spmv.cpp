@@ -1,4 +1,4 @@
-// SpMV through SELL-C-sigma: slice after slice, column after column, with the sums of a slice side by side.
+// SpMV through SELL-C-sigma: slice after slice, column after column, with adjacent sums of a slice.
 #include <algorithm>
 #include <limits>
 
@@ -59,7 +59,8 @@ product_kernel spmv_sell_vector() {
       .name = "vector",
       .format = "sell",
       .summary =
-          "SELL-C-sigma, a warp for each slice of 32 / threads_per_row rows: every load of the matrix is coalesced.",
+          "SELL-C-sigma with a warp for each slice of 32 / threads_per_row rows: every load of the matrix is "
+          "coalesced.",
       .source = "Monakov et al. 2010, Kreutzer et al. 2014",
       .layouts = {layout::column_major},
       .parameters = {{"threads_per_row", 1, {1, 2, 4, 8, 16}, {1, 2, 4, 8}, true, "threads that share a row"},
@@ -68,7 +69,7 @@ product_kernel spmv_sell_vector() {
                       {1, 256, 4096, 65536},
                       {1, 256, 4096},
                       true,
-                      "rows that are sorted by length together; 1: the order of the matrix"}},
+                      "consecutive rows that are sorted by length; 1: not sorted"}},
       .dtypes = all_value_types,
       .permutes = false,
       .redundant = too_many_threads_per_row,

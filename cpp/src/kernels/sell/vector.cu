@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::int64_t slices_per_task = 256;
 
-// The widest head that adds little padding to what the format has: no more than small matrices, which gain from it,
-// have to spare.
+// The widest head that adds little padding to that of the format: no more than small matrices, which gain from it, can
+// afford.
 std::int64_t head_width(const sell_matrix& matrix) {
   if (matrix.num_slices() == 0) return 0;
   const std::int64_t spare = std::min<std::int64_t>(matrix.places() / 4 + 256, 16384) / matrix.slice_height;

@@ -1,4 +1,4 @@
-// segmented_csr on the device, with the workspace in which the pieces of cut rows meet.
+// segmented_csr on the device, with the workspace for the partial sums of cut rows.
 #pragma once
 
 #include <cstdint>

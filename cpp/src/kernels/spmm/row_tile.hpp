@@ -33,8 +33,8 @@ struct sparse_row {
   std::int64_t length;
 };
 
-// Nonzeros ahead of the one being multiplied. Rows of B come in no order that the processor could foresee, so without
-// this the product waits for memory.
+// Nonzeros ahead of the one being multiplied. The processor cannot predict which rows of B come next, so without
+// this prefetch the product waits for memory.
 constexpr std::int64_t prefetch_distance = 6;
 
 template <class Value>
@@ -45,8 +45,8 @@ void prefetch([[maybe_unused]] const Value* first, [[maybe_unused]] int count) {
 #endif
 }
 
-// Whether a product starts the sums in C or goes on with them. In both cases the additions are the same ones in the
-// same order, so a row may be multiplied in pieces without a bit of the result changing.
+// Whether a product starts the sums in C or continues them. In both cases the additions are the same, in the same
+// order, so a row may be multiplied in segments without changing a bit of the result.
 enum class sums { start, go_on };
 
 // C(i, j .. j + width) gets row * B(:, j .. j + width), the sums held in registers.
@@ -80,7 +80,7 @@ void multiply_columns(const sparse_row<Value>& row, const dense_tile_view<Value,
   }
 }
 
-// The same for rows of any length: a long row is taken in pieces, so that the parts of B a piece touches are still in
+// The same for rows of any length: a long row is taken in segments, so that the parts of B a segment reads are still in
 // the cache for its next tile of columns.
 template <int width, class Value, layout order>
 void multiply_row(sparse_row<Value> row, const dense_tile_view<Value, order>& B, const dense_tile_view<Value, order>& C,

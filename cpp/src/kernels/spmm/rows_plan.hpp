@@ -1,4 +1,4 @@
-// What the CPU kernels that walk stored rows share: the rows, how they are shared out, and the plan around a kernel.
+// What the CPU kernels that walk stored rows share: the rows, how they are distributed, and the plan around a kernel.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ std::unique_ptr<product_plan> make_rows_plan(row_storage rows, const parameter_v
 
 template <class Value, layout order>
 void clear_rows(const std::vector<std::int32_t>& rows, std::int64_t k, const dense_tile_view<Value, order>& C) {
-  // Along the rows or along the columns, whichever lies together in memory.
+  // Along the rows or along the columns, whichever are contiguous in memory.
   const std::int64_t panel_width = order == layout::row_major ? k : 1;
   for (std::int64_t first = 0; first < k; first += panel_width) {
     for (const std::int32_t row : rows) {

@@ -87,9 +87,10 @@ std::unique_ptr<product_plan> make_segmented_plan(segmented_csr matrix) {
 
 std::unique_ptr<product_plan> make_segmented_plan_in_requested_order(const csr_view& matrix,
                                                                      const product_request& request) {
-  // In the stored order: the ranges are balanced already, and neighbouring rows find their rows of B in the cache.
+  // In the stored order: the ranges are already balanced, and neighbouring rows find their rows of B in the cache.
   constexpr bool longest_first = false;
-  auto plan = make_segmented_plan(to_segmented(own_arrays(store_all_rows(matrix, request.perm)), request.parameters.at("segment_length"), longest_first));
+  auto plan = make_segmented_plan(to_segmented(own_arrays(store_all_rows(matrix, request.perm)),
+                                               request.parameters.at("segment_length"), longest_first));
   return in_requested_order(std::move(plan), matrix.dtype, request.order);
 }
 

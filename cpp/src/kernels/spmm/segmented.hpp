@@ -1,4 +1,4 @@
-// row_split on rows cut into segments: also one giant row keeps every thread busy, whatever k.
+// row_split on rows cut into segments: even one giant row keeps every thread busy, whatever k is.
 #pragma once
 
 #include <memory>

@@ -11,11 +11,11 @@ namespace warploom {
 // What selection by measurement tries was chosen from sweeps on an H200: leaving any other value out cost less than
 // 1 %.
 inline const parameter segment_length{"segment_length", 128,  {16, 32, 64, 128, 256, 512},
-                                      {32, 128, 512},   true, "most nonzeros of a row that are summed in one piece"};
+                                      {32, 128, 512},   true, "maximum number of nonzeros of a segment of a row"};
 
 inline parameter longest_first(int default_value, std::vector<int> tried) {
   return {"longest_first",  default_value, {0, 1},
-          std::move(tried), false,         "1: segments in decreasing order of length; 0: in the order of the rows"};
+          std::move(tried), false,         "1: segments by decreasing length; 0: in the order of the rows"};
 }
 
 // Whether other segments do the same work. Segments longer than every row: shorter ones that still cut no row are the

@@ -7,7 +7,7 @@
 
 namespace warploom::cuda {
 
-// Row-major copies have this many columns for k of B: rows that start on 16 bytes let kernels move vectors.
+// Number of columns of the row-major copies for k columns of B: rows aligned to 16 bytes allow vector loads and stores.
 inline std::int64_t padded_columns(std::int64_t k) { return (k + 3) / 4 * 4; }
 
 // Copies B to row-major order, runs `inner`, and copies the result back to column-major order. Holds room for k columns

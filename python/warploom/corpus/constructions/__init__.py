@@ -1,4 +1,4 @@
-"""Matrices made from their definitions, one family a function.
+"""Matrices made from their definitions: one function for each family.
 
 Each module holds related families; importing it registers them, and all modules of this package are imported.
 """

@@ -17,7 +17,7 @@ def undirected(
 ) -> scipy.sparse.csr_array:
     """Make a symmetric matrix without a diagonal from the ends of edges, which may repeat.
 
-    `both_ways` says that each edge is there from both its ends; `shuffle`, unless 0, is the seed of a relabelling.
+    `both_ways` says that each edge is listed from both its ends; `shuffle`, unless 0, is the seed of a relabelling.
     """
     one, other = _without_loops(one, other)
     if shuffle:

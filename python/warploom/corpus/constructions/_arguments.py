@@ -10,7 +10,7 @@ __all__ = ["at_least", "at_most", "integer_in", "one_of", "size_at_most"]
 
 
 def at_least(bound: int, **values: int) -> None:
-    """Raise `ParameterError` for the first of the named values that is no integer or is below the bound."""
+    """Raise `ParameterError` for the first of the named values that is not an integer or is below the bound."""
     for name, value in values.items():
         if not isinstance(value, int):
             raise ParameterError(f"{name} has to be an integer, not {value!r}", argument=name)
@@ -26,7 +26,7 @@ def at_most(bound: int, **values: int) -> None:
 
 
 def one_of(choices: tuple[int, ...], **values: int) -> None:
-    """Raise `ParameterError` for the first of the named values that is none of the choices."""
+    """Raise `ParameterError` for the first of the named values that is not one of the choices."""
     for name, value in values.items():
         if value not in choices:
             raise ParameterError(f"{name} has to be one of {', '.join(map(str, choices))}, not {value}", argument=name)

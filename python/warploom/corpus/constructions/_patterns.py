@@ -1,4 +1,4 @@
-"""Sparsity patterns as CSR arrays, from which several families are put together."""
+"""Sparsity patterns as CSR arrays, of which several families are made."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def from_lengths(shape: tuple[int, int], lengths: IntArray, columns: IntArray) -
 
 
 def from_elements(nodes: IntArray, num_nodes: int) -> Pattern:
-    """Couple all nodes of every finite element; `nodes` has one element a row."""
+    """Couple all nodes of every finite element; each row of `nodes` is an element."""
     count, size = nodes.shape
     incidence = _matrix((count, num_nodes), np.full(count, size), nodes.ravel(), np.int32)
     product = scipy.sparse.csr_array(incidence.T.tocsr() @ incidence)

@@ -1,7 +1,7 @@
 """Exponentials and logarithms from IEEE additions, multiplications and divisions alone.
 
-The last bit of the ones in a machine's mathematical library differs from machine to machine, and with it, now and
-then, a row's length.
+The last bit of those in a mathematical library differs between machines, and with it, occasionally, the length of a
+row.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def bits(seed: int, size: int, stream: int = 0) -> npt.NDArray[np.uint64]:
 
 
 def integers(seed: int, low: int, high: int, size: int, stream: int = 0) -> npt.NDArray[np.int64]:
-    """Draw integers of ``range(low, high)``, uniformly but for a bias below 2**-31; at most 2**32 different ones."""
+    """Draw integers of ``range(low, high)``, uniformly except for a bias below 2**-31; at most 2**32 different ones."""
     span = high - low
     if not 0 < span <= 2**32:
         raise ValueError(f"cannot draw from range({low}, {high})")

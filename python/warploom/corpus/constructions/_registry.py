@@ -24,7 +24,7 @@ class Construction:
     name: str
     """Of the function, and so of its matrices: ``rmat`` makes ``rmat(scale=15,seed=3)``."""
     family: str
-    """What the matrices resemble each other in; splits that hold out families hold out all with the same word."""
+    """Family of the matrices; splits that hold out families hold out all matrices of the same family."""
     kind: str
     """As the SuiteSparse collection would call it, such as ``"2D/3D problem"``."""
     function: Callable[..., scipy.sparse.csr_array]

@@ -12,14 +12,14 @@ __all__ = ["complements", "positions", "subsets"]
 
 
 def subsets(n: int, k: int) -> npt.NDArray[np.int64]:
-    """List the subsets of ``range(n)`` with k elements, one a row, in lexicographic order."""
+    """List the subsets of ``range(n)`` with k elements, one in each row, in lexicographic order."""
     count = math.comb(n, k)
     flat = itertools.chain.from_iterable(itertools.combinations(range(n), k))
     return np.fromiter(flat, np.int64, count * k).reshape(count, k)
 
 
 def complements(sets: npt.NDArray[np.int64], n: int) -> npt.NDArray[np.int64]:
-    """List what each row lacks of ``range(n)``."""
+    """List the elements of ``range(n)`` that each row lacks."""
     outside = np.ones((len(sets), n), bool)
     np.put_along_axis(outside, sets, False, axis=1)
     return np.nonzero(outside)[1].reshape(len(sets), n - sets.shape[1])

@@ -37,13 +37,13 @@ def circuit(
     rails : int
         Nets with very many connections, each of half as many as the one before.
     percent : int
-        Of the nodes, 0 to 100, that are connected with the first of them.
+        Percentage of the nodes, 0 to 100, that are connected with the first of them.
     reach : int
         Nodes on either side that the near ends are drawn from.
     one_way_percent : int
-        Of the parts, 0 to 100, that couple one way only, as controlled sources do.
+        Percentage of the parts, 0 to 100, that couple one way only, as controlled sources do.
     seed : int
-        Of the ends.
+        Seed for the ends.
     shuffle : int
         Seed of a random numbering of the nodes; 0 keeps the order.
     """
@@ -65,7 +65,7 @@ def circuit(
 
 
 def _place(n: int, part: int, parts: int) -> int:
-    """Spread a few nodes over all of them."""
+    """Choose a few nodes, evenly distributed over all of them."""
     return (2 * part + 1) * n // (2 * parts)
 
 
@@ -76,11 +76,11 @@ def ladder(sections: int, inductors: int = 1, ports: int = 0) -> scipy.sparse.cs
     Parameters
     ----------
     sections : int
-        Of the line.
+        Number of sections of the line.
     inductors : {0, 1}
         Whether sections have a current as an unknown, or nodes are coupled directly.
     ports : int
-        Sources, each with an unknown current, at nodes spread over the line.
+        Sources, each with an unknown current, at nodes evenly distributed over the line.
     """
     at_least(1, sections=sections)
     at_least(0, ports=ports)
@@ -112,11 +112,11 @@ def power_network(
     chords_percent : int
         Further lines in percent of the buses, each between buses less than 1024 apart; the last is next to the first.
     unknowns : int
-        Of each bus: angle and voltage are two.
+        Number of unknowns of each bus: angle and voltage are two.
     generators_percent : int
-        Of the buses, 0 to 100, with 4 further unknowns, coupled with each other and their bus.
+        Percentage of the buses, 0 to 100, with 4 further unknowns, coupled with each other and their bus.
     seed : int
-        Of lines and generators.
+        Seed for lines and generators.
     shuffle : int
         Seed of a random numbering of the buses; 0 keeps the order.
     """
@@ -162,15 +162,15 @@ def flowsheet(
     Parameters
     ----------
     units : int
-        Of the plant.
+        Number of units of the plant.
     smallest, largest : int
         Bounds of the number of equations of a unit.
     percent : int
-        Of the places of a unit's block, 1 to 100, drawn for entries; repeated ones count once.
+        Percentage of the places of a unit's block, 1 to 100, drawn for entries; repeated ones count once.
     recycles : int
         Streams to a unit anywhere before, in percent of the units.
     seed : int
-        Of sizes and places.
+        Seed for sizes and places.
 
     Notes
     -----
@@ -214,7 +214,7 @@ def economy(
     trade_percent : int
         Draws of a place in any block, in percent of those of the whole matrix, 0 to 100.
     seed : int
-        Of the places.
+        Seed for the places.
     shuffle : int
         Seed of a random numbering of rows and columns alike; 0 keeps the order.
     """
@@ -251,9 +251,9 @@ def molecule(
     reach : int
         Largest distance of atoms that overlap.
     percent : int
-        Of the pairs at distance 1 that do; at distance d a part of 1 / d of them.
+        Percentage of the pairs at distance 1 that do; at distance d a part of 1 / d of them.
     seed : int
-        Of sizes and pairs.
+        Seed for sizes and pairs.
     """
     at_least(1, nx=nx, ny=ny, nz=nz, smallest=smallest, percent=percent)
     at_least(smallest, largest=largest)

@@ -1,9 +1,9 @@
 """Matrices of the SuiteSparse collection that follow from a definition: which call makes which.
 
-The calls have the collection's rows, columns and nonzeros. Where the collection's file was at hand, the patterns are
-those of the file entry by entry, except that the rows and columns of ``sphere2``, ``aug2d``, the ``lp_nug`` and the
-``lp_qap`` come in another order. Where it was not, sizes and pattern symmetry agree, but which axis
-of a grid is numbered first may differ.
+The calls have the collection's rows, columns and nonzeros. Where the collection's file was available, the patterns
+equal those of the file entry by entry, except that the rows and columns of ``sphere2``, ``aug2d``, the ``lp_nug`` and
+the ``lp_qap`` come in another order. Elsewhere, sizes and pattern symmetry agree, but the axis of a grid that is
+numbered first may differ.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def bibd(n: int, k: int) -> scipy.sparse.csr_array:
     blocks = subsets(n, k)
     first, second = np.triu_indices(k, 1)
     low, high = blocks[:, first], blocks[:, second]
-    pairs = low * (2 * n - low - 1) // 2 + high - low - 1  # where (low, high) stands in lexicographic order
+    pairs = low * (2 * n - low - 1) // 2 + high - low - 1  # position of (low, high) in lexicographic order
     by_block = from_rows((len(blocks), n * (n - 1) // 2), np.arange(len(blocks) + 1) * len(first), pairs.ravel())
     return with_random_values(scipy.sparse.csr_array(by_block.T))
 
@@ -169,7 +169,7 @@ def _colouring_system(n: int, edges: npt.NDArray[np.int64]) -> scipy.sparse.csr_
         np.stack([np.stack(m, axis=1) for m in ((factor, i, i), (factor, i, j), (factor, j, j))], axis=1), axis=2
     )
     keys = (monomials[..., 0] * n + monomials[..., 1]) * n + monomials[..., 2]
-    # The column of x_0**3 + 1 comes first; the key -1 stands for the monomial 1.
+    # The column of x_0**3 + 1 comes first; the key -1 is the monomial 1.
     keys = np.concatenate([[-1, 0], keys.ravel()])
     columns = np.concatenate([[0, 0], 1 + np.repeat(np.arange(len(factor)), 3)])
     known, rows = np.unique(keys, return_inverse=True)

@@ -33,8 +33,8 @@ def chessboard_complex(m: int, n: int, dimension: int) -> scipy.sparse.csr_array
     m, n : int
         Sides of the board, from 2 to 20.
     dimension : int
-        Of the faces, one less than their rooks: from 1 to the shorter side less 1, and with 2 * 10**6 faces of
-        it or a smaller dimension at most.
+        Dimension of the faces, one less than their rooks: from 1 to the shorter side less 1, and with 2 * 10**6 faces
+        of it or a smaller dimension at most.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def matching_complex(n: int, dimension: int, size: int = 2) -> scipy.sparse.csr_
     n : int
         Points, from 4 to 20.
     dimension : int
-        Of the faces, one less than their subsets: at least 1, and with 2 * 10**6 faces of it or a
+        Dimension of the faces, one less than their subsets: at least 1, and with 2 * 10**6 faces of it or a
         smaller dimension at most.
     size : int
         Points of a subset, from 1 to n // 2; 2 makes the matchings of a complete graph.
@@ -95,7 +95,7 @@ def not_connected_complex(n: int, connectivity: int, dimension: int) -> scipy.sp
     connectivity : int
         i, from 1 to n - 1.
     dimension : int
-        Of the faces, one less than the edges of the graphs: at least 1, at most n choose 2 less 1.
+        Dimension of the faces, one less than the edges of the graphs: at least 1, at most n choose 2 less 1.
 
     Returns
     -------

@@ -43,9 +43,9 @@ def quadrilaterals(nx: int, ny: int, order: int = 2, unknowns: int = 1, shuffle:
     nx, ny : int
         Elements along each axis.
     order : int
-        Of the polynomials: (order nx + 1) (order ny + 1) nodes.
+        Order of the polynomials: (order nx + 1) (order ny + 1) nodes.
     unknowns : int
-        Of each node.
+        Number of unknowns of each node.
     shuffle : int
         Seed of a random numbering of the nodes; 0 keeps the order.
     """
@@ -63,9 +63,9 @@ def bricks(nx: int, ny: int, nz: int, order: int = 2, unknowns: int = 1, shuffle
     nx, ny, nz : int
         Elements along each axis.
     order : int
-        Of the polynomials: (order nx + 1) (order ny + 1) (order nz + 1) nodes.
+        Order of the polynomials: (order nx + 1) (order ny + 1) (order nz + 1) nodes.
     unknowns : int
-        Of each node.
+        Number of unknowns of each node.
     shuffle : int
         Seed of a random numbering of the nodes; 0 keeps the order.
     """
@@ -87,9 +87,9 @@ def triangles(
     order : {1, 2}
         Nodes at the corners, or also at the middle of each side: (order nx + 1) (order ny + 1) nodes.
     unknowns : int
-        Of each node.
+        Number of unknowns of each node.
     seed : int
-        Of the diagonals; 0 draws all of them from lower left to upper right.
+        Seed for the diagonals; 0 draws all of them from lower left to upper right.
     shuffle : int
         Seed of a random numbering of the nodes; 0 keeps the order.
     """
@@ -119,7 +119,7 @@ def tetrahedra(
     order : {1, 2}
         Nodes at the corners, or also at the middle of each edge: (order nx + 1) (order ny + 1) (order nz + 1) nodes.
     unknowns : int
-        Of each node.
+        Number of unknowns of each node.
     shuffle : int
         Seed of a random numbering of the nodes; 0 keeps the order.
     """
@@ -158,11 +158,11 @@ def perforated(
     nx, ny, nz : int
         Bricks along each axis.
     percent : int
-        Of the bricks, 0 to 95, that are missing; nodes without any are left out.
+        Percentage of the bricks, 0 to 95, that are missing; nodes without any are left out.
     unknowns : int
-        Of each node.
+        Number of unknowns of each node.
     seed : int
-        Of the missing ones.
+        Seed for the missing ones.
     shuffle : int
         Seed of a random numbering of the nodes; 0 keeps the order.
     """
@@ -209,7 +209,7 @@ def shell(around: int, along: int, unknowns: int = 6, closed: int = 1, shuffle: 
     around, along : int
         Nodes along each axis.
     unknowns : int
-        Of each node: 5 or 6 are usual.
+        Number of unknowns of each node: 5 or 6 are usual.
     closed : {0, 1}
         Whether the cylinder is whole.
     shuffle : int
@@ -230,11 +230,11 @@ def truss(nx: int, ny: int, nz: int, percent: int = 40, unknowns: int = 3, seed:
     nx, ny, nz : int
         Joints along each axis.
     percent : int
-        Of the diagonals in planes, 0 to 100, that have a bar.
+        Percentage of the diagonals in planes, 0 to 100, that have a bar.
     unknowns : int
-        Of each joint: 3 where bars are hinged, 6 where they are rigid.
+        Number of unknowns of each joint: 3 where bars are hinged, 6 where they are rigid.
     seed : int
-        Of the diagonals.
+        Seed for the diagonals.
     """
     at_least(1, nx=nx, ny=ny, nz=nz, unknowns=unknowns)
     at_least(0, percent=percent)

@@ -40,7 +40,7 @@ def random_geometric(n: int, radius: int = 55, seed: int = 1, shuffle: int = 0) 
         Below which points are joined, in hundredths of ``sqrt(log(n) / n)``, from 1 to 400; 55 as in the collection's
         ``DIMACS10/rgg_n_2_<log2 n>_s0``.
     seed : int
-        Of the points.
+        Seed for the points.
     shuffle : int
         0 for the order by squares of that side, row by row of squares; else the seed of a random order.
 
@@ -66,7 +66,7 @@ def random_geometric_3d(n: int, degree: int = 12, seed: int = 1, shuffle: int = 
     degree : int
         Mean degree away from the sides of the cube, from 1 to 200.
     seed : int
-        Of the points.
+        Seed for the points.
     shuffle : int
         0 for the order by cubes as long as the distance, layer by layer; else the seed of a random order.
 
@@ -90,7 +90,7 @@ def delaunay(n: int, seed: int = 1, shuffle: int = 0) -> scipy.sparse.csr_array:
     n : int
         Points, from 4 to 10**7.
     seed : int
-        Of the points.
+        Seed for the points.
     shuffle : int
         0 for the order along a Z-order curve, else the seed of a random order.
 
@@ -106,7 +106,7 @@ def delaunay(n: int, seed: int = 1, shuffle: int = 0) -> scipy.sparse.csr_array:
 
 @construction(family="planar mesh", kind="undirected graph")
 def delaunay_dual(n: int, seed: int = 1, shuffle: int = 0) -> scipy.sparse.csr_array:
-    """Triangles of a Delaunay triangulation of random points, joined where they have a side in common.
+    """Triangles of a Delaunay triangulation of random points, joined where they share a side.
 
     Degree 3 but on the boundary, as in the collection's ``DIMACS10/hugetrace`` and ``hugebubbles``.
 
@@ -115,7 +115,7 @@ def delaunay_dual(n: int, seed: int = 1, shuffle: int = 0) -> scipy.sparse.csr_a
     n : int
         Points, from 4 to 5 * 10**6. There are just under ``2 * n`` triangles.
     seed : int
-        Of the points.
+        Seed for the points.
     shuffle : int
         0 for the order by the smallest corner, corners along a Z-order curve; else the seed of a random order.
 
@@ -198,11 +198,11 @@ def roads(
     width, height : int
         Junctions, from 2 to 10**5; 10**8 vertices at most.
     kept : int
-        Percentage of streets that are there, from 1 to 100.
+        Percentage of streets that exist, from 1 to 100.
     chain : int
-        Most vertices along a street, from 0 (junctions only); their number is uniform.
+        Maximum number of vertices along a street, from 0 (junctions only); their number is uniform.
     seed : int
-        Of the streets.
+        Seed for the streets.
     shuffle : int
         0 for junctions row by row, each before the streets that go right and down from it; else the seed of a random
         order.

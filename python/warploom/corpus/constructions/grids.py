@@ -200,7 +200,7 @@ def elasticity2d(nx: int, ny: int, unknowns: int = 2, shuffle: int = 0) -> scipy
     nx, ny : int
         Nodes along each axis.
     unknowns : int
-        Of each node.
+        Number of unknowns of each node.
     shuffle : int
         Seed of a random numbering of the nodes, whose unknowns stay together; 0 keeps the order.
     """
@@ -217,7 +217,7 @@ def elasticity3d(nx: int, ny: int, nz: int, unknowns: int = 3, shuffle: int = 0)
     nx, ny, nz : int
         Nodes along each axis.
     unknowns : int
-        Of each node.
+        Number of unknowns of each node.
     shuffle : int
         Seed of a random numbering of the nodes, whose unknowns stay together; 0 keeps the order.
     """
@@ -331,7 +331,7 @@ def semiconductor(nx: int, ny: int, nz: int = 1, unknowns: int = 3, shuffle: int
     nx, ny, nz : int
         Nodes along each axis; nz = 1 is a cross-section.
     unknowns : int
-        Of each node: potential, electrons and holes are three.
+        Number of unknowns of each node: potential, electrons and holes are three.
     shuffle : int
         Seed of a random numbering of the nodes; 0 keeps the order.
     """
@@ -382,7 +382,7 @@ def sphere_mesh(level: int, faces: int = 20, cells: int = 0) -> scipy.sparse.csr
     level : int
         How often the triangles are cut: there are faces * 4**level.
     faces : {8, 20}
-        Of the solid.
+        Number of faces of the solid.
     cells : {0, 1}
         Whether a row is a triangle, coupled with itself and the three around it, or a corner, with the five or six.
     """

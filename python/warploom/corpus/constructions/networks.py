@@ -206,7 +206,7 @@ def hamming(length: int, letters: int, shuffle: int = 0) -> scipy.sparse.csr_arr
     length : int
         Letters of a word, from 1 to 24.
     letters : int
-        Of the alphabet, from 2 to 10**4. The graph has ``letters**length`` vertices of degree
+        Number of letters of the alphabet, from 2 to 10**4. The graph has ``letters**length`` vertices of degree
         ``length * (letters - 1)`` and 2**31 - 1 entries at most.
     shuffle : int
         0 for the order of the words, else the seed of a random order.
@@ -302,11 +302,11 @@ def circulant(n: int, jumps: int, reach: int, seed: int = 0, shuffle: int = 0) -
     n : int
         Vertices, from 3 to 10**8.
     jumps : int
-        Different distances, from 1 to `reach`: half the degree, but for the distance n / 2.
+        Different distances, from 1 to `reach`: half the degree, except for the distance n / 2.
     reach : int
         Longest distance, from 1 to n // 2.
     seed : int
-        Of the distances.
+        Seed for the distances.
     shuffle : int
         0 for the order in the circle, else the seed of a random order.
 

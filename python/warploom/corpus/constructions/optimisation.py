@@ -100,7 +100,7 @@ def multicommodity(commodities: int, nodes: int, arcs: int, seed: int = 1) -> sc
     nodes, arcs : int
         Of the network, whose arcs have random ends: commodities * nodes + arcs rows, (commodities + 1) * arcs columns.
     seed : int
-        Of the ends.
+        Seed for the ends.
     """
     at_least(1, commodities=commodities, arcs=arcs)
     at_least(2, nodes=nodes)
@@ -132,9 +132,9 @@ def block_angular(
     per_column : int
         Draws of a row of the block for each column.
     percent : int
-        Of the columns, 0 to 100, that enter a linking constraint, drawn for each.
+        Percentage of the columns, 0 to 100, that enter a linking constraint, drawn for each.
     seed : int
-        Of the places.
+        Seed for the places.
     """
     at_least(1, blocks=blocks, rows=rows, columns=columns, linking=linking, per_column=per_column)
     at_least(0, percent=percent)
@@ -158,7 +158,7 @@ def staircase(
     Parameters
     ----------
     stages : int
-        Of the plan.
+        Number of stages of the plan.
     rows, columns : int
         Of each stage.
     per_column : int
@@ -166,7 +166,7 @@ def staircase(
     carried : int
         Draws of a row of the next stage for every third column.
     seed : int
-        Of the rows.
+        Seed for the rows.
     """
     at_least(1, stages=stages, rows=rows, columns=columns, per_column=per_column)
     at_least(0, carried=carried)
@@ -195,7 +195,7 @@ def set_covering(
     spread : int
         Consecutive trips that those of one duty are drawn from.
     seed : int
-        Of duties.
+        Seed for duties.
     """
     at_least(1, rows=rows, columns=columns, per_column=per_column, spread=spread)
     spread = min(spread, rows)
@@ -213,7 +213,7 @@ def linear_program(
     Parameters
     ----------
     rows, columns : int
-        Constraints, and variables but for the slacks.
+        Constraints, and variables without the slacks.
     per_column : int
         Draws of a constraint for each variable.
     dense_columns : int
@@ -221,7 +221,7 @@ def linear_program(
     slack : {0, 1}
         Whether each constraint has a slack, which come last.
     seed : int
-        Of the places.
+        Seed for the places.
     """
     at_least(1, rows=rows, columns=columns, per_column=per_column)
     at_least(0, dense_columns=dense_columns)
@@ -249,7 +249,7 @@ def least_squares(rows: int, columns: int, per_row: int = 3, spread: int = 0, se
     spread : int
         Consecutive unknowns that those of one observation are drawn from, which move on with the rows; 0 for all.
     seed : int
-        Of the unknowns.
+        Seed for the unknowns.
     """
     at_least(1, rows=rows, columns=columns, per_row=per_row)
     at_least(0, spread=spread)
@@ -270,7 +270,7 @@ def bundle_adjustment(cameras: int, points: int, views: int = 4, seed: int = 1) 
     views : int
         Draws of a camera for each point, among those next to each other: 2 rows of 9 entries for each of them.
     seed : int
-        Of the cameras.
+        Seed for the cameras.
     """
     at_least(1, cameras=cameras, points=points, views=views)
     reach = min(cameras, 4 * views)
@@ -302,7 +302,7 @@ def saddle_point(
     regularised : {0, 1}
         Whether constraints have a diagonal.
     seed : int
-        Of the variables in constraints.
+        Seed for the variables in constraints.
     """
     at_least(1, n=n, constraints=constraints, per_row=per_row)
     at_least(0, half_width=half_width)
@@ -350,13 +350,13 @@ def optimal_control(steps: int, states: int, controls: int, percent: int = 60, s
     Parameters
     ----------
     steps : int
-        Of time.
+        Number of steps of time.
     states, controls : int
         Of the system at each step: 2 states + controls rows.
     percent : int
-        Of the places of each block of the dynamics, 1 to 100, that have an entry; the same in each step.
+        Percentage of the places of each block of the dynamics, 1 to 100, that have an entry; the same in each step.
     seed : int
-        Of the places.
+        Seed for the places.
 
     Notes
     -----

@@ -50,7 +50,7 @@ def kron_g500(scale: int, edge_factor: int = 16, seed: int = 1, shuffle: int = 0
         Edges drawn per vertex, at least 1; 48 comes near the collection's ``DIMACS10/kron_g500-logn<scale>``. Loops and
         repetitions are dropped.
     seed : int
-        Of the edges.
+        Seed for the edges.
     shuffle : int
         0 for the order of the recursion, in which vertices with more bits set have fewer neighbours; else the seed of a
         random order, as Graph500 asks for.
@@ -82,7 +82,7 @@ def rmat(
         Percentages of the upper left, upper right and lower left quadrants, on every level; the lower right
         has the rest.
     seed : int
-        Of the arcs.
+        Seed for the arcs.
     shuffle : int
         0 for the order of the recursion, else the seed of a random order.
 
@@ -111,7 +111,7 @@ def erdos_renyi(n: int, degree: int, seed: int = 1) -> scipy.sparse.csr_array:
     degree : int
         Mean degree drawn, from 1 to n - 1; loops and repetitions are dropped, so that it is smaller in dense graphs.
     seed : int
-        Of the edges.
+        Seed for the edges.
 
     Returns
     -------
@@ -134,7 +134,7 @@ def random_directed(n: int, degree: int, seed: int = 1) -> scipy.sparse.csr_arra
     degree : int
         Mean number of arcs drawn from a vertex, from 1 to n - 1; loops and repetitions are dropped.
     seed : int
-        Of the arcs.
+        Seed for the arcs.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def random_bipartite(rows: int, cols: int, degree: int, seed: int = 1) -> scipy.
     degree : int
         Entries drawn per row, from 1 to `cols`; repetitions are dropped.
     seed : int
-        Of the entries.
+        Seed for the entries.
 
     Returns
     -------
@@ -182,7 +182,7 @@ def random_regular(n: int, degree: int, seed: int = 1) -> scipy.sparse.csr_array
     degree : int
         From 1 to n // 4; ``n * degree`` has to be even.
     seed : int
-        Of the pairing.
+        Seed for the pairing.
 
     Returns
     -------
@@ -218,9 +218,9 @@ def preferential_attachment(n: int, edges: int = 5, seed: int = 1, shuffle: int 
     n : int
         Vertices, from 2 to 10**8.
     edges : int
-        Of a new vertex, at least 1; 5 comes near ``DIMACS10/preferentialAttachment``, with n = 10**5.
+        Number of edges of a new vertex, at least 1; 5 comes near ``DIMACS10/preferentialAttachment``, with n = 10**5.
     seed : int
-        Of the edges.
+        Seed for the edges.
     shuffle : int
         0 for the order by age, hubs first; else the seed of a random order.
 
@@ -232,7 +232,7 @@ def preferential_attachment(n: int, edges: int = 5, seed: int = 1, shuffle: int 
     integer_in("n", n, 2, _MOST_ROWS)
     integer_in("edges", edges, 1, 2**12)
     size_at_most("edges", n * edges, _MOST_DRAWS // 2, "edges")
-    # The ends of edge e stand at 2 * e, the new vertex, and 2 * e + 1, a copy of an earlier place.
+    # The ends of edge e are at 2 * e, the new vertex, and 2 * e + 1, a copy of an earlier place.
     places = np.arange(2 * n * edges)
     drawn = (places * _random.uniform(seed, 0.0, 1.0, len(places))).astype(np.int64)
     ends = copied(np.where(places % 2 == 0, places, drawn)) // (2 * edges)
@@ -252,11 +252,11 @@ def power_law(
     degree : int
         Mean degree drawn, from 1 to n - 1; loops and repetitions are dropped.
     exponent : int
-        Of the degree distribution, in tenths, from 15 to 60: fewer large degrees the larger it is.
+        Exponent of the degree distribution, in tenths, from 15 to 60: fewer large degrees the larger it is.
     most : int
         Largest degree; 0 for n // 4 + 1.
     seed : int
-        Of degrees and edges.
+        Seed for degrees and edges.
     shuffle : int
         0 for degrees in descending order, else the seed of a random order.
 
@@ -278,7 +278,7 @@ def power_law(
 def ratings(
     rows: int, cols: int, degree: int, exponent: int = 22, seed: int = 1, shuffle: int = 0
 ) -> scipy.sparse.csr_array:
-    """Rectangular matrix with power laws of both row and column lengths, such as who rated what.
+    """Rectangular matrix with power laws of both row and column lengths, such as ratings of items by users.
 
     Parameters
     ----------
@@ -287,9 +287,9 @@ def ratings(
     degree : int
         Mean number of entries drawn per row, from 1 to `cols`; repetitions are dropped.
     exponent : int
-        Of both distributions, in tenths, from 15 to 60.
+        Exponent of both distributions, in tenths, from 15 to 60.
     seed : int
-        Of the entries.
+        Seed for the entries.
     shuffle : int
         0 for descending lengths of rows and of columns, 1 for a random order of both.
 
@@ -326,7 +326,7 @@ def small_world(n: int, degree: int = 10, rewired: int = 10, seed: int = 1, shuf
     rewired : int
         Percentage of the edges that end at a random vertex, from 0 to 100.
     seed : int
-        Of the rewiring.
+        Seed for the rewiring.
     shuffle : int
         0 for the order on the ring, else the seed of a random order.
 
@@ -365,7 +365,7 @@ def stochastic_block(
     outside : int
         Percentage of the edges that end in any community, from 0 to 100.
     seed : int
-        Of the edges.
+        Seed for the edges.
     shuffle : int
         0 for the order by communities, else the seed of a random order.
 
@@ -403,7 +403,7 @@ def hierarchical_graph(
     closer : int
         Percentage of the edges of a level or above that stay on that level, from 5 to 95.
     seed : int
-        Of the edges.
+        Seed for the edges.
     shuffle : int
         0 for the order by communities, else the seed of a random order.
 
@@ -438,7 +438,7 @@ def random_tree(n: int, reach: int = 0, seed: int = 1, shuffle: int = 0) -> scip
     reach : int
         How far back at most, from 1; 0 for any (a random recursive tree).
     seed : int
-        Of the edges.
+        Seed for the edges.
     shuffle : int
         0 for the order in which vertices join, else the seed of a random order.
 
@@ -472,9 +472,9 @@ def citation(
     copying : int
         Percentage of references that are copied, from 0 to 100: the larger, the longer the longest columns.
     exponent : int
-        Of the distribution of the numbers of references, in tenths, from 15 to 60.
+        Exponent of the distribution of the numbers of references, in tenths, from 15 to 60.
     seed : int
-        Of the references.
+        Seed for the references.
     shuffle : int
         0 for the order by age, a strictly lower triangular matrix; else the seed of a random order.
 
@@ -517,9 +517,9 @@ def web_crawl(
         Percentage of links to any host, from 0 to 100; they go to hosts in proportion to their pages and mostly to the
         first pages of a host.
     exponent : int
-        Of the distributions of links and of pages of a host, in tenths, from 15 to 60.
+        Exponent of the distributions of links and of pages of a host, in tenths, from 15 to 60.
     seed : int
-        Of the links.
+        Seed for the links.
     shuffle : int
         0 for the order by hosts, else the seed of a random order.
 
@@ -561,7 +561,7 @@ def hypersparse_graph(n: int, entries: int, seed: int = 1) -> scipy.sparse.csr_a
     entries : int
         Drawn uniformly, from 1 to n; those on the diagonal and repetitions are dropped.
     seed : int
-        Of the entries.
+        Seed for the entries.
 
     Returns
     -------
@@ -586,9 +586,9 @@ def hub_graph(n: int, degree: int, dense: int, fill: int = 50, seed: int = 1) ->
     dense : int
         Dense rows, at random places, from 1 to n.
     fill : int
-        Percentage of the entries of a dense row that are there, from 1 to 100.
+        Percentage of the places of a dense row that have an entry, from 1 to 100.
     seed : int
-        Of the entries.
+        Seed for the entries.
 
     Returns
     -------

@@ -36,7 +36,7 @@ def uniform(m: int, n: int, per_row: int, seed: int = 1) -> scipy.sparse.csr_arr
     per_row : int
         Draws of a column in each row; repeated ones count once.
     seed : int
-        Of the columns.
+        Seed for the columns.
     """
     at_least(1, m=m, n=n, per_row=per_row)
     return _random_columns(m, n, np.full(m, per_row), seed)
@@ -44,7 +44,7 @@ def uniform(m: int, n: int, per_row: int, seed: int = 1) -> scipy.sparse.csr_arr
 
 @construction(family="uniform random", kind="statistical/mathematical problem")
 def uniform_between(m: int, n: int, shortest: int, longest: int, seed: int = 1) -> scipy.sparse.csr_array:
-    """Rows of random columns whose lengths are spread uniformly between two bounds.
+    """Rows of random columns whose lengths are distributed uniformly between two bounds.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def uniform_between(m: int, n: int, shortest: int, longest: int, seed: int = 1) 
     shortest, longest : int
         Bounds of the draws in a row; repeated columns count once.
     seed : int
-        Of lengths and columns.
+        Seed for lengths and columns.
     """
     at_least(1, m=m, n=n)
     at_least(0, shortest=shortest)
@@ -79,7 +79,7 @@ def power_law_rows(
     skew : int
         Columns are drawn as n u**skew for u uniform in [0, 1), 1 to 8: more than 1 prefers the first ones.
     seed : int
-        Of lengths and columns.
+        Seed for lengths and columns.
     """
     at_least(1, m=m, n=n, shortest=shortest, skew=skew)
     at_least(5, exponent_tenths=exponent_tenths)
@@ -101,13 +101,13 @@ def log_normal_rows(
     m, n : int
         Rows and columns.
     median : int
-        Of the draws in a row; repeated columns count once.
+        Median of the draws in a row; repeated columns count once.
     spread_tenths : int
         Ten times the standard deviation of the natural logarithm of the length, 0 to 30.
     sorted_rows : {0, 1}
         Whether the longest rows come first.
     seed : int
-        Of lengths and columns.
+        Seed for lengths and columns.
     """
     at_least(1, m=m, n=n, median=median)
     at_least(0, spread_tenths=spread_tenths, sorted_rows=sorted_rows)
@@ -122,7 +122,7 @@ def log_normal_rows(
 
 @construction(family="cyclic row lengths", kind="counter-example problem")
 def cyclic_rows(m: int, n: int, short: int, long: int, stride: int = 2, seed: int = 1) -> scipy.sparse.csr_array:
-    """Every so many rows a long one: the worst case of work shared out by the row's number.
+    """Long rows at equal distances: the worst case of work distributed by the row's number.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def cyclic_rows(m: int, n: int, short: int, long: int, stride: int = 2, seed: in
     stride : int
         From one long row to the next, the first of which is row 0; 2 alternates.
     seed : int
-        Of the columns.
+        Seed for the columns.
     """
     at_least(1, m=m, n=n, stride=stride)
     at_least(0, short=short, long=long)
@@ -153,7 +153,7 @@ def hypersparse(m: int, n: int, nonempty: int, per_row: int, seed: int = 1) -> s
     per_row : int
         Draws of a column in each of those; repeated ones count once.
     seed : int
-        Of rows and columns.
+        Seed for rows and columns.
     """
     at_least(1, m=m, n=n, per_row=per_row)
     at_least(0, nonempty=nonempty)
@@ -171,11 +171,11 @@ def pruned(m: int, n: int, permille: int, skew: int = 0, seed: int = 1) -> scipy
     m, n : int
         Outputs and inputs.
     permille : int
-        Of the weights, 1 to 1000, that are left on average.
+        Share of the weights, in thousandths, 1 to 1000, that are left on average.
     skew : int
         How rows differ: 0 not at all, 1 in proportion to a uniform number, 2 to its square and so on, up to 8.
     seed : int
-        Of the places.
+        Seed for the places.
     """
     at_least(1, m=m, n=n, permille=permille)
     at_least(0, skew=skew)
@@ -207,9 +207,9 @@ def pruned_blocks(m: int, n: int, block: int, percent: int, seed: int = 1) -> sc
     block : int
         Rows and columns of a block.
     percent : int
-        Of the blocks, 1 to 100, that are left.
+        Percentage of the blocks, 1 to 100, that are left.
     seed : int
-        Of the blocks.
+        Seed for the blocks.
     """
     at_least(1, m=m, n=n, block=block, percent=percent)
     at_most(100, percent=percent)
@@ -234,7 +234,7 @@ def pruned_groups(m: int, n: int, kept: int = 2, group: int = 4, seed: int = 1) 
     group : int
         Weights in a group.
     seed : int
-        Of the places.
+        Seed for the places.
     """
     at_least(1, m=m, n=n, kept=kept, group=group)
     at_most(group, kept=kept)
@@ -254,7 +254,7 @@ def _random_columns(m: int, n: int, lengths: IntArray, seed: int, skew: int = 1)
 
 
 def _power(x: npt.NDArray[np.float64], exponent: int) -> npt.NDArray[np.float64]:
-    """Multiply a number with itself: `**` is not rounded alike everywhere."""
+    """Multiply a number by itself: `**` is not rounded in the same way everywhere."""
     result = np.ones_like(x)
     for _ in range(exponent):
         result = result * x

@@ -75,9 +75,9 @@ def random_banded(n: int, half_width: int, percent: int, seed: int = 1, shuffle:
     half_width : int
         Diagonals on either side of the main one.
     percent : int
-        Of the band's places, 1 to 100, that have an entry.
+        Percentage of the band's places, 1 to 100, that have an entry.
     seed : int
-        Of the places.
+        Seed for the places.
     shuffle : int
         Seed of a random numbering of rows and columns alike; 0 keeps the order.
     """
@@ -104,7 +104,7 @@ def diagonals(n: int, count: int, reach: int, seed: int = 1) -> scipy.sparse.csr
     reach : int
         Largest distance from the main diagonal, below n.
     seed : int
-        Of the distances.
+        Seed for the distances.
     """
     at_least(1, n=n, count=count, reach=reach)
     at_most(n - 1, reach=reach)
@@ -145,7 +145,7 @@ def block_diagonal(
     smallest, largest : int
         Bounds of the size of a block, drawn uniformly between.
     seed : int
-        Of the sizes.
+        Seed for the sizes.
     shuffle : int
         Seed of a random numbering of rows and columns alike; 0 keeps the order.
     shuffle_rows : int
@@ -203,7 +203,7 @@ def dense_rows(n: int, count: int, percent: int = 50, per_row: int = 6, seed: in
     per_row : int
         Draws of a column for every row.
     seed : int
-        Of rows and columns.
+        Seed for rows and columns.
     """
     at_least(1, n=n, count=count, percent=percent)
     at_least(0, per_row=per_row)
@@ -226,7 +226,7 @@ def dense_columns(n: int, count: int, percent: int = 50, per_column: int = 6, se
     per_column : int
         Draws of a row for every column.
     seed : int
-        Of rows and columns.
+        Seed for rows and columns.
     """
     at_least(1, n=n, count=count, percent=percent)
     at_least(0, per_column=per_column)
@@ -256,7 +256,7 @@ def triangular(n: int, per_row: int, hubs: int = 0, upper: int = 1, seed: int = 
     upper : {0, 1}
         Which triangle.
     seed : int
-        Of the columns.
+        Seed for the columns.
     """
     at_least(1, n=n)
     at_least(0, per_row=per_row, hubs=hubs)
@@ -309,7 +309,7 @@ def permutation(n: int, seed: int = 1) -> scipy.sparse.csr_array:
     n : int
         Rows and columns.
     seed : int
-        Of the permutation.
+        Seed for the permutation.
     """
     at_least(1, n=n)
     return from_rows((n, n), np.arange(n + 1), _random.permutation(seed, n), seed=seed)
@@ -326,7 +326,7 @@ def identity_plus(n: int, extra: int, seed: int = 1) -> scipy.sparse.csr_array:
     extra : int
         Draws of a place; repeated ones count once.
     seed : int
-        Of the places.
+        Seed for the places.
     """
     at_least(1, n=n)
     at_least(0, extra=extra)

@@ -151,7 +151,7 @@ def efficiencies(context: Context) -> Result:
 
 
 def _of_large(context: Context) -> str:
-    """Say what eta+ is where the time of a product is long enough to fill the device."""
+    """Return eta+ in words, where a product is large enough to fill the device."""
     _, plus, sizes, peak = _efficiencies(context, DOUBLE)
     large = plus["best"][(sizes["nnz"] >= 10**7).to_numpy()] / peak
     return f", and {large.mean():.2f} for the {len(large)} matrices of 10^7 nonzeros and more" if len(large) else ""

@@ -2,9 +2,9 @@
 
 Square matrices of 10^6 to 10^8 nonzeros, as in the paper, which leaves out those with a few dense rows too: here those
 whose longest row has more than 20,000 nonzeros and a hundred times the mean. The paper's GPUs had at most 1.5 MB of L2
-cache; that of today's would hold many of these matrices, and is therefore emptied before each product. CUSP's kernel is
-CSR-vector with as many threads per row as the mean row length asks for. HYB is warploom's, since cuSPARSE has none any
-more. The parameters of CMRS that the paper chooses for all matrices are those with the best geometric mean here.
+cache; that of current GPUs would hold many of these matrices, and is therefore emptied before each product. CUSP's
+kernel is CSR-vector with threads per row by the mean row length. HYB is warploom's, since cuSPARSE no longer has it.
+The parameters of CMRS that the paper chooses for all matrices are those with the best geometric mean here.
 """
 
 from __future__ import annotations

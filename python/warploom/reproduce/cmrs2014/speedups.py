@@ -37,7 +37,7 @@ _HEIGHTS = Sweep(
 
 
 class _Comparison(NamedTuple):
-    """CMRS over other kernels: what is drawn, and the speedups with the mean row lengths."""
+    """CMRS over other kernels: the picture, and the speedups with the mean row lengths."""
 
     frame: pd.DataFrame
     figure: Figure
@@ -94,12 +94,12 @@ def over_three(context: Context) -> Result:
     vector, scalar = compared.trend("vector"), compared.trend("scalar")
     claims = (
         Claim(
-            "the gain over the vector kernel is greater for short rows",
+            "the gain over the vector kernel is larger for short rows",
             vector[0] > max(1.0, vector[1]) or (vector[1] != vector[1] and vector[0] > 1),
-            f"{vector[0]:.2f}x below 50 nonzeros a row, {vector[1]:.2f}x above",
+            f"{vector[0]:.2f}x below 50 nonzeros per row, {vector[1]:.2f}x above",
         ),
         Claim(
-            "that over the scalar kernel is greater for long rows",
+            "that over the scalar kernel is larger for long rows",
             scalar[1] > scalar[0],
             f"{scalar[0]:.2f}x below 50, {scalar[1]:.2f}x above",
         ),

@@ -17,7 +17,7 @@ __all__ = ["rates"]
 
 _COLOURS: Mapping[str, str] = {"float64": "#0072B2", "float32": "#D55E00"}
 _SATURATED = 8
-"""The height from which the paper has the product no faster, or slower."""
+"""The height beyond which the paper's product becomes no faster, or slower."""
 
 _TICKS = (1, 2, 4, 8, 16, 32, 64)
 _CACHE = "cold"
@@ -29,7 +29,7 @@ def rates(table: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     table : pandas.DataFrame
-        Of the experiment.
+        The table of the experiment.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def strip_height(context: Context) -> Result:
         axis.set_title(title, loc="left")
         axis.legend(loc="lower center", ncols=2)
         drawing.grid(axis)
-    product.set_xlabel("strip height (rows; words of shared memory a thread)")
+    product.set_xlabel("strip height (rows; words of shared memory per thread)")
     best = _best(cold)
     ours: dict[str, float | str] = {
         f"best height, {dtype}": float(height)
@@ -113,7 +113,7 @@ def _by_height(table: pd.DataFrame, kernel: str, heights: Sequence[int] | None =
 
 
 def _claims(table: pd.DataFrame) -> list[Claim]:
-    """Judge what the text says by one matrix and value type."""
+    """Test the text's claims on one matrix and value type."""
     product = _by_height(table, "cmrs")
     reading = _by_height(table, "stream", [height for height in range(1, 17)])
     first, saturated = float(product.iloc[0]), float(product.get(_SATURATED, product.iloc[-1]))

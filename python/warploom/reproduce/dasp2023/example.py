@@ -36,7 +36,7 @@ _BLOCK_ROWS, _BLOCK_COLS, _LONGEST_MEDIUM = 2, 4, 9
 
 
 def matrix_of_row_lengths(lengths: Sequence[int], num_cols: int) -> scipy.sparse.csr_array:
-    """Return a matrix with these row lengths, its nonzeros spread over the columns."""
+    """Return a matrix with these row lengths, its nonzeros distributed over the columns."""
     columns = [np.sort((7 * row + 3 * np.arange(n)) % num_cols) for row, n in enumerate(lengths)]
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     return scipy.sparse.csr_array(

@@ -46,7 +46,7 @@ REPRESENTATIVE: Mapping[str, tuple[str, str]] = {
 
 
 def available() -> pd.DataFrame:
-    """Say of the representative matrices how they can be had here.
+    """Return how the representative matrices can be obtained here.
 
     Returns
     -------
@@ -66,12 +66,12 @@ def available() -> pd.DataFrame:
     "D-T2",
     "The 21 representative matrices",
     "Table 2",
-    "Twenty-one matrices of many kinds are looked at one by one.",
+    "Twenty-one matrices of many kinds are examined one by one.",
     printed=[Printed("matrices", 21, "Table 2", ".0f")],
     position=11.5,
 )
 def representative(context: Context) -> Result:
-    """List the matrices, and whether they were measured or can be had."""
+    """List the matrices, and whether they were measured or can be obtained."""
     frame = available()
     measured = context.facts.index if context.measurements is not None else ()
     frame["measured"] = ["no" if context.measured_as(name, measured) is None else "yes" for name in frame["matrix"]]
@@ -81,7 +81,7 @@ def representative(context: Context) -> Result:
     claims = (
         Claim("all 21 are in the collection's index", len(frame) == 21, f"{len(frame)} found"),
         Claim(
-            "they are at hand or measured",
+            "they are available or measured",
             bool((at_hand | (frame["measured"] == "yes")).all()),
             f"{int((frame['measured'] == 'yes').sum())} measured, {int(at_hand.sum())} constructed or in a folder, "
             f"{int((~at_hand).sum())} to be downloaded from the SuiteSparse collection",
@@ -89,14 +89,14 @@ def representative(context: Context) -> Result:
     )
     figure = drawing.table(frame)
     caption = (
-        "Rows and nonzeros from the collection's index and as the paper prints them; where each matrix can be had. 21 "
+        "Rows and nonzeros from the collection's index and as the paper prints them; where each can be obtained. 21 "
         "matrices, nothing measured."
     )
     return Result([frame], figure, caption, judge("here", *claims), {"matrices": float(len(frame))})
 
 
 _FEW = 6
-"""So many names stand side by side."""
+"""Maximum number of names beside each other."""
 
 
 @register(

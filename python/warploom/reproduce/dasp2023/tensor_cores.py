@@ -1,7 +1,7 @@
 """Lu and Liu (2023), DASP: SpMV on tensor cores, from measurements with a warm L2 cache, as in the paper.
 
 CSR5, TileSpMV and LSRB-CSR, which the paper compares with too, are not part of warploom; merge-based SpMV and
-CSR-adaptive stand for other load-balanced algorithms on CSR.
+CSR-adaptive represent other load-balanced algorithms on CSR.
 """
 
 from __future__ import annotations

@@ -18,15 +18,15 @@ PARTS: Mapping[str, str] = {"random access": "#D55E00", "compute": "#0072B2", "m
 """The paper's three parts, and their colours."""
 
 _MUCH = 0.1
-"""The least share of the time that is called a large one; the paper has 0.211 and does not say."""
+"""Minimum share of the time that counts as large; the paper has 0.211 and does not define it."""
 
 _PAPER = {"random access": 0.251, "compute": 0.211, "miscellaneous": 0.538}
 _KEY = ["matrix", "label", "nnz", "kernel", "threads_per_row"]
-_KERNELS = {"vector": "vector: threads for a row by its mean length", "scalar": "scalar: one thread for a row"}
+_KERNELS = {"vector": "vector: threads per row by the mean row length", "scalar": "scalar: one thread for each row"}
 
 
 def shares(times: pd.DataFrame) -> pd.DataFrame:
-    """Take the times of kernels apart.
+    """Split the times of kernels.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def shares(times: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         Shares of the time of the full kernel, with the columns of `PARTS`, which add up to 1. First the random access
-        is left out and then the arithmetic as well; a kernel that is slower for that has gained nothing. The column
+        is left out and then the arithmetic as well; a kernel that becomes slower has a gain of 0. The column
         ``compute, left out first`` is of the other order.
     """
     full = times["full"]
@@ -83,8 +83,8 @@ def time_split(context: Context) -> Result:
     means = frame.groupby("kernel")[[*PARTS, "compute, left out first"]].mean().loc[kernels]
     count = frame["matrix"].nunique()
     caption = (
-        "Shares of the time of CSR kernels, by increasing nonzeros: what is gained by leaving out the random access to "
-        f"x, what more by leaving out the arithmetic, and what is left. Left out first, the arithmetic is "
+        "Shares of the time of CSR kernels, by increasing nonzeros: the gain of leaving out the random access to x, "
+        f"the further gain of leaving out the arithmetic, and the rest. Left out first, the arithmetic is "
         f"{means.iloc[0]['compute, left out first']:.0%} of the time of the {kernels[0]} kernel. {findings.device}; "
         f"float64, warm L2 cache; {count} {'matrix' if count == 1 else 'matrices'}."
     )
@@ -108,7 +108,7 @@ def _bars(axis: Axes, frame: pd.DataFrame) -> None:
 
 
 def _claims(means: pd.DataFrame) -> list[Claim]:
-    """Judge what the text says of two parts, by all kernels."""
+    """Test the text's claims about two parts, for all kernels."""
     return [
         Claim(
             f"{what} takes a large share of the time",

@@ -49,10 +49,10 @@ def optima_of_blocks(context: Context) -> Result:
         Claim(
             "each number of threads per row is the optimum of some training blocks",
             bool(shares.min() > 0),
-            f"{shares.idxmin()} threads of least, {shares.min():.1%}; {shares.idxmax()} of most, {shares.max():.0%}",
+            f"{shares.idxmin()} threads of fewest, {shares.min():.1%}; {shares.idxmax()} of most, {shares.max():.0%}",
         ),
     )
-    text = "Slices of regular matrices by the number of threads per row with the least time."
+    text = "Slices of regular matrices by the number of threads per row with the minimum time."
     frame = counts.assign(share=counts["blocks"] / total)
     return Result([frame], figure, _blocks_caption(context, text), judge(context.where(), *claims))
 

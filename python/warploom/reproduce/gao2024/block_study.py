@@ -34,14 +34,14 @@ class BlockwiseStudy:
     optima : pandas.DataFrame
         Of the training blocks, as in figure 5: ``threads``, ``blocks``.
     result : Shuffle
-        Trained on slices of regular matrices, judged on the short-row blocks of irregular ones; ``relaxed accuracy``
+        Trained on slices of regular matrices, scored on the short-row blocks of irregular ones; ``relaxed accuracy``
         of table 9 is the figure ``within_2`` of ``result.chosen``.
     whole : pandas.DataFrame
         For each irregular matrix whose blocks were measured, times in microseconds of the whole product: ``global 16``,
         and ``blockwise model``, with one number of threads for all its short-row blocks, that predicted for the block
         with most nonzeros. NaN where nothing was measured.
     unknown : int
-        Blocks left out since the whole matrix was not measured: nothing tells whether it is irregular.
+        Blocks left out because the whole matrix was not measured: it is not known whether it is irregular.
     """
 
     optima: pd.DataFrame

@@ -253,7 +253,7 @@ def most_wins(context: Context) -> Result:
             f"{counts['blockwise optimal']:,} against {counts[second]:,} of {second}",
         ),
     )
-    text = "Irregular matrices on which each algorithm has the least time."
+    text = "Irregular matrices on which each algorithm has the minimum time."
     figure = drawing.table(frame, {"share": ".1%"})
     verdict = judge(context.where(), *claims)
     return Result([frame], figure, context.caption(text, _SWEEP, len(times)), verdict, ours)

@@ -118,7 +118,7 @@ def inference_time(context: Context) -> Result:
         ),
     )
     text = (
-        "Time of warploom's predictor for one matrix, one thread, mean over the held-out matrices, least of five "
+        "Time of warploom's predictor for one matrix, one thread, mean over the held-out matrices, minimum of five "
         f"repeats; measured when this was made, on {cpu_name()}. The trees are those of G-F14."
     )
     return Result([frame], figure, trained_caption(context, text), judge(f"on {cpu_name()}", *claims))
@@ -146,7 +146,7 @@ _LARGE = 10**6
     position=16,
 )
 def overheads(context: Context) -> Result:
-    """Compare what a choice costs with what it gains over five products."""
+    """Compare the cost of a choice with its gain over five products."""
     findings = context.findings("features")
     if findings.where != context.where():
         raise context.missing(
@@ -179,7 +179,7 @@ def overheads(context: Context) -> Result:
             bool(middle <= 1.5),
             f"median {middle:.2g}, at most {large['eleven'].max():.2g}; below that up to {table['eleven'].max():.2g}"
             if len(large)
-            else "no matrix is that large",
+            else "there is no matrix of that size",
         ),
         Claim("inference takes a few microseconds", inference < 10, f"{inference:.1f} us on {cpu_name()}"),
         Claim(

@@ -1,4 +1,4 @@
-"""Gao et al. (2024): what needs no measurements, which are the partition into blocks and the features."""
+"""Gao et al. (2024): items without measurements: the partition into blocks, and the features."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def features_of_examples(context: Context) -> Result:
     claims = (
         Claim("there are eleven features", len(frame) == 11, str(len(frame))),
         Claim(
-            "they tell an irregular matrix from a regular one",
+            "they distinguish an irregular matrix from a regular one",
             bool(skew["arrow_4096"] > 10 * skew["gr_30_30"]),
             f"coefficient of variation {skew['arrow_4096']:.1f} for arrow_4096, {skew['gr_30_30']:.2f} for gr_30_30",
         ),

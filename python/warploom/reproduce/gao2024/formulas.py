@@ -47,7 +47,7 @@ def _is_named(name: str, found: str) -> bool:
 def _instead(chosen: dict[str, str]) -> str:
     others = [f"{name} by {found}" for name, found in chosen.items() if not _is_named(name, found)]
     return (
-        f" Not measured, and replaced by what is nearest in size and row lengths: {', '.join(others)}."
+        f" Not measured, and replaced by the matrices nearest in size and row lengths: {', '.join(others)}."
         if others
         else ""
     )

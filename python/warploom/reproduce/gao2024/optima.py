@@ -15,7 +15,7 @@ from warploom.training.threads_per_row import THREADS
 
 __all__: list[str] = []
 
-_SHORT_ROWS = " Numbers of threads that no row of a matrix has work for are not measured, and not its optimum."
+_SHORT_ROWS = " Numbers of threads for which no row of a matrix has enough work are not measured, nor its optimum."
 
 
 @register(
@@ -51,11 +51,11 @@ def optima(context: Context) -> Result:
         Claim(
             "each is the optimum of a considerable part",
             bool(shares.min() > 0.05),
-            f"{shares.idxmin()} threads have least, {shares.min():.1%}",
+            f"{shares.idxmin()} threads have the minimum, {shares.min():.1%}",
         ),
     )
     text = (
-        f"Matrices by the number of threads per row with the least time; {transposes:,} of them are transposes."
+        f"Matrices by the number of threads per row with the minimum time; {transposes:,} of them are transposes."
         f"{_SHORT_ROWS}"
     )
     verdict = judge(context.where(), *claims)
@@ -70,12 +70,12 @@ def optima(context: Context) -> Result:
     sweeps=[DOUBLE, SINGLE],
     printed=[
         Printed("same optimum", "72 % and 83 %", "Sec. 6.2, V100 and P100"),
-        Printed("greatest loss where different", "2 %", "Sec. 6.2"),
+        Printed("maximum loss where different", "2 %", "Sec. 6.2"),
     ],
     position=17,
 )
 def precisions(context: Context) -> Result:
-    """Compare the optima of the two precisions, and what one costs in the other."""
+    """Compare the optima of the two precisions, and the loss of one in the other."""
     double, single = context.times(DOUBLE, FEWEST), context.times(SINGLE, FEWEST)
     common = double.index.intersection(single.index)
     if common.empty:
@@ -113,11 +113,11 @@ def precisions(context: Context) -> Result:
         Claim(
             "the optimum of double precision costs at most 2 % in single precision",
             bool(greatest <= 0.02),
-            f"{within:.0%} of the matrices are within 2 %, the greatest loss is {greatest:.0%}",
+            f"{within:.0%} of the matrices are within 2 %, the maximum loss is {greatest:.0%}",
         ),
     )
     text = "Matrices by their optimal threads per row in the two precisions."
-    ours: dict[str, float | str] = {"same optimum": f"{same:.0%}", "greatest loss where different": f"{greatest:.0%}"}
+    ours: dict[str, float | str] = {"same optimum": f"{same:.0%}", "maximum loss where different": f"{greatest:.0%}"}
     caption = context.caption(text, DOUBLE, len(common)).replace("spmv/float64", "spmv/float64 and spmv/float32")
     tables = [summary, counts.rename_axis("float64").reset_index()]
     return Result(tables, figure, caption, judge(context.where(), *claims), ours)

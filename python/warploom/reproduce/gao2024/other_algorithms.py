@@ -92,12 +92,12 @@ def mean_speedups(context: Context) -> Result:
     means = frame.set_index("algorithm")["geometric mean"]
     claims = (
         Claim(
-            "choosing threads per row is worth more than a tenth over 16",
+            "choosing threads per row gains more than a tenth over 16",
             bool(means["optimal"] > 1.1),
             f"geometric mean {means['optimal']:.2f}x",
         ),
         *(
-            Claim(f"it is worth more than {name}", bool(means["optimal"] > means[name]), f"{means[name]:.2f}x")
+            Claim(f"it gains more than {name}", bool(means["optimal"] > means[name]), f"{means[name]:.2f}x")
             for name in ("cuSPARSE", "merge-based")
         ),
     )
@@ -145,7 +145,7 @@ def most_wins(context: Context) -> Result:
             f"{counts['optimal']:,} against {counts[second]:,} of {second}",
         ),
     )
-    text = "Matrices on which each algorithm has the least time."
+    text = "Matrices on which each algorithm has the minimum time."
     figure = drawing.table(frame, {"share": ".1%"})
     verdict = judge(context.where(), *claims)
     return Result([frame], figure, context.caption(text, WITH_PEERS, len(times)), verdict, ours)

@@ -50,7 +50,7 @@ def accuracy(context: Context) -> Result:
             "predicted threads per row are right for more than 80 % of the matrices",
             bool(means["accuracy"] > 0.8),
             f"{means['accuracy']:.1%}, {_percentages(100 * frame['accuracy'])} in the shuffles; "
-            f"{means['merged_accuracy']:.1%} where a choice that repeated measurements cannot tell from the best "
+            f"{means['merged_accuracy']:.1%} where a choice within repeatability of the best "
             "counts as right",
         ),
         Claim(

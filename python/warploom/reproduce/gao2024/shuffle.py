@@ -1,7 +1,7 @@
 """Threads per row that models choose for held-out matrices, judged as Gao et al. (2024) do it.
 
 Sweeps leave out more threads per row than twice the longest row needs, except 32. Such a number cannot be chosen, and
-does not count where a figure is about it.
+is left out of figures about it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Shuffle:
         ``PLUB(SqMean)``, ``PLUB``), and the PGO of the model over each other configuration.
     mispredictions : pandas.DataFrame
         ``above`` and ``up_to`` in per cent of PLUB, and how many: ``matrices``, ``mean`` and ``SqMean`` for the
-        formulas, and ``merged``: the model's that can be told from the best.
+        formulas, and ``merged``: the model's without near-ties of the best.
     """
 
     seed: int
@@ -103,7 +103,7 @@ def shuffle(
     dataset : Dataset
         From `threads_per_row_data`.
     seed : int
-        Of the split, the search and the models.
+        Seed for the split, the search and the models.
     families : iterable of str
     trials, folds, objective
         See `search`.
@@ -151,7 +151,7 @@ def judge_choices(seed: int, best: Found, model: Model, table: pd.DataFrame, tes
 
 
 def formula_columns(dataset: Dataset, formula: str) -> _Columns:
-    """Return what an empirical formula takes.
+    """Return the choice of an empirical formula.
 
     Parameters
     ----------

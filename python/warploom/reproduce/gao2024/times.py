@@ -39,12 +39,12 @@ SINGLE = Sweep("spmv/float32", "warm", VECTOR, transposes=True, optional=SOME_RO
 WITH_PEERS = Sweep("spmv/float64", "warm", {**VECTOR, **PEERS}, transposes=True, optional=SOME_ROWS)
 
 
-# Sweeps leave out numbers of threads that exceed what the longest row of a matrix has work for; those are no optima.
+# Sweeps leave out numbers of threads for which the longest row has too little work; those are not optima.
 FEWEST = ("2", "32")
 
 
 def optimum(times: pd.DataFrame) -> NDArray[np.int64]:
-    """Return the numbers of threads with the least times; a number that was not measured is no optimum."""
+    """Return the numbers of threads with the minimum times; a number that was not measured is not an optimum."""
     chosen: NDArray[np.int64] = np.array(THREADS, dtype=np.int64)[
         times[list(VECTOR)].fillna(np.inf).to_numpy().argmin(axis=1)
     ]
@@ -71,7 +71,7 @@ def peers(times: pd.DataFrame, sizes: pd.DataFrame) -> pd.DataFrame:
 
 
 def speedup_table(times: pd.DataFrame, base: str = "TpR 16", **more: pd.Series) -> pd.DataFrame:
-    """Return arithmetic and geometric mean, greatest and least speedup over a column, for every other column.
+    """Return arithmetic and geometric mean, maximum and minimum speedup over a column, for every other column.
 
     Parameters
     ----------

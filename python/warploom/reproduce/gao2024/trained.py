@@ -52,7 +52,7 @@ def matrices(context: Context) -> Dataset:
     Raises
     ------
     MissingPackagesError
-        What trains the models is not installed.
+        The packages that train the models are not installed.
     MissingMeasurementsError
         There are fewer than 20 matrices with times and features.
     """
@@ -117,7 +117,7 @@ def predicted_blockwise_speedups(context: Context) -> pd.Series:
 
 
 def halves(context: Context) -> tuple[Dataset, Dataset]:
-    """Return what the first shuffle trains on, and what it chooses for."""
+    """Return the training set and the held-out set of the first shuffle."""
     dataset = matrices(context)
     known, test = next(iter(random_splits(dataset, 0.25, SHUFFLES[:1])))
     return dataset.rows(known), dataset.rows(test)
@@ -129,7 +129,7 @@ def blocks(context: Context) -> BlockwiseStudy:
     Raises
     ------
     MissingPackagesError
-        What trains the models is not installed.
+        The packages that train the models are not installed.
     MissingMeasurementsError
         No blocks were measured, or too few.
     """

@@ -23,12 +23,12 @@ _Array = NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tree:
-    """A decision tree to look at.
+    """A decision tree to explain the choices.
 
     Attributes
     ----------
     nodes : pandas.DataFrame
-        ``node``, ``depth``, ``feature`` (empty for a leaf), ``threshold`` (rows with at most so much go left),
+        ``node``, ``depth``, ``feature`` (empty for a leaf), ``threshold`` (rows with at most this value go left),
         ``left``, ``right`` (-1 for a leaf), ``matrices``, and ``threads``, the most frequent optimum.
     importances : pandas.DataFrame
         ``feature`` and ``importance``, the share of the whole decrease of the Gini impurity, most important first.
@@ -140,7 +140,7 @@ def cost_of_trees(
     ----------
     known, test : Dataset
     numbers : iterable of int
-        Of iterations, ``nE`` of figures 14 and 15: each makes one tree for each number of threads.
+        Numbers of iterations, ``nE`` of figures 14 and 15: each makes one tree for each number of threads.
     depths : iterable of int
     seed : int
 
@@ -188,7 +188,7 @@ def inference_microseconds(model: Model, X: _Array, repeats: int = 5) -> float:
     Returns
     -------
     float
-        Microseconds: the least of several means, each over about 1,000 matrices.
+        Microseconds: the minimum of several means, each over about 1,000 matrices.
     """
     many = np.ascontiguousarray(np.tile(X, (-(-1000 // len(X)), 1)))
     model.predict(many)

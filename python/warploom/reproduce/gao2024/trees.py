@@ -69,7 +69,7 @@ _SYMBOLS = {
     "sqrt_nnz_per_row_mean": "√mean",
     "nnz_per_row_cov": "cov",
 }
-"""What the nodes of the paper's tree call the features."""
+"""Names of the features in the nodes of the paper's tree."""
 
 
 @register(
@@ -81,7 +81,7 @@ _SYMBOLS = {
     sweeps=[SWEEP],
 )
 def tree(context: Context) -> Result:
-    """Draw the tree, and what its features contribute."""
+    """Draw the tree, and the contributions of its features."""
     found: Tree = context.once("threads per row: tree", lambda: decision_tree(*halves(context)))
     nodes = found.nodes.assign(symbol=found.nodes["feature"].map(_SYMBOLS))
     leaves = int((nodes["feature"] == "").sum())

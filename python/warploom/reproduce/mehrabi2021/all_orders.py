@@ -57,7 +57,7 @@ def _no_order_for_all(context: Context, speedups: pd.DataFrame) -> list[Claim]:
             f"each slows some down; the one with the best minimum, {least.idxmax()}, has {least.max():.2f}x",
         ),
         Claim(
-            "choosing for each matrix is worth clearly more than the best single technique",
+            "choosing for each matrix gains clearly more than the best single technique",
             bool(speedups["oracle"].mean() > 1.05 * max(1.0, single[best].mean())),
             f"oracle {speedups['oracle'].mean():.2f}x on average, {best} {single[best].mean():.2f}x, original order 1x",
         ),
@@ -186,7 +186,7 @@ def best_technique(context: Context) -> Result:
         Claim(
             "no technique is the best for most matrices",
             bool(shares.iloc[0] < 0.5),
-            f"the most frequent, {shares.index[0]}, has {shares.iloc[0]:.0%}; the original order cannot be told from "
+            f"the most frequent, {shares.index[0]}, has {shares.iloc[0]:.0%}; the original order is within noise of "
             f"the fastest on {won.loc['csr', 'near-tie']:.0%}",
         ),
         Claim("several techniques are needed to have the best one for 90 %", needed >= 4, f"{needed} of {len(shares)}"),

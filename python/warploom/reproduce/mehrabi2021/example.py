@@ -1,4 +1,4 @@
-"""Mehrabi et al. (2021): what needs no measurements, which are formats, an example of two orders, and features."""
+"""Mehrabi et al. (2021): items without measurements: formats, an example of two orders, and features."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ _LINES_OF_GROUP = 6
 def example_of_orders() -> scipy.sparse.csr_array:
     """Return a matrix with the warp loads that Fig. 7 prints.
 
-    The paper shows its matrix as a picture only. As there, the nonzeros lie along the diagonal, and each row has full
+    The paper shows its matrix as a picture only. As there, the nonzeros are along the diagonal, and each row has full
     blocks of 32 columns; warp loads and distinct cache lines in the original order are those of the paper.
     """
     dense = np.zeros((len(_LOADS) * _WARPS, len(_LOADS) * _LINES_OF_GROUP), bool)
@@ -155,7 +155,7 @@ def two_orders(context: Context) -> Result:
         ours |= {f"warp loads, {name}": _text(loads), f"distinct cache lines, {name}": sum(groups)}
         _draw_order(axis, lines, groups, f"{name}: warp loads {', '.join(map(str, loads))}; {sum(groups)} lines")
     frame = pd.DataFrame(
-        rows, columns=["order", "warp loads", "greatest load", "distinct cache lines of the groups", "sum"]
+        rows, columns=["order", "warp loads", "maximum load", "distinct cache lines of the groups", "sum"]
     )
     before, after = rows
     claims = (
@@ -210,7 +210,7 @@ def features_of_examples(context: Context) -> Result:
     claims = (
         Claim("there are 24 features", len(frame) == 24, str(len(frame))),
         Claim(
-            "they tell a skewed matrix from a regular one",
+            "they distinguish a skewed matrix from a regular one",
             bool(skew["zipf_4096"] > 10 * skew["gr_30_30"]),
             f"the longest row over the mean is {skew['zipf_4096']:.0f} for zipf_4096, {skew['gr_30_30']:.1f} for "
             "gr_30_30",

@@ -22,7 +22,7 @@ __all__: list[str] = []
 
 
 def _difference(first: HeldOut, second: HeldOut) -> tuple[float, float, float]:
-    """Return by how much the first one's mean loss is greater, and a 95 % bootstrap interval over the matrices."""
+    """Return by how much the first one's mean loss is larger, with a 95 % bootstrap interval over the matrices."""
     rows = first.rows
     pairs = pd.DataFrame({"group": rows["group"], "more": rows["loss"] - second.rows["loss"], "count": 1})
     of_groups = pairs.groupby("group").sum().to_numpy()
@@ -33,7 +33,7 @@ def _difference(first: HeldOut, second: HeldOut) -> tuple[float, float, float]:
 
 
 def _less(name: str, first: HeldOut, second: HeldOut) -> Claim:
-    """Claim that the first one's choices lose less, which they do if that is not by the choice of matrices."""
+    """Claim that the first one's choices lose less, beyond what the choice of matrices explains."""
     loss, other = (one.figures.loc["mean_loss", "raw"] for one in (first, second))
     more, low, high = _difference(second, first)
     found = (
@@ -44,7 +44,7 @@ def _less(name: str, first: HeldOut, second: HeldOut) -> Claim:
 
 
 def _compared(study: RowOrderStudy, models: dict[str, str]) -> pd.DataFrame:
-    """Return a line for each model, and one for each class taken always."""
+    """Return a row for each model, and one for always taking each class."""
     rows = []
     for name, attribute in models.items():
         figures = getattr(study, attribute).figures
@@ -161,7 +161,7 @@ def topologies(context: Context) -> Result:
         Claim(
             "a second hidden layer improves the choices beyond the intervals",
             bool(two["mean_loss_high"] < one["mean_loss"]),
-            f"least mean loss {_interval(one)} with one, {_interval(two)} with two",
+            f"minimum mean loss {_interval(one)} with one, {_interval(two)} with two",
         ),
         Claim(
             "a third one does not",

@@ -110,7 +110,7 @@ def errors(context: Context) -> Result:
     printed=[Printed("matrices in the right class", 0.82, "Sec. V-D, GV100", ".0%")],
 )
 def confusion(context: Context) -> Result:
-    """Count what was chosen for what was best."""
+    """Count the chosen class for each fastest class."""
     study = chosen_orders(context)
     cells = study.regression.confusion()
     names = list(CLASSES.values())
@@ -136,8 +136,7 @@ def confusion(context: Context) -> Result:
         Claim(
             "about 82 % of the matrices are put into the right class",
             right >= 0.8,
-            f"{right:.0%}, or {merged:.0%} where a choice that repeated measurements cannot tell from the fastest "
-            "counts as right",
+            f"{right:.0%}, or {merged:.0%} where a choice within repeatability of the fastest counts as right",
         ),
         Claim("most of the others lose less than 10 %", within > 0.5, f"{within:.0%} of them"),
     )

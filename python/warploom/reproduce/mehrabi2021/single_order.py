@@ -52,7 +52,7 @@ def _one_permutation(context: Context, sweep: Sweep, name: str, paper_harmed: fl
             f"{harmed:.0%} of them, {clearly:.0%} by more than 2 %, down to {speedup.min():.2f}x",
         ),
         Claim(
-            "density does not tell which matrices benefit",
+            "density does not determine which matrices benefit",
             abs(correlation) < 0.5,
             f"correlation {correlation:.2f} of the logarithms of its rank and the speedup",
         ),
@@ -70,7 +70,7 @@ def _one_permutation(context: Context, sweep: Sweep, name: str, paper_harmed: fl
     "M-F5",
     "Speedup by a load balancing permutation (LPT)",
     "Fig. 5",
-    "LPT improves some matrices much and harms others; neither density nor size tells which.",
+    "LPT improves some matrices much and harms others; neither density nor size determines which.",
     sweeps=[_LPT],
     printed=[
         Printed("greatest speedup", 3.5, "Sec. IV-A, GV100"),
@@ -87,7 +87,7 @@ def lpt(context: Context) -> Result:
     "M-F6",
     "Speedup by a cache-aware permutation (warp-aware sort)",
     "Fig. 6",
-    "Warp-aware sort improves some matrices much and harms others; neither density nor size tells which.",
+    "Warp-aware sort improves some matrices much and harms others; neither density nor size determines which.",
     sweeps=[_WARP_AWARE],
     printed=[
         Printed("greatest speedup", 2.3, "Sec. IV-A, GV100"),

@@ -34,7 +34,7 @@ from warploom.training.selector import Options, fit, predictions
 __all__ = ["MATRIX_INPUTS", "TOPOLOGIES", "RowOrderStudy", "study"]
 
 MATRIX_INPUTS = features.names("spmm")[:9]
-"""The part "Matrix" of table II: what says nothing about load balance and data locality."""
+"""The part "Matrix" of table II: the features that do not describe load balance and data locality."""
 
 BOOSTING = Options(iterations=400, rate=0.05, leaves=14, share=0.6)
 """Of warploom's own selector (`warploom.training.selector`), for comparison."""
@@ -66,11 +66,11 @@ class RowOrderStudy:
     matrices : int
         With the times of all classes.
     left_out : int
-        Matrices without: the time limit of the sweep came first.
+        Matrices without: the time limit of the sweep was reached.
     populations : pandas.DataFrame
         Training matrices of each split by fastest class: ``split``, ``class``, ``matrices``, ``share``, ``weight``.
     regression : HeldOut
-        Choices by the least of the predicted times.
+        Choices by the minimum of the predicted times.
     predicted : pandas.DataFrame
         A row for each row of ``regression.rows`` and class: ``matrix``, ``split``, ``class``, ``time_us``,
         ``predicted_us``, ``error`` = abs(predicted / time - 1).
@@ -100,7 +100,7 @@ class RowOrderStudy:
     topologies: pd.DataFrame
 
     def error_distribution(self, percent: Sequence[float] = tuple(range(51))) -> pd.DataFrame:
-        """Return the share of the predicted times of each class whose error is at most so many per cent.
+        """Return the share of the predicted times of each class whose error is at most each of these percentages.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ def study(
     left_out : int
         From `row_order_data`.
     seeds : sequence of int
-        One for each split. The paper has one split; of small test sets, several tell more.
+        One for each split. The paper has one split; with small test sets, several are more reliable.
     regression, classifier : NetworkOptions
     boosting : Options
     topologies : iterable of tuple of int

@@ -1,4 +1,4 @@
-// Rows of many shapes, for tests of how work is shared out.
+// Rows of many shapes, for tests of how work is distributed.
 #pragma once
 
 #include <cstdint>

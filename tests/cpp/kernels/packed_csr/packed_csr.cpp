@@ -1,4 +1,5 @@
-// Every entry is in a lane of its row, rows lie within a warp or begin one, and nothing is lost on the way back.
+// Every entry is in a lane of its row, rows are within a warp or begin one, and the conversion back to CSR loses
+// nothing.
 #include "kernels/packed_csr/packed_csr.hpp"
 
 #include <algorithm>
@@ -78,7 +79,7 @@ TEST_CASE("packed-csr keeps every entry, whatever the lengths of the rows") {
   }
 }
 
-TEST_CASE("the pieces of a row say where it lies") {
+TEST_CASE("the segments of a row say where it is") {
   const csr_matrix matrix = rows_of({3, 9000, 200, 130}, value_type::float32);
   const packed_csr packed = to_packed(store_all_rows(matrix.view(), {}), 4, 1);  // 128 entries a warp, 1,024 a block
   REQUIRE(packed.pieces.size() == 71 + 2 + 2);
