@@ -43,15 +43,15 @@ void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain,
                   const std::function<void(std::int64_t, std::int64_t)>& body) {
   if (begin >= end) return;
   grain = std::max<std::int64_t>(1, grain);
-  const std::int64_t most_ranges = (end - begin + grain - 1) / grain;
-  const int threads = static_cast<int>(std::min<std::int64_t>(num_threads(), most_ranges));
+  const std::int64_t max_ranges = (end - begin + grain - 1) / grain;
+  const int threads = static_cast<int>(std::min<std::int64_t>(num_threads(), max_ranges));
   if (threads == 1) {
     body(begin, end);
     return;
   }
 
   // Several ranges for each thread, which balances rows of different length.
-  const std::int64_t ranges = std::min<std::int64_t>(most_ranges, 8LL * threads);
+  const std::int64_t ranges = std::min<std::int64_t>(max_ranges, 8LL * threads);
   const std::int64_t step = std::max(grain, (end - begin + ranges - 1) / ranges);
   std::atomic<std::int64_t> next{begin};
   std::exception_ptr failure;

@@ -613,7 +613,7 @@ plan_options make_options(const std::string& select, double calls, bool verify, 
 }
 
 void bind_planning(py::module_& module) {
-  module.attr("MOST_MEASURED") = most_measured;  // candidates of an unsure prediction
+  module.attr("MAX_MEASURED") = max_measured;  // candidates of an unsure prediction
   py::class_<planner>(module, "Planner", "Plans products, with the profiles of some folders.")
       .def(py::init([](const std::vector<std::string>& folders) {
              return std::make_unique<planner>(std::vector<std::filesystem::path>(folders.begin(), folders.end()));

@@ -11,7 +11,7 @@ import numpy.typing
 
 class CsrView:
     """
-    A validated CSR matrix that looks at NumPy arrays without copying them.
+    A validated CSR matrix: a view of NumPy arrays, without a copy.
     """
     def __init__(
         self,
@@ -664,7 +664,7 @@ def baseline_kernel(op: str, layout: str) -> Kernel:
 
 def cmrs_read_occupancy(device: int, dtype: numpy.dtype[typing.Any], *, height: int, strips: bool) -> float:
     """
-    Share of the threads of a multiprocessor that this kernel leaves room for.
+    Occupancy: share of the threads of a multiprocessor that can be resident with this kernel.
     """
 
 def compress(log_ratio: numpy.typing.NDArray[numpy.float64]) -> typing.Any: ...
@@ -710,7 +710,7 @@ def copy_to_device(device: int, to: int, from_: numpy.typing.NDArray[typing.Any]
 def copy_to_host(device: int, to: numpy.typing.NDArray[typing.Any], from_: int) -> None: ...
 def cuda_info() -> dict[str, typing.Any]:
     """
-    What was built and which GPUs are there; never raises.
+    What was built and which GPUs were found; never raises.
     """
 
 def cusparse_version() -> str: ...
@@ -721,7 +721,7 @@ def enumerate_candidates(op: str, layout: str | None, device: str, dtype: str | 
 
 def eviction_memory(device: int) -> DeviceMemory:
     """
-    What cold timings write to evict the L2, kept for the next ones as long as somebody holds it.
+    The buffer that cold timings overwrite to evict the L2; kept for the next timing as long as it is referenced.
     """
 
 def expand(compressed: numpy.typing.NDArray[numpy.float64]) -> typing.Any: ...
@@ -832,7 +832,7 @@ def problem_sizes() -> dict[str, typing.Any]:
 
 def product_floor_bytes(matrix: CsrView, k: int) -> int:
     """
-    Fewest bytes a product can move: A in CSR, the rows of B it refers to, and C, once each.
+    Minimum number of bytes that a product moves: A in CSR, the rows of B it refers to, and C, once each.
     """
 
 def read_safetensors(path: os.PathLike[str] | str | bytes) -> tuple[typing.Any, ...]:
@@ -880,7 +880,7 @@ def threads_per_row_square_mean(matrix: CsrView) -> int: ...
 def validate_permutation(perm: numpy.typing.NDArray[numpy.int32], num_rows: int) -> None: ...
 
 LOSS_OUTPUT: str = "loss"
+MAX_MEASURED: int = 6
 MAX_STORED_VECTORS: int = 16
-MOST_MEASURED: int = 6
 REFERENCE_OUTPUT: str = "reference"
 __version__: str

@@ -122,8 +122,7 @@ def test_larger_than_one_wave(kernel, dtype, make):
 
 
 @pytest.mark.parametrize("entries_per_lane", [1, 2, 4])
-@pytest.mark.parametrize("blocks_per_sm", [1, 2])
-def test_hubs_where_a_warp_sums_several_tiles(entries_per_lane, blocks_per_sm):
+def test_hubs_where_a_warp_sums_several_tiles(entries_per_lane):
     """Rows that begin and end anywhere in a tile, and rows longer than what a warp takes."""
     rng = np.random.default_rng(3)
     lengths = rng.integers(0, 40, 60_000)
@@ -133,7 +132,7 @@ def test_hubs_where_a_warp_sums_several_tiles(entries_per_lane, blocks_per_sm):
         (rng.standard_normal(len(columns)), columns, np.append(0, np.cumsum(lengths))), (60_000, 200_000)
     )
     kernel = find_kernel("spmv", "hub-csr", "segmented_sum")
-    parameters = {"hub_kb": 16, "entries_per_lane": entries_per_lane, "blocks_per_sm": blocks_per_sm}
+    parameters = {"hub_kb": 16, "entries_per_lane": entries_per_lane}
     assert check(matrix, kernel, vector(200_000, np.float64), parameters=parameters)
 
 

@@ -93,13 +93,13 @@ std::string to_text(double value) {
 }
 
 void print_choice(warploom::plan& plan) {
-  constexpr std::size_t most_printed = 5;
+  constexpr std::size_t max_printed = 5;
   const warploom::explanation& why = plan.why();
   const bool predicted = why.based_on == warploom::explanation::basis::predicted;
   std::printf("chosen: %s, %s\n", why.chosen.c_str(),
               predicted ? ("predicted by the profile of " + why.gpu).c_str() : "measured");
   std::printf("  %12s %12s %15s  %s\n", "predicted us", "measured us", "preparation ms", "fastest candidates");
-  for (std::size_t i = 0; i < std::min(most_printed, why.rows.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(max_printed, why.rows.size()); ++i) {
     const warploom::candidate_row& row = why.rows[i];
     std::printf("  %12s %12s %15s  %s\n", to_text(row.predicted_us).c_str(), to_text(row.median_us).c_str(),
                 to_text(row.preparation_ms).c_str(), row.name.c_str());
@@ -114,7 +114,7 @@ struct solution {
 };
 
 // [solve]
-solution solve(warploom::plan& A, vectors& space, double tolerance, int most_iterations) {
+solution solve(warploom::plan& A, vectors& space, double tolerance, int max_iterations) {
   const std::int64_t n = A.num_rows();
   const auto view = [n](const std::shared_ptr<double>& v) { return warploom::dense_view{v.get(), n, 1, n}; };
   const std::vector<double> zeros(n, 0.0);
@@ -128,7 +128,7 @@ solution solve(warploom::plan& A, vectors& space, double tolerance, int most_ite
   solution found;
   const double norm_b = std::sqrt(space.dot(b.get(), b.get()));
   double rr = norm_b * norm_b;
-  for (found.converged = rr == 0; !found.converged && found.iterations < most_iterations; ++found.iterations) {
+  for (found.converged = rr == 0; !found.converged && found.iterations < max_iterations; ++found.iterations) {
     A.multiply(view(p), view(Ap));
     const double curvature = space.dot(p.get(), Ap.get());
     if (!(curvature > 0)) break;  // A is not positive definite

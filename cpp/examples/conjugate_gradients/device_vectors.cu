@@ -8,7 +8,7 @@
 namespace {
 
 constexpr int threads = 256;
-constexpr int most_blocks = 256;
+constexpr int max_blocks = 256;
 
 __global__ void combine_kernel(std::int64_t size, double factor, const double* x, double scale, double* y) {
   const std::int64_t stride = std::int64_t{blockDim.x} * gridDim.x;
@@ -35,7 +35,7 @@ class in_device_memory : public vectors {
  public:
   explicit in_device_memory(std::int64_t size)
       : size_(size),
-        blocks_(static_cast<int>(std::min<std::int64_t>(most_blocks, (size + threads - 1) / threads))),
+        blocks_(static_cast<int>(std::min<std::int64_t>(max_blocks, (size + threads - 1) / threads))),
         partial_(blocks_),
         device_partial_(allocate(blocks_)) {}
 

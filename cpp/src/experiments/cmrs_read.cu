@@ -17,7 +17,7 @@ namespace {
 constexpr unsigned warp_size = 32;
 constexpr unsigned warps_per_block = 4;  // as in the kernel of CMRS
 constexpr unsigned threads_per_block = warps_per_block * warp_size;
-constexpr unsigned places_per_piece = 1024;
+constexpr unsigned places_per_segment = 1024;
 constexpr unsigned unused_bits = 8;  // the remaining bits of a word fit into a float32
 
 // The words of N runs of places, combined with "or". As in the product, all loads are unconditional.
@@ -61,14 +61,14 @@ __device__ __forceinline__ unsigned read_places(const std::int32_t* __restrict__
 
 template <bool Strips, class Value>
 __global__ void __launch_bounds__(threads_per_block)
-    cmrs_read_kernel(unsigned num_rows, unsigned height, unsigned num_places, unsigned num_pieces,
+    cmrs_read_kernel(unsigned num_rows, unsigned height, unsigned num_places, unsigned num_segments,
                      const std::int32_t* __restrict__ strip_ptr, const std::int32_t* __restrict__ columns,
                      const Value* __restrict__ values, Value* __restrict__ y, unsigned never) {
   const unsigned lane = threadIdx.x % warp_size;
   const unsigned piece = blockIdx.x * warps_per_block + threadIdx.x / warp_size;
-  if (piece >= num_pieces) return;
-  const unsigned begin = Strips ? strip_ptr[piece] : piece * places_per_piece;
-  const unsigned end = Strips ? strip_ptr[piece + 1] : min(begin + places_per_piece, num_places);
+  if (piece >= num_segments) return;
+  const unsigned begin = Strips ? strip_ptr[piece] : piece * places_per_segment;
+  const unsigned end = Strips ? strip_ptr[piece + 1] : min(begin + places_per_segment, num_places);
 
   const unsigned bits = read_places(columns, values, begin, end, lane);
   if (Strips) {
@@ -110,20 +110,20 @@ class cmrs_read_plan final : public spmv_plan {
   // Reads no x.
   void multiply(const void*, void* y, CUstream_st* stream) override {
     const device_csr& A = *matrix_;
-    if (num_pieces() == 0) return;
-    const unsigned blocks = (num_pieces() + warps_per_block - 1) / warps_per_block;
+    if (num_segments() == 0) return;
+    const unsigned blocks = (num_segments() + warps_per_block - 1) / warps_per_block;
     kernel_of<Value>(read_)<<<blocks, threads_per_block, shared_bytes(sizeof(Value), read_), stream>>>(
         static_cast<unsigned>(A.num_rows()), static_cast<unsigned>(read_.height), static_cast<unsigned>(A.nnz()),
-        num_pieces(), strip_ptr_.data(), A.indices(), A.values<Value>(), static_cast<Value*>(y), 0);
+        num_segments(), strip_ptr_.data(), A.indices(), A.values<Value>(), static_cast<Value*>(y), 0);
     cuda::check_launch("cmrs_read_kernel");
   }
 
   std::size_t bytes() const override { return matrix_->bytes() + strip_ptr_.bytes(); }
 
  private:
-  unsigned num_pieces() const {
+  unsigned num_segments() const {
     return read_.strips ? static_cast<unsigned>(strip_ptr_.size()) - 1
-                        : static_cast<unsigned>((matrix_->nnz() + places_per_piece - 1) / places_per_piece);
+                        : static_cast<unsigned>((matrix_->nnz() + places_per_segment - 1) / places_per_segment);
   }
 
   // Offsets of every height-th row and of the end.

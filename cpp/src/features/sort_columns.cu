@@ -6,7 +6,7 @@ namespace warploom::cuda {
 namespace {
 
 constexpr int threads_per_block = 256;
-constexpr std::int64_t most_blocks = 1 << 14;
+constexpr std::int64_t max_blocks = 1 << 14;
 
 template <class From, class To>
 __global__ void convert(const From* from, std::int64_t size, To* to) {
@@ -21,7 +21,7 @@ template <class To>
 void convert(const void* from, bool wide, std::int64_t size, To* to, cudaStream_t stream) {
   if (size == 0) return;
   const std::int64_t wanted = (size + threads_per_block - 1) / threads_per_block;
-  const auto blocks = static_cast<unsigned>(wanted < most_blocks ? wanted : most_blocks);
+  const auto blocks = static_cast<unsigned>(wanted < max_blocks ? wanted : max_blocks);
   if (wide) {
     convert<<<blocks, threads_per_block, 0, stream>>>(static_cast<const std::int64_t*>(from), size, to);
   } else {

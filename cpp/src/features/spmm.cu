@@ -1,6 +1,6 @@
 // The 24 features of a matrix in GPU memory: memory is cleared, two kernels run, and one small copy comes back.
 //
-// The first kernel gives every thread the same number of neighbouring nonzeros (row_piece.hpp), so that neither long
+// The first kernel gives every thread the same number of neighbouring nonzeros (row_segment.hpp), so that neither long
 // nor empty rows cause imbalance. It writes the requests and the warps of each cache line and the lines of each row to
 // memory. The second one reads these and row lengths, and finds minima, maxima and sums.
 //
@@ -11,7 +11,7 @@
 
 #include "features/device_boundary.hpp"
 #include "features/divider.hpp"
-#include "features/row_piece.hpp"
+#include "features/row_segment.hpp"
 #include "kernels/device/rows.cuh"
 #include "kernels/device/warp.cuh"
 
@@ -23,15 +23,15 @@ constexpr int warps_per_block = threads_per_block / 32;
 constexpr int nonzeros_per_thread =
     7;  // odd: threads read neighbouring segments of shared memory without bank conflicts
 constexpr int nonzeros_per_block = threads_per_block * nonzeros_per_thread;
-constexpr int most_warps = 32;  // bits of a line's set of warps
+constexpr int max_warps = 32;  // bits of a line's set of warps
 
 // What is found, in one array of 64-bit words that starts as zeros. Minima are maxima of complements.
 enum finding : int {
   longest_row,
   not_shortest_row,
-  most_blocks,
+  max_blocks,
   not_fewest_blocks,
-  most_requests,
+  max_requests,
   not_fewest_requests,
   largest_distance,
   not_smallest_distance,
@@ -46,9 +46,9 @@ enum finding : int {
   first_offset,
   num_nonzeros,
   load_of_warp,
-  total_of_warp = load_of_warp + most_warps,
-  distinct_of_warp = total_of_warp + most_warps,
-  num_findings = distinct_of_warp + most_warps,
+  total_of_warp = load_of_warp + max_warps,
+  distinct_of_warp = total_of_warp + max_warps,
+  num_findings = distinct_of_warp + max_warps,
 };
 static_assert(num_findings * sizeof(std::uint64_t) <= cuda::pinned_memory::bytes);
 
@@ -78,7 +78,7 @@ struct work_view {
   std::int64_t num_indices;
   cuda::offsets_view indptr;
   indices_view indices;
-  piece_geometry shape;
+  segment_geometry shape;
   uniform_divider warps;
   uniform_divider threads;
   std::uint64_t* findings;    // [num_findings]
@@ -188,7 +188,7 @@ __device__ void finish_row(block_sink& sink, std::int64_t row, const row_counts&
 }
 
 // Counts nonzeros begin .. begin + size - 1. Called by whole blocks.
-__device__ void count_block_piece(const work_view& work, std::int64_t begin, int size, request_table& table) {
+__device__ void count_block_segment(const work_view& work, std::int64_t begin, int size, request_table& table) {
   __shared__ std::int32_t columns[nonzeros_per_block];
   __shared__ std::uint32_t block_rows[2];
   for (int i = threadIdx.x; i < size; i += threads_per_block) {
@@ -212,17 +212,17 @@ __device__ void count_block_piece(const work_view& work, std::int64_t begin, int
     const int last = min(first + nonzeros_per_thread, size);
     // Offsets that decrease may put the two rows out of order; nothing that is counted then is used.
     const std::uint32_t last_row = max(block_rows[0], block_rows[1]);
-    row = count_piece(work.indptr, block_columns{columns, begin, work.indices}, begin + first, begin + last,
-                      block_rows[0], last_row, work.shape, sink, open);
+    row = count_segment(work.indptr, block_columns{columns, begin, work.indices}, begin + first, begin + last,
+                        block_rows[0], last_row, work.shape, sink, open);
   }
   finish_row(sink, row, open);
   __syncthreads();
 }
 
 __global__ void __launch_bounds__(threads_per_block)
-    count_nonzeros_kernel(const work_view work, const int pieces_per_block) {
+    count_nonzeros_kernel(const work_view work, const int segments_per_block) {
   __shared__ request_table table;
-  const std::int64_t nonzeros_of_all = std::int64_t{pieces_per_block} * nonzeros_per_block;
+  const std::int64_t nonzeros_of_all = std::int64_t{segments_per_block} * nonzeros_per_block;
   std::int64_t begin = blockIdx.x * nonzeros_of_all;
   const std::int64_t nnz = min(work.indptr[work.num_rows], work.num_indices);
   if (begin >= nnz) return;  // the whole block: arrays may be longer than they need be
@@ -235,7 +235,7 @@ __global__ void __launch_bounds__(threads_per_block)
   }
   for (; begin < end; begin += nonzeros_per_block) {
     const int size = static_cast<int>(min(std::int64_t{nonzeros_per_block}, end - begin));
-    count_block_piece(work, begin, size, table);
+    count_block_segment(work, begin, size, table);
   }
   for (int i = threadIdx.x; i < table_size; i += threads_per_block) {
     if (table.requests[i] == 0) continue;
@@ -270,7 +270,7 @@ struct rows_seen {
   std::uint64_t total = 0;
 };
 
-__device__ void look_at_row(const work_view& work, std::uint32_t row, rows_seen& seen) {
+__device__ void count_row(const work_view& work, std::uint32_t row, rows_seen& seen) {
   const std::int64_t begin = work.indptr[row];
   const std::int64_t end = work.indptr[row + std::int64_t{1}];
   const std::uint64_t packed = work.row_lines[row];
@@ -296,7 +296,7 @@ __device__ void look_at_row(const work_view& work, std::uint32_t row, rows_seen&
 }
 
 // Requests of lines base .. base + 31, one a lane; `distinct` counts the lines of the warp whose number is the lane's.
-__device__ void look_at_lines(const work_view& work, std::uint32_t base, extremes& requests, std::uint64_t& distinct) {
+__device__ void count_lines(const work_view& work, std::uint32_t base, extremes& requests, std::uint64_t& distinct) {
   const std::uint32_t lane = threadIdx.x % 32;
   line_counters line{0, 0};
   if (lane < work.num_lines - base) {
@@ -304,7 +304,7 @@ __device__ void look_at_lines(const work_view& work, std::uint32_t base, extreme
     requests.add(line.requests);
   }
 #pragma unroll
-  for (int warp = 0; warp < most_warps; ++warp) {
+  for (int warp = 0; warp < max_warps; ++warp) {
     const unsigned having = cuda::ballot(line.warps >> warp & 1u);
     if (lane == warp) distinct += __popc(having);
   }
@@ -323,14 +323,14 @@ __global__ void __launch_bounds__(threads_per_block) summarise_kernel(const work
     const std::uint32_t stride = gridDim.x * rows_of_block;
 #pragma unroll 2
     for (std::uint32_t row = blockIdx.x * rows_of_block + threadIdx.x; row < work.num_rows; row += stride) {
-      look_at_row(work, row, rows);
+      count_row(work, row, rows);
     }
   }
   extremes requests;
   std::uint64_t distinct = 0;
   const std::uint32_t first_line = blockIdx.x * threads_per_block + threadIdx.x / 32 * 32;
   for (std::uint64_t base = first_line; base < work.num_lines; base += gridDim.x * threads_per_block) {
-    look_at_lines(work, static_cast<std::uint32_t>(base), requests, distinct);
+    count_lines(work, static_cast<std::uint32_t>(base), requests, distinct);
   }
 
   const int lane = threadIdx.x % 32;
@@ -340,9 +340,9 @@ __global__ void __launch_bounds__(threads_per_block) summarise_kernel(const work
   };
   keep(longest_row, cuda::warp_maximum(rows.longest));
   keep(not_shortest_row, cuda::warp_maximum(rows.not_shortest));
-  keep(most_blocks, cuda::warp_maximum(rows.blocks.most));
+  keep(max_blocks, cuda::warp_maximum(rows.blocks.most));
   keep(not_fewest_blocks, cuda::warp_maximum(rows.blocks.not_fewest));
-  keep(most_requests, cuda::warp_maximum(requests.most));
+  keep(max_requests, cuda::warp_maximum(requests.most));
   keep(not_fewest_requests, cuda::warp_maximum(requests.not_fewest));
   keep(largest_distance, cuda::warp_maximum(rows.distance.most));
   keep(not_smallest_distance, cuda::warp_maximum(rows.distance.not_fewest));
@@ -444,8 +444,8 @@ spmm_statistics statistics_of(const std::uint64_t* found, const device_csr_array
   return {{rows, matrix.num_cols, nnz},
           lengths,
           load,
-          {summary(rows, blocks, narrow(not_fewest_blocks), value(most_blocks)),
-           summary(work.num_lines, requests, narrow(not_fewest_requests), value(most_requests)), distinct, total,
+          {summary(rows, blocks, narrow(not_fewest_blocks), value(max_blocks)),
+           summary(work.num_lines, requests, narrow(not_fewest_requests), value(max_requests)), distinct, total,
            summary(pairs, value(sum_distance), narrow(not_smallest_distance), value(largest_distance))}};
 }
 
@@ -453,7 +453,7 @@ spmm_statistics statistics_of(const std::uint64_t* found, const device_csr_array
 
 void compute_cuda_spmm_features(const device_csr_arrays& matrix, const geometry& shape, CUstream_st* stream,
                                 double* values) {
-  if (shape.warps > most_warps) return cuda::compute_on_host(spmm_features, matrix, shape, stream, values);
+  if (shape.warps > max_warps) return cuda::compute_on_host(spmm_features, matrix, shape, stream, values);
   work_view work{};
   work.num_rows = static_cast<std::uint32_t>(matrix.num_rows);
   work.num_cols = static_cast<std::uint32_t>(matrix.num_cols);

@@ -104,12 +104,12 @@ __global__ void __launch_bounds__(threads_per_block)
   of_blocks[blockIdx.x] = seen;
 }
 
-constexpr std::int64_t most_blocks = cuda::pinned_memory::bytes / sizeof(lengths_seen);
+constexpr std::int64_t max_blocks = cuda::pinned_memory::bytes / sizeof(lengths_seen);
 
 int blocks_for(std::int64_t num_rows) {
   const std::int64_t wanted = (num_rows + threads_per_block * rows_at_once - 1) / (threads_per_block * rows_at_once);
   const std::int64_t resident = 2 * cuda::device_attribute(cudaDevAttrMultiProcessorCount);
-  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, std::min(resident, most_blocks)));
+  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, std::min(resident, max_blocks)));
 }
 
 // The mean squared deviation from the mean, from integers: (m sum l^2 - nnz^2) / m^2.

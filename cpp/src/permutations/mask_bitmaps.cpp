@@ -12,7 +12,7 @@ using word = std::uint64_t;
 
 constexpr std::int64_t chunk_words = 64;   // counters of this many words stay in the first-level cache
 constexpr std::int64_t word_multiple = 8;  // a cache line, and a vector register of any width
-constexpr int most_planes = 34;
+constexpr int max_planes = 34;
 
 std::int64_t words_for(std::int64_t num_entries) {
   return (num_entries + 64 * word_multiple - 1) / (64 * word_multiple) * word_multiple;
@@ -28,7 +28,7 @@ WARPLOOM_INLINE word add(word& sum, word a, word b) {
 
 // Vertical counters of one chunk. Plane 0 holds the lowest bit.
 struct counters {
-  alignas(64) word plane[most_planes][chunk_words];
+  alignas(64) word plane[max_planes][chunk_words];
   alignas(64) word carry[chunk_words];
   int num_planes;
 };

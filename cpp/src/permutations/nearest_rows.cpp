@@ -153,10 +153,11 @@ std::int32_t nearest_rows::take_nearest_to_mask(std::int32_t mask, std::int32_t 
   if (entry_of_mask_[mask] != none) return take(entry_of_mask_[mask]);  // distance 0, and all at 0 are in this entry
   const auto num_entries = static_cast<std::int64_t>(entries_.size());
   if (num_used_up_ > std::max(fewest_used_up, num_entries / 4)) rebuild();
-  return take(bitmaps_pay(masks_[mask]) ? find_in_bitmaps(mask, second_mask) : find_in_lists(mask, second_mask));
+  return take(bitmaps_are_cheaper(masks_[mask]) ? find_in_bitmaps(mask, second_mask)
+                                                : find_in_lists(mask, second_mask));
 }
 
-bool nearest_rows::bitmaps_pay(std::span<const std::int32_t> query) const {
+bool nearest_rows::bitmaps_are_cheaper(std::span<const std::int32_t> query) const {
   if (!has_bitmaps_) return false;
   std::int64_t list_steps = 0;
   for (const std::int32_t bit : query) list_steps += lists_.size(bit);

@@ -67,7 +67,7 @@ class nearest_rows {
   void build_lists();
   std::int32_t take(std::int32_t e);
   std::int32_t take_nearest_to_mask(std::int32_t mask, std::int32_t second_mask);
-  bool bitmaps_pay(std::span<const std::int32_t> query) const;
+  bool bitmaps_are_cheaper(std::span<const std::int32_t> query) const;
   std::int32_t find_in_bitmaps(std::int32_t mask, std::int32_t second_mask);
   std::int32_t find_in_lists(std::int32_t mask, std::int32_t second_mask);
   std::int32_t break_tie_in_lists(std::int32_t least, std::int32_t second_mask);

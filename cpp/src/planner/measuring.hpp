@@ -15,7 +15,7 @@ namespace warploom {
 
 struct measuring_options {
   double calls = std::numeric_limits<double>::infinity();  // what is kept takes least with preparation shared out
-  std::int64_t permutation_rows = most_searched_rows;      // no search for nearest rows above, unless named
+  std::int64_t permutation_rows = max_searched_rows;       // no search for nearest rows above, unless named
   int repeats = 30;
   double budget_ms = 50;                 // fewer repeats if they would take longer than this
   std::function<timing(plan&)> timer{};  // in place of the clock, where times are to be known beforehand

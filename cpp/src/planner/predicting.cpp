@@ -12,10 +12,10 @@
 namespace warploom {
 namespace {
 
-constexpr std::size_t most_of_vendor = 3;
+constexpr std::size_t max_of_vendor = 3;
 
 // Candidates that are tried one after the other where memory does not suffice.
-constexpr int most_tries = 5;
+constexpr int max_tries = 5;
 
 // What a model is asked for. SpMM in float64 has none: that of float32 stands in.
 setting setting_of(const problem& given) {
@@ -168,7 +168,7 @@ explanation explain(const problem& given, prediction& predicted, const predictio
 
 // Measuring costs some hundred products and the preparation of each candidate.
 bool is_worth_measuring(double calls, double time_us) {
-  constexpr auto measured = static_cast<double>(most_measured);
+  constexpr auto measured = static_cast<double>(max_measured);
   return std::isinf(calls) || calls * time_us > 2e3 * measured + 300 * measured * time_us;
 }
 
@@ -180,12 +180,12 @@ std::vector<std::string> names_to_measure(prediction& predicted, bool unsure, bo
   };
   if (unsure) {
     const std::vector<std::size_t> shortlist = choices.shortlist();
-    for (std::size_t i = 0; i < std::min(shortlist.size(), most_measured); ++i) add(choices.name(shortlist[i]));
+    for (std::size_t i = 0; i < std::min(shortlist.size(), max_measured); ++i) add(choices.name(shortlist[i]));
   }
   if (verify || !predicted.ranked().outside.empty()) {
     std::size_t of_vendor = 0;
     std::size_t passed = 0;
-    while (of_vendor < most_of_vendor) {
+    while (of_vendor < max_of_vendor) {
       const auto next = choices.next(passed);
       if (!next) break;
       if (!parse_candidate(choices.name(*next)).kernel->vendor) continue;
@@ -229,7 +229,7 @@ measured_shortlist measure(const problem& given, const std::vector<std::string>&
 // The best that fits into memory.
 std::unique_ptr<plan> prepare_first(const problem& given, choice& choices) {
   std::size_t passed = 0;
-  for (int tried = 0; tried < most_tries; ++tried) {
+  for (int tried = 0; tried < max_tries; ++tried) {
     const auto next = choices.next(passed);
     if (!next) break;
     try {

@@ -13,7 +13,7 @@
 namespace warploom {
 
 // Most candidates that are measured where a prediction is unsure or is to be verified, beside the vendor's.
-inline constexpr std::size_t most_measured = 6;
+inline constexpr std::size_t max_measured = 6;
 
 // What predicts, and where it comes from.
 struct prediction_source {
@@ -25,7 +25,7 @@ struct prediction_source {
 // What planning depends on beside its arguments; tests put known things in its place.
 struct surroundings {
   std::function<timing(plan&)> timer{};  // null: the clock
-  std::int64_t permutation_rows = most_searched_rows;
+  std::int64_t permutation_rows = max_searched_rows;
 };
 
 // Chooses, measures where that is worth it, and prepares. Throws error_kind::parameter if no candidate that the models

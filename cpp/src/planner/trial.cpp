@@ -25,8 +25,8 @@ double milliseconds_since(clock::time_point start) {
 }
 
 // Different values in the operand: prime, so that rows and columns do not repeat.
-constexpr std::int64_t most_numbers = 1'000'003;
-constexpr std::int64_t most_different_columns = 64;
+constexpr std::int64_t max_numbers = 1'000'003;
+constexpr std::int64_t max_different_columns = 64;
 constexpr std::size_t staging_bytes = 64u << 20;
 
 // What rounding is judged by.
@@ -162,8 +162,8 @@ struct trial::operands {
         m(given.matrix.num_rows),
         n(given.matrix.num_cols),
         k(given.k),
-        width(std::min(k, most_different_columns)) {
-    const std::int64_t count = std::min(n * width, most_numbers);
+        width(std::min(k, max_different_columns)) {
+    const std::int64_t count = std::min(n * width, max_numbers);
     numbers.resize(count * size_of(dtype));
     std::mt19937_64 random(0);
     dispatch_value_type(dtype, [&]<class Value>(Value) {

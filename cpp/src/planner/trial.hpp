@@ -13,7 +13,7 @@
 namespace warploom {
 
 // Row permutations above this many rows are only searched for by name: that takes far longer than it can win back.
-inline constexpr std::int64_t most_searched_rows = 100'000;
+inline constexpr std::int64_t max_searched_rows = 100'000;
 
 // A row permutation, and how long it took to compute.
 struct timed_permutation {

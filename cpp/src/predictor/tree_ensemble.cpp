@@ -254,8 +254,8 @@ class tree_ensemble final : public model {
     for (std::int64_t r = 0; r < rows; ++r, inputs += num_inputs(), scores += stride) {
       std::transform(inputs, inputs + num_inputs(), x.begin(), Comparison::input);
       find_leaves(x.data(), leaves.data());
-      add_up(leaves, scores);
-      if (spread) spread_around(scores, leaves, spread + r * stride);
+      sum_members(leaves, scores);
+      if (spread) standard_deviation_around(scores, leaves, spread + r * stride);
     }
   }
 
@@ -292,7 +292,7 @@ class tree_ensemble final : public model {
     }
   }
 
-  void add_up(const std::vector<const double*>& leaves, double* scores) const {
+  void sum_members(const std::vector<const double*>& leaves, double* scores) const {
     const auto num_scores = static_cast<std::int64_t>(base_.size());
     std::copy(base_.begin(), base_.end(), scores);
     if (num_scores == 1) {  // in a register: each sum waits for the one before
@@ -309,7 +309,7 @@ class tree_ensemble final : public model {
     for (std::int64_t o = 0; o < num_scores; ++o) scores[o] /= trees_of_score_[o];
   }
 
-  void spread_around(const double* mean, const std::vector<const double*>& leaves, double* spread) const {
+  void standard_deviation_around(const double* mean, const std::vector<const double*>& leaves, double* spread) const {
     const auto num_scores = static_cast<std::int64_t>(base_.size());
     std::fill_n(spread, num_scores, 0.0);
     for (std::size_t tree = 0; tree < leaves.size(); ++tree) {

@@ -14,7 +14,7 @@ from warploom.reproduce.representative_matrices import _FIG_5, matrix_of_row_len
 from warploom.formats import DASP
 from warploom.reproduce import drawing
 
-_SECTIONS = {"long": "long", "regular": "medium", "irregular": "medium", "pieced": "short 1&3", "single": "short 1"}
+_SECTIONS = {"long": "long", "regular": "medium", "irregular": "medium", "combined": "short 1&3", "single": "short 1"}
 
 
 def draw() -> Figure:

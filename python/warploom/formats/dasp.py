@@ -35,7 +35,7 @@ class DASP(PlaceArrays):
         Rows of 5 to `max_length` entries, sorted by decreasing length and taken `mma_m` at a time. Such a row block
         is cut into blocks of `mma_k` entries of each row, which are stored while more than `threshold` of their
         slots are filled (``block_ptr``).
-    pieced
+    combined
         Four slots each: a row of one and a row of three entries (1&3), two rows of two (2&2), or one row of four;
         a row of three that found no partner is padded to four.
     single
@@ -59,7 +59,7 @@ class DASP(PlaceArrays):
     >>> stored.row_ids.tolist()
     [0, 1, -1, 3, 2]
     >>> stored.section_starts
-    {'long': 0, 'regular': 64, 'pieced': 64, 'single': 68, 'irregular': 69}
+    {'long': 0, 'regular': 64, 'combined': 64, 'single': 68, 'irregular': 69}
     >>> stored.categories["long"]
     DaspCategory(rows=1, nnz=5, padding=59)
     """

@@ -186,7 +186,7 @@ class Unseen:
     def choices(self, dataset: Dataset) -> NDArray[np.intp]:
         """Return the choices with the short lists of unsure predictions measured."""
         unsure = self.expected > self.unsure_loss
-        return choices_measured(dataset, self.predicted, unsure, self.margin(dataset), _core.MOST_MEASURED)
+        return choices_measured(dataset, self.predicted, unsure, self.margin(dataset), _core.MAX_MEASURED)
 
     def margin(self, dataset: Dataset) -> float:
         """Return `margin` of the rows whose short list is measured."""
@@ -222,7 +222,7 @@ def held_out(
     found: dict[str, Any] = {}
     for name, of in splits.items():
         unsure = of.expected > unseen.unsure_loss
-        measured = choices_measured(dataset, of.predicted, unsure, within, _core.MOST_MEASURED)
+        measured = choices_measured(dataset, of.predicted, unsure, within, _core.MAX_MEASURED)
         found[name] = score(dataset, of.predicted.argmin(axis=1), samples=samples).as_dict()
         found[f"{name}_measured"] = score(dataset, measured, samples=samples).as_dict() | {
             "measured": round(float(unsure.mean()), 4)

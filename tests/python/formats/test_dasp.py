@@ -51,7 +51,7 @@ def reference(A, m, k, max_length, threshold):
     lengths = np.diff(A.indptr)
     rows = {n: [i for i in range(A.shape[0]) if lengths[i] == n] for n in range(5)}
     pad = (-1, 0)
-    sections = {name: [] for name in ("long", "regular", "pieced", "single", "irregular")}
+    sections = {name: [] for name in ("long", "regular", "combined", "single", "irregular")}
     group_ptr, block_ptr, irregular_ptr = [0], [0], [0]
 
     long = [i for i in range(A.shape[0]) if lengths[i] > max_length]
@@ -77,14 +77,14 @@ def reference(A, m, k, max_length, threshold):
     pairs = min(len(rows[1]), len(rows[3])) // m * m
     order = long + medium
     for one, three in zip(rows[1][:pairs], rows[3][:pairs], strict=True):
-        sections["pieced"] += entries(A, one) + entries(A, three)
+        sections["combined"] += entries(A, one) + entries(A, three)
         order += [one, three]
     for first in range(0, len(rows[2]), 2):
         both = rows[2][first : first + 2]
-        sections["pieced"] += [*chain(*(entries(A, i) for i in both)), pad, pad][:4]
+        sections["combined"] += [*chain(*(entries(A, i) for i in both)), pad, pad][:4]
         order += [*both, -1][:2]
     for i in rows[4] + rows[3][pairs:]:
-        sections["pieced"] += [*entries(A, i), pad][:4]
+        sections["combined"] += [*entries(A, i), pad][:4]
         order.append(i)
     for i in rows[1][pairs:]:
         sections["single"] += entries(A, i)
@@ -159,7 +159,7 @@ def test_rows_of_max_length_are_medium_and_longer_ones_long():
     assert stored.group_ptr.tolist() == [0, 5]
 
 
-def test_ones_and_threes_are_pieced_by_whole_blocks():
+def test_ones_and_threes_are_combined_by_whole_blocks():
     stored = DASP.from_csr(with_lengths([1, 3] * 11))
     sizes = {name: category.rows for name, category in stored.categories.items() if category.rows}
     assert sizes == {"short_1_3": 16, "short_4": 3, "short_1": 3}

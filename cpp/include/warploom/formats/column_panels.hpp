@@ -21,7 +21,7 @@ namespace warploom {
 constexpr int panel_tile = 256;
 constexpr int rows_per_mask = 32;
 // One 16-bit value is reserved for padding.
-constexpr int most_panel_columns = 65535;
+constexpr int max_panel_columns = 65535;
 
 struct column_panels_matrix {
   std::int64_t num_rows = 0;
@@ -51,7 +51,7 @@ struct column_panels_matrix {
   std::int64_t row_end(std::int64_t place) const;
 };
 
-// Throws error_kind::parameter unless 1 <= panel_columns <= most_panel_columns, error_kind::index_overflow for 2^31
+// Throws error_kind::parameter unless 1 <= panel_columns <= max_panel_columns, error_kind::index_overflow for 2^31
 // nonzeros or more.
 column_panels_matrix to_column_panels(const csr_view& matrix, int panel_columns);
 

@@ -5,14 +5,15 @@
 //   regular    rows of 5 .. max_length entries, sorted by decreasing length (ties by row) and taken mma_m at a time:
 //              block b of such a row block holds entries b * mma_k .. (b + 1) * mma_k of each of its rows. It is stored
 //              while more than `threshold` of its slots are filled;
-//   pieced     four slots each: a row of one and a row of three entries, then two rows of two, then one row of four (or
+//   combined     four slots each: a row of one and a row of three entries, then two rows of two, then one row of four
+//   (or
 //              of three that no row of one was left for);
-//   single     rows of one entry that are not pieced;
+//   single     rows of one entry that are not combined;
 //   irregular  entries of the rows of the regular section beyond its blocks, row after row.
 // Padding has column -1 and value 0. Entries of a row keep their order, so that `to_csr` gives exactly the original
 // matrix.
 //
-// `row_ids` lists the rows in the order of the sections (long, medium, pieced, single), then the empty ones. It names
+// `row_ids` lists the rows in the order of the sections (long, medium, combined, single), then the empty ones. It names
 // two rows for each pair; -1 marks the missing second row when the number of rows of two is odd.
 //
 // The paper stores column 0 in padded slots, which multiplies x[0] by zero: NaN where that is not finite.
@@ -75,12 +76,12 @@ struct dasp_matrix {
   std::vector<dasp_category> categories() const;
 
   std::int64_t num_pairs() const { return num_one_three + num_two_two; }
-  std::int64_t num_pieced() const { return num_pairs() + num_four; }
+  std::int64_t num_combined() const { return num_pairs() + num_four; }
   std::int64_t num_row_blocks() const { return (num_medium + options.mma_m - 1) / options.mma_m; }
   // Where the sections start in `indices` and `data`; the long one at 0.
   std::int64_t regular_begin() const { return group_ptr.back() * 2 * options.block_size(); }
-  std::int64_t pieced_begin() const { return regular_begin() + block_ptr.back() * options.block_size(); }
-  std::int64_t single_begin() const { return pieced_begin() + 4 * num_pieced(); }
+  std::int64_t combined_begin() const { return regular_begin() + block_ptr.back() * options.block_size(); }
+  std::int64_t single_begin() const { return combined_begin() + 4 * num_combined(); }
   std::int64_t irregular_begin() const { return single_begin() + num_single; }
 
   // Calls function(slot) for the entries of row row_ids[position], in their order.
@@ -120,11 +121,11 @@ void dasp_matrix::for_each_run(std::int64_t position, Function function) const {
   if (position < 2 * num_pairs()) {
     const std::int64_t pair = position / 2;
     const std::int64_t split = pair < num_one_three ? 1 : 2;
-    const std::int64_t first = pieced_begin() + 4 * pair;
+    const std::int64_t first = combined_begin() + 4 * pair;
     return position % 2 == 0 ? function(first, split) : function(first + split, 4 - split);
   }
   position -= 2 * num_pairs();
-  if (position < num_four) return function(pieced_begin() + 4 * (num_pairs() + position), std::int64_t{4});
+  if (position < num_four) return function(combined_begin() + 4 * (num_pairs() + position), std::int64_t{4});
   position -= num_four;
   if (position < num_single) return function(single_begin() + position, std::int64_t{1});
 }

@@ -29,7 +29,7 @@ struct ell_matrix {
 };
 
 // Whether this many places are acceptable for nnz nonzeros; tiny matrices may have more padding.
-constexpr bool padding_is_reasonable(std::int64_t places, std::int64_t nnz) { return places <= 4 * nnz + 4096; }
+constexpr bool padding_is_acceptable(std::int64_t places, std::int64_t nnz) { return places <= 4 * nnz + 4096; }
 
 std::int64_t longest_row(const csr_pattern& matrix);
 

@@ -20,7 +20,7 @@ namespace {
 // ---- On the CPU
 
 template <class Value>
-void run(const shared_out_rows& rows, int tile_width, const dense_view& B, const dense_view& C) {
+void run(const balanced_rows& rows, int tile_width, const dense_view& B, const dense_view& C) {
   constexpr layout order = layout::column_major;
   switch (tile_width) {
     case 1:
@@ -36,7 +36,7 @@ void run(const shared_out_rows& rows, int tile_width, const dense_view& B, const
   }
 }
 
-void c_stationary(const shared_out_rows& rows, const parameter_values& parameters, const dense_view& B,
+void c_stationary(const balanced_rows& rows, const parameter_values& parameters, const dense_view& B,
                   const dense_view& C) {
   const int tile_width = parameters.at("tile_width");
   dispatch_wide_value_type(rows.rows.dtype, [&]<class Value>(Value) { run<Value>(rows, tile_width, B, C); });
@@ -75,13 +75,13 @@ const std::vector<parameter> segmented_c_stationary_parameters{
     longest_first(0, {0, 1}),
 };
 
-constexpr std::int64_t most_blocks_y = 65535;  // of a CUDA grid
+constexpr std::int64_t max_blocks_y = 65535;  // of a CUDA grid
 
 std::string reason(const csr_view& matrix, const product_request& request) {
   const std::int64_t rows = request.parameters.at("rows_per_block");
   const auto length = request.parameters.find("segment_length");
   const std::int64_t cuts = length == request.parameters.end() ? 0 : matrix.nnz() / length->second;
-  if (rows > 0 && matrix.num_rows + cuts > rows * most_blocks_y)
+  if (rows > 0 && matrix.num_rows + cuts > rows * max_blocks_y)
     return "has too many rows for rows_per_block=" + std::to_string(rows);
   return "";
 }

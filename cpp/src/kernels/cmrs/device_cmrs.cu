@@ -111,13 +111,13 @@ void device_cmrs::make_on_host(const csr_view& matrix, const device_allocator& a
 void device_cmrs::convert(CUstream_st* stream) const {
   // In large matrices many nonzeros amortise the search for a row; small ones need many warps instead.
   constexpr std::int64_t many = 1 << 20;
-  constexpr std::int64_t most_blocks_for_strips = 1024;
+  constexpr std::int64_t max_blocks_for_strips = 1024;
   const std::int64_t nnz = csr_->nnz();
   const unsigned nnz_per_warp = nnz >= many ? 512 : 128;
   const std::int64_t nnz_per_block = std::int64_t{nnz_per_warp} * (threads_per_block / warp_size);
   const std::int64_t blocks =
       std::max((nnz + nnz_per_block - 1) / nnz_per_block,
-               std::min(std::int64_t{num_strips_} / threads_per_block + 1, most_blocks_for_strips));
+               std::min(std::int64_t{num_strips_} / threads_per_block + 1, max_blocks_for_strips));
   const auto launch = [&](auto kernel) {
     kernel<<<static_cast<unsigned>(blocks), threads_per_block, 0, stream>>>(
         static_cast<int>(num_rows_), num_strips_, static_cast<unsigned>(options_.height), static_cast<unsigned>(nnz),

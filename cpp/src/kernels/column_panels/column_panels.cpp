@@ -19,9 +19,9 @@ namespace {
 std::int64_t ceil_divide(std::int64_t value, std::int64_t divisor) { return (value + divisor - 1) / divisor; }
 
 void check(const csr_view& matrix, int panel_columns) {
-  if (panel_columns < 1 || panel_columns > most_panel_columns) {
+  if (panel_columns < 1 || panel_columns > max_panel_columns) {
     throw error(error_kind::parameter, "panel_columns", -1,
-                "panel_columns must be between 1 and " + std::to_string(most_panel_columns) + ", got " +
+                "panel_columns must be between 1 and " + std::to_string(max_panel_columns) + ", got " +
                     std::to_string(panel_columns));
   }
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
@@ -260,7 +260,7 @@ csr_matrix to_csr(const column_panels_matrix& matrix) {
 
 std::int32_t even_panel_columns(std::int64_t num_cols, std::int64_t most) {
   constexpr std::int64_t multiple = 8;
-  most = std::clamp<std::int64_t>(most, multiple, most_panel_columns) / multiple * multiple;
+  most = std::clamp<std::int64_t>(most, multiple, max_panel_columns) / multiple * multiple;
   const std::int64_t panels = std::max<std::int64_t>(1, ceil_divide(num_cols, most));
   const std::int64_t columns = ceil_divide(ceil_divide(num_cols, panels), multiple) * multiple;
   return static_cast<std::int32_t>(std::max(multiple, columns));

@@ -44,7 +44,7 @@ sum_panels_function<Value> choose_kernel(const column_panels_matrix& matrix) {
 
 // How the tiles of a matrix are distributed over the thread blocks of a device, all of them resident at once.
 template <class Value>
-cuda::panel_shares share_among_blocks(const column_panels_matrix& matrix, sum_panels_function<Value> kernel) {
+cuda::panel_shares distribute_over_blocks(const column_panels_matrix& matrix, sum_panels_function<Value> kernel) {
   // For the widest panel: other plans use the same kernel with other panels.
   const int most = cuda::device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
   WARPLOOM_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
@@ -54,7 +54,7 @@ cuda::panel_shares share_among_blocks(const column_panels_matrix& matrix, sum_pa
   int blocks = 0;
   WARPLOOM_CUDA_CHECK(
       cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, cuda::sum_panels_threads, view.shared_bytes()));
-  return cuda::share_panels(matrix, std::max(1, blocks) * cuda::device_attribute(cudaDevAttrMultiProcessorCount));
+  return cuda::distribute_panels(matrix, std::max(1, blocks) * cuda::device_attribute(cudaDevAttrMultiProcessorCount));
 }
 
 // Number of the first sum and mask of every (row block, panel), as the GPU reads them.
@@ -90,7 +90,7 @@ class shared_x_plan final : public spmv_plan {
   using kernel_type = sum_panels_function<Value>;
 
   shared_x_plan(const column_panels_matrix& matrix, kernel_type kernel, const device_allocator& allocate)
-      : shared_x_plan(matrix, kernel, share_among_blocks(matrix, kernel), allocate) {}
+      : shared_x_plan(matrix, kernel, distribute_over_blocks(matrix, kernel), allocate) {}
 
   shared_x_plan(const column_panels_matrix& matrix, kernel_type kernel, const cuda::panel_shares& shares,
                 const device_allocator& allocate)

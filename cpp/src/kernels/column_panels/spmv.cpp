@@ -65,13 +65,13 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_
 }
 
 // With more, the cost of the panels (their parts of x, and the partial sums of a row in each) outweighs what they save.
-constexpr std::int64_t most_panels = 64;
+constexpr std::int64_t max_panels = 64;
 
 std::string shared_x_unsupported(const csr_view& matrix, const product_request& request) {
   const std::int64_t width = panel_columns(matrix, requested_panel_bytes(request));
   const std::int64_t panels = (matrix.num_cols + width - 1) / width;
-  if (panels > most_panels) {
-    return "has too many columns: " + std::to_string(panels) + " panels of x, at most " + std::to_string(most_panels);
+  if (panels > max_panels) {
+    return "has too many columns: " + std::to_string(panels) + " panels of x, at most " + std::to_string(max_panels);
   }
   return needs_int32_offsets(matrix, request);
 }

@@ -17,16 +17,16 @@ std::int32_t tiles_before(const column_panels_matrix& matrix, std::int64_t panel
 }
 
 // Costs in bytes that the thread block reads: loading a panel does not overlap with other work.
-struct share_costs {
+struct part_costs {
   std::int64_t tile;
   std::int64_t panel;
 
-  explicit share_costs(const column_panels_matrix& matrix)
+  explicit part_costs(const column_panels_matrix& matrix)
       : tile(panel_tile * (size_of(matrix.dtype) + 2) + 2 * lanes_per_tile),
         panel(matrix.panel_columns * size_of(matrix.dtype)) {}
 };
 
-panel_shares cut_at(const column_panels_matrix& matrix, const share_costs& costs, std::int64_t budget) {
+panel_shares cut_at(const column_panels_matrix& matrix, const part_costs& costs, std::int64_t budget) {
   panel_shares shares;
   std::int64_t left = budget;
   for (std::int64_t panel = 0; panel < matrix.num_panels(); ++panel) {
@@ -91,18 +91,18 @@ std::int64_t row_of_sum(const column_panels_matrix& matrix, std::int64_t panel, 
 }
 
 // The carry of a chunk, and the row it belongs to.
-struct cut_piece {
+struct cut_chunk {
   std::int64_t row;
   std::int32_t chunk;
 };
 
-panel_cuts gather_cuts(const column_panels_matrix& matrix, std::vector<cut_piece> pieces) {
+panel_cuts gather_cuts(const column_panels_matrix& matrix, std::vector<cut_chunk> pieces) {
   // Chunks are numbered by panel: a row's carries are added in the order of its panels.
   std::sort(pieces.begin(), pieces.end(),
-            [](const cut_piece& a, const cut_piece& b) { return std::tie(a.row, a.chunk) < std::tie(b.row, b.chunk); });
+            [](const cut_chunk& a, const cut_chunk& b) { return std::tie(a.row, a.chunk) < std::tie(b.row, b.chunk); });
   panel_cuts cuts;
   cuts.blocks.resize(matrix.num_row_blocks() + 1);
-  for (const cut_piece& piece : pieces) {
+  for (const cut_chunk& piece : pieces) {
     if (cuts.rows.empty() || cuts.rows.back() != piece.row) {
       cuts.rows.push_back(static_cast<std::int32_t>(piece.row));
       cuts.ptr.push_back(static_cast<std::int32_t>(cuts.chunks.size()));
@@ -117,8 +117,8 @@ panel_cuts gather_cuts(const column_panels_matrix& matrix, std::vector<cut_piece
 
 }  // namespace
 
-panel_shares share_panels(const column_panels_matrix& matrix, int most_shares) {
-  const share_costs costs(matrix);
+panel_shares distribute_panels(const column_panels_matrix& matrix, int max_shares) {
+  const part_costs costs(matrix);
   const std::int64_t tiles = matrix.places() / panel_tile;
   if (tiles == 0) return {};
   // The minimum budget of a share with which that many shares suffice.
@@ -126,7 +126,7 @@ panel_shares share_panels(const column_panels_matrix& matrix, int most_shares) {
   std::int64_t least = costs.panel + costs.tile;
   while (least < enough) {
     const std::int64_t budget = least + (enough - least) / 2;
-    if (cut_at(matrix, costs, budget).size() <= most_shares) {
+    if (cut_at(matrix, costs, budget).size() <= max_shares) {
       enough = budget;
     } else {
       least = budget + 1;
@@ -139,7 +139,7 @@ panel_work plan_panel_work(const column_panels_matrix& matrix, const panel_share
   panel_work work;
   work.lanes = describe_lanes(matrix);
   const std::vector<std::int32_t> sums_before = sums_before_tiles(matrix);
-  std::vector<cut_piece> pieces;
+  std::vector<cut_chunk> pieces;
   for (const panel_part& part : shares.parts) {
     for (int warp = 0; warp < panel_warps; ++warp) {
       const auto chunk = static_cast<std::int32_t>(work.first_sums.size());

@@ -23,7 +23,7 @@ struct panel_part {
   std::int32_t chunk_begin(int warp) const { return first_tile + num_tiles * warp / panel_warps; }
 };
 
-// Cuts the tiles into at most `most_shares` runs of about equal cost, where the cost of a share includes loading the
+// Cuts the tiles into at most `max_shares` runs of about equal cost, where the cost of a share includes loading the
 // panel of each of its parts. Share s has the parts share_parts[s] .. share_parts[s + 1].
 struct panel_shares {
   std::vector<std::int32_t> share_parts{0};
@@ -31,7 +31,7 @@ struct panel_shares {
 
   std::int64_t size() const { return static_cast<std::int64_t>(share_parts.size()) - 1; }
 };
-panel_shares share_panels(const column_panels_matrix& matrix, int most_shares);
+panel_shares distribute_panels(const column_panels_matrix& matrix, int max_shares);
 
 // For a row that is not complete at the end of a chunk, its partial sum is stored in the carry of the chunk (number
 // part * panel_warps + warp). Cut row c is row `rows[c]` and has the carries of chunks[ptr[c]] .. chunks[ptr[c + 1]];

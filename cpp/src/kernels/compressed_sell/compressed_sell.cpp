@@ -15,8 +15,8 @@
 namespace warploom {
 namespace {
 
-constexpr std::int64_t most_slots = (1 << 29) - 1;  // in 32 bits beside the encoding
-constexpr std::int64_t grain = 64;                  // slices that are worth a thread
+constexpr std::int64_t max_slots = (1 << 29) - 1;  // in 32 bits beside the encoding
+constexpr std::int64_t grain = 64;                 // slices that are worth a thread
 
 void validate(const csr_pattern& matrix, const compressed_sell_options& options) {
   const auto check = [](const char* name, int value, std::initializer_list<int> accepted) {
@@ -187,15 +187,15 @@ bool collect_diagonals(std::span<const row_share> rows, std::int64_t limit, std:
 
 // Places without an entry that carry a gap to where a code reaches: a value of `value_size` bytes holds the distance.
 struct jump_rule {
-  std::int64_t most_code;
-  std::int64_t most_jump;
+  std::int64_t max_code;
+  std::int64_t max_jump;
 
   jump_rule(std::int64_t marker, std::size_t value_size)
-      : most_code(marker - 1), most_jump(value_size == 2 ? 0xffff : std::numeric_limits<std::int32_t>::max()) {}
+      : max_code(marker - 1), max_jump(value_size == 2 ? 0xffff : std::numeric_limits<std::int32_t>::max()) {}
 
   std::int64_t count(std::int64_t gap) const {
     std::int64_t jumps = 0;
-    for (; gap > most_code; gap -= std::min(gap, most_jump)) ++jumps;
+    for (; gap > max_code; gap -= std::min(gap, max_jump)) ++jumps;
     return jumps;
   }
 };
@@ -265,7 +265,7 @@ class chooser {
       lowest_[k] = std::min(lowest_[k], next);
       highest_[k] = std::max(highest_[k], next);
       const std::int32_t gap = next - column;
-      if (gap > jumps8_.most_code) {
+      if (gap > jumps8_.max_code) {
         slots8 += jumps8_.count(gap);
         slots16 += jumps16_.count(gap);
       }
@@ -390,8 +390,8 @@ class segment_writer {
       for (std::size_t k = 0; k < rows[p].columns.size(); ++k, ++slot) {
         std::int64_t gap = rows[p].columns[k] - column;
         column = rows[p].columns[k];
-        for (; gap > jumps.most_code; ++slot) {
-          const std::int64_t jump = std::min(gap, jumps.most_jump);
+        for (; gap > jumps.max_code; ++slot) {
+          const std::int64_t jump = std::min(gap, jumps.max_jump);
           values_[place(slot, p)] = static_cast<Bits>(jump);
           gap -= jump;
         }
@@ -421,7 +421,7 @@ void choose_encodings(const csr_view& matrix, compressed_sell_matrix& result) {
       rows.load(slice);
       for (int part = 0; part < parts; ++part) {
         const segment_choice choice = choices.choose(rows.part(part));
-        if (choice.num_slots > most_slots) {
+        if (choice.num_slots > max_slots) {
           throw error(error_kind::index_overflow, "A", -1, "compressed-sell needs rows of fewer than 2^29 entries");
         }
         sell_segment& segment = result.segments[slice * parts + part];

@@ -18,8 +18,8 @@ namespace warploom {
 namespace {
 
 constexpr int warps_per_block = 4;
-constexpr int most_warps_per_block = 8;  // for 8 parts
-constexpr int least_blocks = 4;          // of that size on a multiprocessor: leaves a thread 64 registers
+constexpr int max_warps_per_block = 8;  // for 8 parts
+constexpr int min_blocks = 4;           // of that size on a multiprocessor: leaves a thread 64 registers
 
 static_assert(sizeof(sell_segment) == sizeof(int4));
 
@@ -273,7 +273,7 @@ extern __shared__ double shared_sums[];  // of a block whose slices have several
 // Every warp multiplies `segments_per_warp` consecutive segments; one where a slice has several parts, of which there
 // are 2^log2_parts.
 template <class Value, int R>
-__global__ void __launch_bounds__(most_warps_per_block* sell_lanes, least_blocks)
+__global__ void __launch_bounds__(max_warps_per_block* sell_lanes, min_blocks)
     compressed_sell_vector_kernel(unsigned num_rows, unsigned num_segments, unsigned segments_per_warp, int log2_parts,
                                   const int4* __restrict__ segments, const unsigned char* __restrict__ indices,
                                   const Value* __restrict__ values, const std::int32_t* __restrict__ row_ids,

@@ -11,7 +11,7 @@ namespace warploom::cuda {
 
 // Segments of a row have neighbouring slots; rows are numbered in the order in which they are added.
 struct host_cut_rows {
-  std::vector<row_pieces> rows;
+  std::vector<row_segments> rows;
   std::int32_t num_slots = 0;
 
   // Begins another row; returns its number.
@@ -20,7 +20,7 @@ struct host_cut_rows {
     return static_cast<std::int32_t>(rows.size()) - 1;
   }
   // Adds a segment to the last row; returns its slot.
-  std::int32_t add_piece() {
+  std::int32_t add_segment() {
     ++rows.back().count;
     return num_slots++;
   }
@@ -40,7 +40,7 @@ class device_cut_rows {
   std::size_t bytes() const { return rows_.bytes() + workspace_.bytes() + arrived_.bytes(); }
 
  private:
-  device_array<row_pieces> rows_;
+  device_array<row_segments> rows_;
   device_array<sum_type_t<Value>> workspace_;
   device_array<unsigned> arrived_;
 };

@@ -136,12 +136,12 @@ __global__ void __launch_bounds__(threads_per_block)
     const bool holds = finishes_head || (ends && mine.last == head_row);
     const int holder = __ffs(cuda::ballot(holds)) - 1;
     const sum_type sum = cuda::from_lane(finishes_head ? head : running, holder);
-    cuda::add_piece<Value>(A.cut_rows, borders.head_cut, borders.head_slot, sum, y + head_row);
+    cuda::add_segment<Value>(A.cut_rows, borders.head_cut, borders.head_slot, sum, y + head_row);
   }
   if (borders.tail_slot >= 0) {
     const sum_type sum = cuda::from_lane(running, 31);
     const std::int32_t tail_row = cuda::from_lane(mine.last, 31);
-    cuda::add_piece<Value>(A.cut_rows, borders.tail_cut, borders.tail_slot, sum, y + tail_row);
+    cuda::add_segment<Value>(A.cut_rows, borders.tail_cut, borders.tail_slot, sum, y + tail_row);
   }
 }
 
@@ -176,12 +176,12 @@ std::vector<part_borders> number_cut_rows(const coo_matrix& matrix, const std::v
   for (std::size_t p = 0; p < borders.size(); ++p) {
     if (goes_on(parts[p])) {
       borders[p].head_cut = static_cast<std::int32_t>(cut_rows.rows.size()) - 1;
-      borders[p].head_slot = cut_rows.add_piece();
+      borders[p].head_slot = cut_rows.add_segment();
     }
     const bool one_shared_row = borders[p].head_slot >= 0 && rows[parts[p]] == rows[parts[p + 1] - 1];
     if (goes_on(parts[p + 1]) && !one_shared_row) {
       borders[p].tail_cut = cut_rows.add_row();
-      borders[p].tail_slot = cut_rows.add_piece();
+      borders[p].tail_slot = cut_rows.add_segment();
     }
   }
   return borders;

@@ -30,14 +30,14 @@ struct adaptive_view {
 };
 
 template <int Threads, int Share>
-constexpr int most_rows = most_rows_per_block(Share, Threads);
+constexpr int max_rows = max_rows_per_block(Share, Threads);
 
 // CSR-stream. Nonzeros are loaded coalesced, whatever their rows; then groups of threads sum one row each.
 template <int Threads, int Share, class Value>
 __device__ __forceinline__ void sum_rows(const adaptive_view<Value>& A, const int4& block, const Value* x, Value* y) {
   using sum_type = cuda::sum_type_t<Value>;
   __shared__ sum_type products[cuda::spread<sum_type>(Share)];
-  __shared__ int starts[most_rows<Threads, Share> + 1];  // of the rows, among the products
+  __shared__ int starts[max_rows<Threads, Share> + 1];  // of the rows, among the products
   constexpr int per_thread = Share / Threads;
   const int thread = threadIdx.x;
   const int num_rows = block.w >> 3;

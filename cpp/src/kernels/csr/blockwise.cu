@@ -123,7 +123,7 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_csr_blockwise(const csr_view& ma
   const std::vector<int> threads_per_row =
       threads_per_row_of_blocks(partition, request.parameters.at("threads_per_row"), request.input(blockwise_input));
   const int threads = choose_threads(partition, indptr);
-  const std::vector<blockwise_work> work = share_blockwise_work(partition, indptr, threads_per_row, threads);
+  const std::vector<blockwise_work> work = distribute_blockwise_work(partition, indptr, threads_per_row, threads);
   cuda::csr_rows rows(matrix, request, allocate);
   return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
     return std::make_unique<csr_blockwise_plan<decltype(value)>>(std::move(rows), partition, work, threads, allocate);

@@ -7,7 +7,7 @@ namespace warploom {
 namespace {
 
 // Equation (3) counts nonzeros only and would leave a million empty rows to one thread block.
-constexpr std::int64_t most_passes = 8;
+constexpr std::int64_t max_passes = 8;
 
 // Thread blocks that handle every row of a short-row block in one pass.
 std::int64_t one_pass(std::int64_t num_rows, std::int64_t threads_per_row, std::int64_t threads_per_block) {
@@ -34,8 +34,9 @@ void append_short_rows(std::vector<blockwise_work>& work, std::int64_t first, st
 
 }  // namespace
 
-std::vector<blockwise_work> share_blockwise_work(const row_partition& partition, std::span<const std::int64_t> indptr,
-                                                 std::span<const int> threads_per_row, int threads_per_block) {
+std::vector<blockwise_work> distribute_blockwise_work(const row_partition& partition,
+                                                      std::span<const std::int64_t> indptr,
+                                                      std::span<const int> threads_per_row, int threads_per_block) {
   // N_BLKS: as many thread blocks as handle every row in one pass.
   std::vector<std::int64_t> enough(partition.size());
   std::int64_t total = 0;
@@ -52,7 +53,7 @@ std::vector<blockwise_work> share_blockwise_work(const row_partition& partition,
   }
   for (std::int64_t i = 0; i < partition.size(); ++i) {
     if (partition.is_long[i]) continue;
-    const std::int64_t least = (enough[i] + most_passes - 1) / most_passes;
+    const std::int64_t least = (enough[i] + max_passes - 1) / max_passes;
     append_short_rows(work, partition.row_block[i], partition.row_block[i + 1], std::clamp(shares[i], least, enough[i]),
                       threads_per_row[i], threads_per_block);
   }

@@ -24,7 +24,8 @@ constexpr std::int32_t long_row_work = -1;
 
 // `threads_per_row` has one number per block of the partition. Long rows come first: they take longest.
 // Needs fewer than 2^31 nonzeros.
-std::vector<blockwise_work> share_blockwise_work(const row_partition& partition, std::span<const std::int64_t> indptr,
-                                                 std::span<const int> threads_per_row, int threads_per_block);
+std::vector<blockwise_work> distribute_blockwise_work(const row_partition& partition,
+                                                      std::span<const std::int64_t> indptr,
+                                                      std::span<const int> threads_per_row, int threads_per_block);
 
 }  // namespace warploom

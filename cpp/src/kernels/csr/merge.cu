@@ -76,8 +76,8 @@ __device__ __forceinline__ Sum sum_before(cuda::open_sum<Sum> mine, cuda::open_s
 
 // Called by the last of the tiles first .. last: adds their partial sums of their common row, in their order.
 template <class Value, class Sum>
-__device__ void add_up_cut_row(const merge_view<Value>& A, int first, int last, int row,
-                               Sum (&warp_sums)[warps_per_block], Value* y) {
+__device__ void sum_cut_row(const merge_view<Value>& A, int first, int last, int row, Sum (&warp_sums)[warps_per_block],
+                            Value* y) {
   Sum sum = 0;
 #pragma unroll 4
   for (int tile = first + static_cast<int>(threadIdx.x); tile <= last; tile += threads_per_block) {
@@ -98,14 +98,14 @@ __device__ void finish_cut_rows(const merge_view<Value>& A, const int4& tile, co
   if (cuts.x >= 0 && ends_row) {
     if (threadIdx.x == 0) __stcg(A.heads + self, head);
     if (cuda::block_arrives_last(A.arrived + cuts.x, self - cuts.x + 1, is_last[0])) {
-      add_up_cut_row(A, cuts.x, self, tile.x, warp_sums, y);
+      sum_cut_row(A, cuts.x, self, tile.x, warp_sums, y);
     }
   }
   if (cuts.y >= 0) {
     const int first = cuts.x >= 0 && !ends_row ? cuts.x : self;
     if (threadIdx.x == 0) __stcg(A.tails + self, tail);
     if (cuda::block_arrives_last(A.arrived + first, cuts.y - first + 1, is_last[1])) {
-      add_up_cut_row(A, first, cuts.y, tile.y, warp_sums, y);
+      sum_cut_row(A, first, cuts.y, tile.y, warp_sums, y);
     }
   }
 }

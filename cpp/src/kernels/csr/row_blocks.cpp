@@ -27,7 +27,7 @@ class row_block_builder {
       : indptr_(indptr),
         share_(nnz_per_block),
         threads_per_block_(threads_per_block),
-        most_rows_(most_rows_per_block(nnz_per_block, threads_per_block)) {}
+        max_rows_(max_rows_per_block(nnz_per_block, threads_per_block)) {}
 
   row_blocks build() {
     const std::int64_t num_rows = static_cast<std::int64_t>(indptr_.size()) - 1;
@@ -40,7 +40,7 @@ class row_block_builder {
   void add(std::int64_t row) {
     const std::int64_t length = indptr_[row + 1] - indptr_[row];
     const bool cuts = length > 2 * share_;
-    if (cuts || indptr_[row + 1] - indptr_[first_] > share_ || row - first_ == most_rows_) close(row);
+    if (cuts || indptr_[row + 1] - indptr_[first_] > share_ || row - first_ == max_rows_) close(row);
     if (cuts) {
       cut(row);
       first_ = row + 1;
@@ -80,7 +80,7 @@ class row_block_builder {
   std::span<const std::int64_t> indptr_;
   std::int64_t share_;
   std::int64_t threads_per_block_;
-  std::int64_t most_rows_;
+  std::int64_t max_rows_;
   row_blocks result_;
   std::int64_t first_ = 0;    // first row of the block under construction
   std::int64_t longest_ = 0;  // length of its longest row

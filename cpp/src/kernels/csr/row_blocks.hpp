@@ -16,7 +16,7 @@ struct row_block {
   std::int32_t length;  // nonzeros
   std::int32_t shape;   // num_rows * 8 + log2(threads that sum a row); of a segment: -1 - its partial sum
 
-  bool is_piece() const { return shape < 0; }
+  bool is_segment() const { return shape < 0; }
   int num_rows() const { return shape >> 3; }
   int log2_threads_per_row() const { return shape & 7; }
   std::int32_t partial() const { return -1 - shape; }
@@ -37,7 +37,7 @@ struct row_blocks {
 };
 
 // Maximum number of rows of a block, so that many empty rows do not end up in one.
-constexpr int most_rows_per_block(int nnz_per_block, int threads_per_block) {
+constexpr int max_rows_per_block(int nnz_per_block, int threads_per_block) {
   return std::min(nnz_per_block, 8 * threads_per_block);
 }
 

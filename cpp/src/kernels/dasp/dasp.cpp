@@ -176,7 +176,7 @@ void gather(const dasp_matrix& matrix, csr_matrix& result) {
 named_counts first_slots(const dasp_matrix& m) {
   return {{"long", {0}},
           {"regular", {m.regular_begin()}},
-          {"pieced", {m.pieced_begin()}},
+          {"combined", {m.combined_begin()}},
           {"single", {m.single_begin()}},
           {"irregular", {m.irregular_begin()}}};
 }
@@ -203,18 +203,18 @@ std::vector<dasp_category> dasp_matrix::categories() const {
     const std::int64_t nnz = entries(begin, end);
     return dasp_category{name, rows, nnz, end - begin - nnz};
   };
-  const std::int64_t twos = pieced_begin() + 4 * num_one_three;
+  const std::int64_t twos = combined_begin() + 4 * num_one_three;
   const std::int64_t fours = twos + 4 * num_two_two;
   const std::int64_t first_of_twos = num_long + num_medium + 2 * num_one_three;
   const std::int64_t num_twos =
       2 * num_two_two - (num_two_two > 0 && row_ids[first_of_twos + 2 * num_two_two - 1] < 0 ? 1 : 0);
-  dasp_category medium = category("medium", num_medium, regular_begin(), pieced_begin());
+  dasp_category medium = category("medium", num_medium, regular_begin(), combined_begin());
   medium.nnz += irregular_ptr.back();
   const std::int64_t filled = num_long + num_medium + 2 * num_one_three + num_twos + num_four + num_single;
   return {
       category("long", num_long, 0, regular_begin()),
       medium,
-      category("short_1_3", 2 * num_one_three, pieced_begin(), twos),
+      category("short_1_3", 2 * num_one_three, combined_begin(), twos),
       category("short_2_2", num_twos, twos, fours),
       category("short_4", num_four, fours, single_begin()),
       category("short_1", num_single, single_begin(), irregular_begin()),

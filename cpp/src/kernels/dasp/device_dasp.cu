@@ -200,13 +200,13 @@ struct short_place {
 };
 
 __device__ short_place place_short_row(const dasp_sizes& sizes, int length, int k, int num_fours) {
-  const std::int64_t pieced = sizes.pieced_begin();
-  const std::int64_t ids = sizes.pieced_rows();
+  const std::int64_t combined = sizes.combined_begin();
+  const std::int64_t ids = sizes.combined_rows();
   const std::int64_t pairs = sizes.num_pairs();
   if (length == 0) return {sizes.single_rows() + sizes.num_single + k, -1};
   if (length == 2) {
     const std::int64_t first = sizes.num_one_three;
-    return {ids + 2 * first + k, pieced + 4 * first + 2 * std::int64_t{k}};
+    return {ids + 2 * first + k, combined + 4 * first + 2 * std::int64_t{k}};
   }
   if (length == 1 && k >= sizes.num_one_three) {
     const int single = k - sizes.num_one_three;
@@ -214,18 +214,18 @@ __device__ short_place place_short_row(const dasp_sizes& sizes, int length, int 
   }
   if (length == 4 || k >= sizes.num_one_three) {
     const int four = length == 4 ? k : num_fours + k - sizes.num_one_three;
-    return {ids + 2 * pairs + four, pieced + 4 * (pairs + four)};
+    return {ids + 2 * pairs + four, combined + 4 * (pairs + four)};
   }
   const int second = length == 3 ? 1 : 0;
-  return {ids + 2 * std::int64_t{k} + second, pieced + 4 * std::int64_t{k} + second};
+  return {ids + 2 * std::int64_t{k} + second, combined + 4 * std::int64_t{k} + second};
 }
 
 // The first slot and row id after the last pair of rows of two, when their number is odd.
 template <class Word>
 __device__ void pad_last_pair(const fill_task<Word>& task) {
   const dasp_sizes& sizes = task.sizes;
-  task.row_ids[sizes.pieced_rows() + 2 * std::int64_t{sizes.num_pairs()} - 1] = -1;
-  const std::int64_t end = sizes.pieced_begin() + 4 * std::int64_t{sizes.num_pairs()};
+  task.row_ids[sizes.combined_rows() + 2 * std::int64_t{sizes.num_pairs()} - 1] = -1;
+  const std::int64_t end = sizes.combined_begin() + 4 * std::int64_t{sizes.num_pairs()};
   task.put(end - 2, 0, false);
   task.put(end - 1, 0, false);
 }
@@ -344,8 +344,8 @@ device_dasp::device_dasp(const csr_view& matrix, const product_request& request,
   block_ptr_ = {static_cast<std::size_t>(sizes_.num_row_blocks()) + 1, allocate};
   irregular_ptr_ = {static_cast<std::size_t>(sizes_.num_medium) + 1, allocate};
   fill(*source, work, nullptr);
-  WARPLOOM_CUDA_CHECK(
-      cudaStreamSynchronize(nullptr));  // before the scratch memory is freed, and for runs on other streams
+  // Before the scratch memory is freed, and for runs on other streams.
+  WARPLOOM_CUDA_CHECK(cudaStreamSynchronize(nullptr));
 }
 
 void device_dasp::sort_and_count(const device_csr& source, const scratch& work, cudaStream_t stream) const {

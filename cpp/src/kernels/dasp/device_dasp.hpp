@@ -41,22 +41,22 @@ struct dasp_sizes {
     return (num_medium + dasp_block_rows - 1) / dasp_block_rows;
   }
   __host__ __device__ std::int32_t num_pairs() const { return num_one_three + (num_twos + 1) / 2; }
-  __host__ __device__ std::int32_t num_pieced() const { return num_pairs() + num_four; }
+  __host__ __device__ std::int32_t num_combined() const { return num_pairs() + num_four; }
   __host__ __device__ std::int32_t num_wide_blocks() const {
     return (num_wide + dasp_block_rows - 1) / dasp_block_rows;
   }
   // Sections of the slots.
   __host__ __device__ std::int64_t regular_begin() const { return std::int64_t{num_groups} * 2 * dasp_block_slots; }
-  __host__ __device__ std::int64_t pieced_begin() const {
+  __host__ __device__ std::int64_t combined_begin() const {
     return regular_begin() + std::int64_t{num_blocks} * dasp_block_slots;
   }
-  __host__ __device__ std::int64_t single_begin() const { return pieced_begin() + 4 * std::int64_t{num_pieced()}; }
+  __host__ __device__ std::int64_t single_begin() const { return combined_begin() + 4 * std::int64_t{num_combined()}; }
   __host__ __device__ std::int64_t irregular_begin() const { return single_begin() + num_single; }
   __host__ __device__ std::int64_t num_slots() const { return irregular_begin() + num_irregular; }
   // Sections of the row ids.
-  __host__ __device__ std::int64_t pieced_rows() const { return std::int64_t{num_long} + num_medium; }
+  __host__ __device__ std::int64_t combined_rows() const { return std::int64_t{num_long} + num_medium; }
   __host__ __device__ std::int64_t single_rows() const {
-    return pieced_rows() + 2 * std::int64_t{num_pairs()} + num_four;
+    return combined_rows() + 2 * std::int64_t{num_pairs()} + num_four;
   }
   __host__ __device__ std::int64_t num_row_ids() const { return single_rows() + num_single + num_empty; }
 };

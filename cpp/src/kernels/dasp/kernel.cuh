@@ -1,5 +1,6 @@
 // y = A x through DASP in one launch: the first thread blocks multiply long rows, the next ones medium rows, then the
-// pieced short rows, and the last ones rows of one entry and empty rows. Every sum is written directly to its row of y.
+// combined short rows, and the last ones rows of one entry and empty rows. Every sum is written directly to its row of
+// y.
 #pragma once
 
 #include <algorithm>
@@ -29,22 +30,22 @@ struct dasp_slots {
 // 2^long_bits warps share a part of a long row, and 2^medium_bits warps share a row block.
 template <class Value>
 struct dasp_view {
-  dasp_slots<Value> long_slots, regular, pieced, single, irregular;
+  dasp_slots<Value> long_slots, regular, combined, single, irregular;
   const dasp_part* parts;
   const std::int32_t* part_ptr;
   const std::int32_t* block_ptr;
   const std::int32_t* irregular_ptr;
   const std::int32_t* medium_rows;
-  const std::int32_t* pieced_rows;
+  const std::int32_t* combined_rows;
   const std::int32_t* single_rows;  // then the empty ones
   sum_type_t<Value>* workspace;     // [part]: sums of the parts of cut rows
   unsigned* arrived;                // [long row]: its parts that are done, zero between runs
   int num_parts, num_medium;
   int num_wide_blocks, num_row_blocks;
-  int num_one_three, num_pairs, num_pieced;
+  int num_one_three, num_pairs, num_combined;
   int num_single, num_single_and_empty;
   int long_bits, medium_bits;
-  unsigned medium_begin, narrow_begin, pieced_begin, single_begin;  // first thread block of each kind
+  unsigned medium_begin, narrow_begin, combined_begin, single_begin;  // first thread block of each kind
 };
 
 namespace detail {
@@ -250,14 +251,15 @@ __device__ __forceinline__ void multiply_narrow(const dasp_view<Value>& A, unsig
 
 // Entries of a combined row that belong to its first row: 1 of 1&3, 2 of 2&2, all of a row of four.
 template <class Value>
-__device__ __forceinline__ int split_of(const dasp_view<Value>& A, int pieced) {
-  return pieced < A.num_one_three ? 1 : pieced < A.num_pairs ? 2 : 4;
+__device__ __forceinline__ int split_of(const dasp_view<Value>& A, int combined) {
+  return combined < A.num_one_three ? 1 : combined < A.num_pairs ? 2 : 4;
 }
 
 // A warp multiplies four blocks, each twice where it holds pairs: once for the first rows, once for the second ones.
 // What belongs to the other row is zero both in the block and in x, as neither may be finite.
 template <class Sums, class Value>
-__device__ __forceinline__ void multiply_pieced_blocks(const dasp_view<Value>& A, int first, const Value* x, Value* y) {
+__device__ __forceinline__ void multiply_combined_blocks(const dasp_view<Value>& A, int first, const Value* x,
+                                                         Value* y) {
   const int lane = threadIdx.x % 32;
   const int column = lane % dasp_block_columns;
   const bool stores = Sums::holds(lane);
@@ -266,26 +268,26 @@ __device__ __forceinline__ void multiply_pieced_blocks(const dasp_view<Value>& A
   Value values[4], entries[4];
 #pragma unroll
   for (int u = 0; u < 4; ++u) {
-    const int pieced = first + u * dasp_block_rows + lane / dasp_block_columns;
-    const bool there = pieced < A.num_pieced;
-    const std::int64_t slot = std::int64_t{4} * pieced + column;
-    columns[u] = there ? __ldcs(A.pieced.indices + slot) : -1;
-    values[u] = there ? __ldcs(A.pieced.data + slot) : Value{};
-    const bool pair = pieced < A.num_pairs;
-    const std::int64_t id = pair ? std::int64_t{2} * pieced : std::int64_t{A.num_pairs} + pieced;
-    rows[u] = there && stores ? __ldg(A.pieced_rows + id) : -1;
-    second_rows[u] = pair && stores ? __ldg(A.pieced_rows + id + 1) : -1;
+    const int combined = first + u * dasp_block_rows + lane / dasp_block_columns;
+    const bool there = combined < A.num_combined;
+    const std::int64_t slot = std::int64_t{4} * combined + column;
+    columns[u] = there ? __ldcs(A.combined.indices + slot) : -1;
+    values[u] = there ? __ldcs(A.combined.data + slot) : Value{};
+    const bool pair = combined < A.num_pairs;
+    const std::int64_t id = pair ? std::int64_t{2} * combined : std::int64_t{A.num_pairs} + combined;
+    rows[u] = there && stores ? __ldg(A.combined_rows + id) : -1;
+    second_rows[u] = pair && stores ? __ldg(A.combined_rows + id + 1) : -1;
   }
 #pragma unroll
   for (int u = 0; u < 4; ++u) entries[u] = gather(x, columns[u]);
 #pragma unroll
   for (int u = 0; u < 4; ++u) {
-    const int pieced = first + u * dasp_block_rows;
-    const bool is_first = column < split_of(A, pieced + lane / dasp_block_columns);
+    const int combined = first + u * dasp_block_rows;
+    const bool is_first = column < split_of(A, combined + lane / dasp_block_columns);
     Sums sums;
     sums.add(is_first ? values[u] : Value{}, is_first ? entries[u] : Value{});
     if (rows[u] >= 0) y[rows[u]] = narrow<Value>(sums.at(lane));
-    if (pieced >= A.num_pairs) continue;  // the same for the whole warp
+    if (combined >= A.num_pairs) continue;  // the same for the whole warp
     Sums second;
     second.add(is_first ? Value{} : values[u], is_first ? Value{} : entries[u]);
     if (second_rows[u] >= 0) y[second_rows[u]] = narrow<Value>(second.at(lane));
@@ -309,23 +311,23 @@ __device__ __forceinline__ void load_four(const double* from, double (&to)[4]) {
   to[0] = low.x, to[1] = low.y, to[2] = high.x, to[3] = high.y;
 }
 
-// Without tensor cores a thread multiplies a pieced row of its own.
+// Without tensor cores a thread multiplies a combined row of its own.
 template <class Value>
-__device__ __forceinline__ void multiply_pieced_row(const dasp_view<Value>& A, int first, const Value* x, Value* y) {
-  const int pieced = first + threadIdx.x;
-  if (pieced >= A.num_pieced) return;
-  const int4 columns = __ldcs(reinterpret_cast<const int4*>(A.pieced.indices) + pieced);
+__device__ __forceinline__ void multiply_combined_row(const dasp_view<Value>& A, int first, const Value* x, Value* y) {
+  const int combined = first + threadIdx.x;
+  if (combined >= A.num_combined) return;
+  const int4 columns = __ldcs(reinterpret_cast<const int4*>(A.combined.indices) + combined);
   sum_type_t<Value> product[4];
-  load_four(A.pieced.data + std::int64_t{4} * pieced, product);
-  const bool pair = pieced < A.num_pairs;
-  const std::int64_t id = pair ? std::int64_t{2} * pieced : std::int64_t{A.num_pairs} + pieced;
-  const std::int32_t row = __ldg(A.pieced_rows + id);
-  const std::int32_t second_row = pair ? __ldg(A.pieced_rows + id + 1) : -1;
+  load_four(A.combined.data + std::int64_t{4} * combined, product);
+  const bool pair = combined < A.num_pairs;
+  const std::int64_t id = pair ? std::int64_t{2} * combined : std::int64_t{A.num_pairs} + combined;
+  const std::int32_t row = __ldg(A.combined_rows + id);
+  const std::int32_t second_row = pair ? __ldg(A.combined_rows + id + 1) : -1;
   product[0] *= widen(gather(x, columns.x));
   product[1] *= widen(gather(x, columns.y));
   product[2] *= widen(gather(x, columns.z));
   product[3] *= widen(gather(x, columns.w));
-  const int split = split_of(A, pieced);
+  const int split = split_of(A, combined);
   const sum_type_t<Value> rest = product[2] + product[3];
   const sum_type_t<Value> sum = split == 1   ? product[0]
                                 : split == 2 ? product[0] + product[1]
@@ -357,14 +359,14 @@ __global__ void __launch_bounds__(dasp_threads, 4)
     detail::multiply_long<Sums>(A, block, x, y, shared);
   } else if (block < A.narrow_begin) {
     detail::multiply_medium<Sums>(A, block - A.medium_begin, x, y, shared);
-  } else if (block < A.pieced_begin) {
+  } else if (block < A.combined_begin) {
     detail::multiply_narrow<Sums>(A, block - A.narrow_begin, x, y);
   } else if (block < A.single_begin) {
-    const int first = static_cast<int>(block - A.pieced_begin) * dasp_threads;
+    const int first = static_cast<int>(block - A.combined_begin) * dasp_threads;
     if constexpr (Sums::on_tensor_cores) {
-      detail::multiply_pieced_blocks<Sums>(A, first, x, y);
+      detail::multiply_combined_blocks<Sums>(A, first, x, y);
     } else {
-      detail::multiply_pieced_row(A, first, x, y);
+      detail::multiply_combined_row(A, first, x, y);
     }
   } else {
     detail::multiply_single(A, block - A.single_begin, x, y);
@@ -408,7 +410,7 @@ class dasp_plan final : public spmv_plan {
     };
     view_.long_slots = section(0);
     view_.regular = section(sizes.regular_begin());
-    view_.pieced = section(sizes.pieced_begin());
+    view_.combined = section(sizes.combined_begin());
     view_.single = section(sizes.single_begin());
     view_.irregular = section(sizes.irregular_begin());
     view_.parts = matrix_.parts();
@@ -416,7 +418,7 @@ class dasp_plan final : public spmv_plan {
     view_.block_ptr = matrix_.block_ptr();
     view_.irregular_ptr = matrix_.irregular_ptr();
     view_.medium_rows = matrix_.row_ids() + sizes.num_long;
-    view_.pieced_rows = matrix_.row_ids() + sizes.pieced_rows();
+    view_.combined_rows = matrix_.row_ids() + sizes.combined_rows();
     view_.single_rows = matrix_.row_ids() + sizes.single_rows();
     view_.workspace = workspace_.data();
     view_.arrived = arrived_.data();
@@ -426,7 +428,7 @@ class dasp_plan final : public spmv_plan {
     view_.num_row_blocks = sizes.num_row_blocks();
     view_.num_one_three = sizes.num_one_three;
     view_.num_pairs = sizes.num_pairs();
-    view_.num_pieced = sizes.num_pieced();
+    view_.num_combined = sizes.num_combined();
     view_.num_single = sizes.num_single;
     view_.num_single_and_empty = sizes.num_single + sizes.num_empty;
   }
@@ -444,8 +446,9 @@ class dasp_plan final : public spmv_plan {
     };
     view_.medium_begin = blocks(sizes.num_parts, dasp_warps >> view_.long_bits);
     view_.narrow_begin = view_.medium_begin + blocks(sizes.num_wide_blocks(), dasp_warps >> view_.medium_bits);
-    view_.pieced_begin = view_.narrow_begin + blocks(sizes.num_row_blocks() - sizes.num_wide_blocks(), 4 * dasp_warps);
-    view_.single_begin = view_.pieced_begin + blocks(sizes.num_pieced(), dasp_threads);
+    view_.combined_begin =
+        view_.narrow_begin + blocks(sizes.num_row_blocks() - sizes.num_wide_blocks(), 4 * dasp_warps);
+    view_.single_begin = view_.combined_begin + blocks(sizes.num_combined(), dasp_threads);
     num_blocks_ = view_.single_begin + blocks(view_.num_single_and_empty, dasp_threads);
   }
 

@@ -96,9 +96,9 @@ __device__ __forceinline__ bool warp_arrives_last(Sum* partial_sums, int own, in
 // Stores `part` (the same in every lane) as the partial sum in `slot` of cut row `cut`; the last warp writes the row to
 // *y. Called by whole warps.
 template <class Value>
-__device__ __forceinline__ void add_piece(const cut_rows_view<Value>& cut_rows, int cut, int slot,
-                                          sum_type_t<Value> part, Value* y) {
-  const row_pieces pieces = cut_rows.rows[cut];
+__device__ __forceinline__ void add_segment(const cut_rows_view<Value>& cut_rows, int cut, int slot,
+                                            sum_type_t<Value> part, Value* y) {
+  const row_segments pieces = cut_rows.rows[cut];
   sum_type_t<Value>* const partial_sums = cut_rows.workspace + pieces.first;
   if (!warp_arrives_last<0>(partial_sums, slot - pieces.first, pieces.count, cut_rows.arrived + cut, part)) return;
   const sum_type_t<Value> sum = interleaved_sum<1>(part);
@@ -110,12 +110,12 @@ __device__ __forceinline__ void add_piece(const cut_rows_view<Value>& cut_rows, 
 // lane has none.
 template <class Value>
 struct cut_row {
-  row_pieces slots;
+  row_segments slots;
   unsigned* arrived;
 
   __device__ cut_row(const segments_view<Value>& matrix, bool cut, int partial, unsigned tile, unsigned tiles) {
     const int split = cut ? matrix.split_of_partial[partial] : 0;
-    slots = cut ? matrix.splits[split] : row_pieces{0, 0};
+    slots = cut ? matrix.splits[split] : row_segments{0, 0};
     arrived = matrix.arrived + std::int64_t{split} * tiles + tile;
   }
 

@@ -34,7 +34,7 @@ struct rows_view {
 };
 
 // The segments of a cut row: slots first .. first + count of the workspace.
-struct row_pieces {
+struct row_segments {
   std::int32_t first;
   std::int32_t count;
 };
@@ -42,7 +42,7 @@ struct row_pieces {
 // Cut rows of SpMV: one partial sum for each piece.
 template <class Value>
 struct cut_rows_view {
-  const row_pieces* rows;
+  const row_segments* rows;
   sum_type_t<Value>* workspace;
   unsigned* arrived;  // one for each row, zero between runs
 };
@@ -55,7 +55,7 @@ struct segments_view {
   const std::int32_t* indices;
   const Value* data;
   const std::int32_t* split_of_partial;
-  const row_pieces* splits;
+  const row_segments* splits;
   Value* workspace;   // [number of partials][workspace_columns]
   unsigned* arrived;  // [number of splits][column tiles], zero between runs
   int workspace_columns;

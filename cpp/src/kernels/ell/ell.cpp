@@ -77,7 +77,7 @@ void check_width(const csr_pattern& matrix, std::int64_t width, std::optional<st
     refuse_width("a row has " + std::to_string(longest) +
                  " entries, more than max_width = " + std::to_string(*max_width));
   }
-  if (!max_width && !padding_is_reasonable(width * matrix.num_rows, matrix.nnz())) {
+  if (!max_width && !padding_is_acceptable(width * matrix.num_rows, matrix.nnz())) {
     refuse_width(format + " would store " + std::to_string(width * matrix.num_rows) + " places for " +
                  std::to_string(matrix.nnz()) + " nonzeros; max_width = " + std::to_string(longest) + " allows it");
   }

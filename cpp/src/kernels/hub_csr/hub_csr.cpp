@@ -19,14 +19,14 @@ prepare_cuda_function prepare_cuda_spmv_hub_csr_segmented_sum;
 
 namespace {
 
-void check(std::int64_t most_hubs, int entries_per_lane) {
+void check(std::int64_t max_hubs, int entries_per_lane) {
   if (entries_per_lane != 1 && entries_per_lane != 2 && entries_per_lane != 4) {
     throw error(error_kind::parameter, "entries_per_lane", -1,
                 "entries_per_lane must be 1, 2 or 4, got " + std::to_string(entries_per_lane));
   }
-  if (most_hubs < 0 || most_hubs >= std::numeric_limits<std::int32_t>::max()) {
+  if (max_hubs < 0 || max_hubs >= std::numeric_limits<std::int32_t>::max()) {
     throw error(error_kind::parameter, "hubs", -1,
-                "hubs must be at least 0 and less than 2^31 - 1, got " + std::to_string(most_hubs));
+                "hubs must be at least 0 and less than 2^31 - 1, got " + std::to_string(max_hubs));
   }
 }
 
@@ -70,15 +70,15 @@ std::size_t hub_csr::bytes() const {
          data.size() + empty_rows.size() * sizeof(empty_rows[0]);
 }
 
-hub_csr to_hub_csr(const row_storage& rows, std::int64_t most_hubs, int entries_per_lane) {
-  check(most_hubs, entries_per_lane);
+hub_csr to_hub_csr(const row_storage& rows, std::int64_t max_hubs, int entries_per_lane) {
+  check(max_hubs, entries_per_lane);
   hub_csr result;
   result.num_rows = rows.num_rows;
   result.num_cols = rows.num_cols;
   result.dtype = rows.dtype;
   result.num_entries = rows.nnz();
   result.entries_per_lane = entries_per_lane;
-  result.hubs = choose_hubs(count_entries_of_columns(rows), most_hubs);
+  result.hubs = choose_hubs(count_entries_of_columns(rows), max_hubs);
   const std::vector<std::int32_t> index_of = renumber_columns(rows.num_cols, result.hubs);
 
   const auto row_of = [&](std::int64_t p) {
@@ -232,7 +232,7 @@ constexpr std::int64_t least_nonzeros = 2'000'000;
 
 // About which part of the nonzeros is in hubs, from a sample: hubs are chosen by every other nonzero of it and judged
 // by the rest, so that a column that the sample happens to have twice does not count for more than it is.
-double estimate_hub_share(const csr_view& matrix, std::int64_t most_hubs) {
+double estimate_hub_share(const csr_view& matrix, std::int64_t max_hubs) {
   constexpr std::int64_t sample = 1 << 17;
   std::vector<std::int32_t> chosen_by(sample);
   std::vector<std::int32_t> judged_by(sample);
@@ -247,10 +247,10 @@ double estimate_hub_share(const csr_view& matrix, std::int64_t most_hubs) {
     counted.emplace_back(last - first, *first);
     first = last;
   }
-  if (static_cast<std::int64_t>(counted.size()) > most_hubs) {
-    std::nth_element(counted.begin(), counted.begin() + most_hubs, counted.end(),
+  if (static_cast<std::int64_t>(counted.size()) > max_hubs) {
+    std::nth_element(counted.begin(), counted.begin() + max_hubs, counted.end(),
                      [](const auto& a, const auto& b) { return a.first > b.first; });
-    counted.resize(most_hubs);
+    counted.resize(max_hubs);
   }
   std::vector<std::int32_t> hubs;
   hubs.reserve(counted.size());
@@ -291,11 +291,10 @@ product_kernel spmv_hub_csr_segmented_sum() {
       .parameters = {{"hub_kb",
                       96,
                       {1, 16, 32, 64, 96, 128, 192},
-                      {32, 96, 192},
+                      {64, 96, 192},
                       true,
                       "kilobytes of x in shared memory, as far as the GPU has them"},
-                     {"entries_per_lane", 4, {1, 2, 4}, {1, 2, 4}, true, "consecutive entries of a row in each lane"},
-                     {"blocks_per_sm", 1, {1, 2}, {1, 2}, false, "thread blocks that share a multiprocessor"}},
+                     {"entries_per_lane", 4, {1, 2, 4}, {4}, true, "consecutive entries of a row in each lane"}},
       .dtypes = all_value_types,
       // To load the hubs in every thread block takes longer than to fetch what few nonzeros need.
       .hopeless = [](const matrix_summary& matrix) { return matrix.nnz < least_nonzeros; },

@@ -48,10 +48,10 @@ struct hub_csr {
   std::vector<format_field> fields() const;
 };
 
-// `rows` must store every row. Hubs are the `most_hubs` columns with the most entries, of several with equally many
+// `rows` must store every row. Hubs are the `max_hubs` columns with the most entries, of several with equally many
 // those further left, and only columns with at least two. Throws error_kind::parameter unless `entries_per_lane` is 1,
-// 2 or 4 and `most_hubs` is not negative.
-hub_csr to_hub_csr(const row_storage& rows, std::int64_t most_hubs, int entries_per_lane);
+// 2 or 4 and `max_hubs` is not negative.
+hub_csr to_hub_csr(const row_storage& rows, std::int64_t max_hubs, int entries_per_lane);
 
 // In the caller's row order, entries in their stored order.
 csr_matrix to_csr(const hub_csr& matrix);

@@ -221,13 +221,13 @@ __device__ __forceinline__ void load_hubs(const hub_view<Value>& A, const Value*
 }
 
 // As many as leave every thread the registers it needs: about 64, and 80 with float64.
-template <int Blocks, class Value>
-inline constexpr int threads_per_block = sizeof(Value) < 8 ? (Blocks == 1 ? 1024 : 576) : (Blocks == 1 ? 768 : 384);
+template <class Value>
+inline constexpr int threads_per_block = sizeof(Value) < 8 ? 1024 : 768;
 
-template <int V, int Blocks, class Value>
-__global__ void __launch_bounds__(threads_per_block<Blocks, Value>, Blocks)
+template <int V, class Value>
+__global__ void __launch_bounds__(threads_per_block<Value>, 1)
     hub_csr_segmented_sum_kernel(const hub_view<Value> A, const Value* __restrict__ x, Value* __restrict__ y) {
-  constexpr unsigned threads = threads_per_block<Blocks, Value>;
+  constexpr unsigned threads = threads_per_block<Value>;
   extern __shared__ uint4 shared[];
   Value* const hub_x = reinterpret_cast<Value*>(shared);
   // Neighbouring chunks go to different thread blocks: all of them get parts of the matrix that are much alike.
@@ -299,31 +299,28 @@ struct hub_chunks {
   }
 };
 
-template <int Blocks>
 struct resident_grid {
   int blocks;
   std::int64_t shared_bytes;  // that each of them can have
 
   resident_grid()
-      : blocks(Blocks * cuda::device_attribute(cudaDevAttrMultiProcessorCount)),
+      : blocks(cuda::device_attribute(cudaDevAttrMultiProcessorCount)),
         shared_bytes(std::min(cuda::device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
-                              cuda::device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / Blocks -
+                              cuda::device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) -
                                   cuda::device_attribute(cudaDevAttrReservedSharedMemoryPerBlock))) {}
 };
 
-template <int Blocks, class Value>
+template <class Value>
 class hub_csr_plan final : public spmv_plan {
  public:
   hub_csr_plan(const hub_csr& matrix, const device_allocator& allocate)
-      : hub_csr_plan(
-            matrix,
-            hub_chunks(matrix, std::int64_t{resident_grid<Blocks>().blocks} * threads_per_block<Blocks, Value> / 32),
-            allocate) {
+      : hub_csr_plan(matrix, hub_chunks(matrix, std::int64_t{resident_grid().blocks} * threads_per_block<Value> / 32),
+                     allocate) {
     cuda::dispatch_constant<1, 2, 4>(entries_per_lane_, [&](auto entries) {
       // For as many hubs as there can be: other plans use the same kernel with other numbers.
-      WARPLOOM_CUDA_CHECK(cudaFuncSetAttribute(hub_csr_segmented_sum_kernel<entries, Blocks, Value>,
+      WARPLOOM_CUDA_CHECK(cudaFuncSetAttribute(hub_csr_segmented_sum_kernel<entries, Value>,
                                                cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                               static_cast<int>(resident_grid<Blocks>().shared_bytes)));
+                                               static_cast<int>(resident_grid().shared_bytes)));
     });
     if (arrived_.size() > 0) WARPLOOM_CUDA_CHECK(cudaMemset(arrived_.data(), 0, arrived_.bytes()));
   }
@@ -344,10 +341,9 @@ class hub_csr_plan final : public spmv_plan {
   hub_csr_plan(const hub_csr& matrix, const hub_chunks& chunks, const device_allocator& allocate)
       : entries_per_lane_(matrix.entries_per_lane),
         grid_(static_cast<unsigned>(std::min<std::int64_t>(
-            resident_grid<Blocks>().blocks,
-            std::max<std::int64_t>(static_cast<std::int64_t>(chunks.chunks.size()),
-                                   (matrix.empty_rows.size() + threads_per_block<Blocks, Value> - 1) /
-                                       threads_per_block<Blocks, Value>)))),
+            resident_grid().blocks, std::max<std::int64_t>(static_cast<std::int64_t>(chunks.chunks.size()),
+                                                           (matrix.empty_rows.size() + threads_per_block<Value> - 1) /
+                                                               threads_per_block<Value>)))),
         hubs_(cuda::upload(matrix.hubs.data(), matrix.hubs.size(), allocate)),
         lanes_(cuda::upload(matrix.lanes.data(), matrix.lanes.size(), allocate)),
         indices_(cuda::upload(matrix.indices.data(), matrix.indices.size(), allocate)),
@@ -373,7 +369,7 @@ class hub_csr_plan final : public spmv_plan {
                             .partial = partial_.data(),
                             .arrived = arrived_.data()};
     const std::size_t shared_bytes = (hubs_.size() + 1) * sizeof(Value);
-    hub_csr_segmented_sum_kernel<V, Blocks, Value><<<grid_, threads_per_block<Blocks, Value>, shared_bytes, stream>>>(
+    hub_csr_segmented_sum_kernel<V, Value><<<grid_, threads_per_block<Value>, shared_bytes, stream>>>(
         A, static_cast<const Value*>(x), static_cast<Value*>(y));
     cuda::check_launch("hub_csr_segmented_sum_kernel");
   }
@@ -396,14 +392,12 @@ class hub_csr_plan final : public spmv_plan {
 std::unique_ptr<product_plan> prepare_cuda_spmv_hub_csr_segmented_sum(const csr_view& matrix,
                                                                       const product_request& request,
                                                                       const device_allocator& allocate) {
-  return cuda::dispatch_constant<1, 2>(request.parameters.at("blocks_per_sm"), [&](auto blocks) {
-    const std::int64_t bytes =
-        std::min(std::int64_t{request.parameters.at("hub_kb")} * 1024, resident_grid<blocks>().shared_bytes);
-    const hub_csr stored = to_hub_csr(store_all_rows(matrix, request.perm), hubs_in(bytes, matrix.dtype),
-                                      request.parameters.at("entries_per_lane"));
-    return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-      return std::make_unique<hub_csr_plan<blocks, decltype(value)>>(stored, allocate);
-    });
+  const std::int64_t bytes =
+      std::min(std::int64_t{request.parameters.at("hub_kb")} * 1024, resident_grid().shared_bytes);
+  const hub_csr stored = to_hub_csr(store_all_rows(matrix, request.perm), hubs_in(bytes, matrix.dtype),
+                                    request.parameters.at("entries_per_lane"));
+  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
+    return std::make_unique<hub_csr_plan<decltype(value)>>(stored, allocate);
   });
 }
 

@@ -1,7 +1,7 @@
 // HYB in one launch. A warp works on a slice of ELL, as in the SELL kernel, and then on the entries that rows of
-// the slice have in COO, all lanes on one row at a time. Where a row has more than `piece_length` entries in COO, they
-// are cut into segments with warps of their own, which come first because they take longest; the partial sums of the
-// segments and of the ELL part of a row are added in a fixed order.
+// the slice have in COO, all lanes on one row at a time. Where a row has more than `segment_length` entries in COO,
+// they are cut into segments with warps of their own, which come first because they take longest; the partial sums of
+// the segments and of the ELL part of a row are added in a fixed order.
 #include <algorithm>
 #include <vector>
 
@@ -20,7 +20,7 @@ namespace warploom {
 namespace {
 
 constexpr int threads_per_block = 128;
-constexpr std::int64_t piece_length = 512;
+constexpr std::int64_t segment_length = 512;
 
 // The entries of a row in COO. Loaded with one instruction.
 struct overflow_row {
@@ -31,7 +31,7 @@ struct overflow_row {
 };
 
 // A segment of the entries that a cut row has in COO.
-struct overflow_piece {
+struct overflow_segment {
   std::int32_t begin;
   std::int32_t end;
   std::int32_t cut;
@@ -42,13 +42,13 @@ template <class Value>
 struct hyb_view {
   unsigned num_rows;
   unsigned num_slices;
-  unsigned num_pieces;
+  unsigned num_segments;
   unsigned slice_places;
   const std::int32_t* ell_indices;
   const Value* ell_data;
   const std::uint32_t* overflow_ptr;  // [number of slices + 1] into overflow_rows; null: there are none
   const int4* overflow_rows;          // overflow_row
-  const int4* pieces;                 // overflow_piece
+  const int4* pieces;                 // overflow_segment
   const std::int32_t* cut_row_ids;    // the row of y of each cut row
   const std::int32_t* coo_indices;
   const Value* coo_data;
@@ -69,14 +69,14 @@ __global__ void __launch_bounds__(threads_per_block, 8)
     hyb_kernel(const hyb_view<Value> A, const Value* __restrict__ x, Value* __restrict__ y) {
   const unsigned warp = (blockIdx.x * threads_per_block + threadIdx.x) / 32;
   const unsigned lane = threadIdx.x % 32;
-  if (warp < A.num_pieces) {
+  if (warp < A.num_segments) {
     const int4 p = __ldg(A.pieces + warp);
-    const overflow_piece piece{p.x, p.y, p.z, p.w};
+    const overflow_segment piece{p.x, p.y, p.z, p.w};
     const auto sum = sum_of_entries(A, piece.begin, piece.end, x);
-    cuda::add_piece<Value>(A.cut_rows, piece.cut, piece.slot, sum, y + A.cut_row_ids[piece.cut]);
+    cuda::add_segment<Value>(A.cut_rows, piece.cut, piece.slot, sum, y + A.cut_row_ids[piece.cut]);
     return;
   }
-  const unsigned slice = warp - A.num_pieces;
+  const unsigned slice = warp - A.num_segments;
   if (slice >= A.num_slices) return;  // whole warps
   unsigned overflow = 0;
   unsigned overflow_end = 0;
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(threads_per_block, 8)
       if (mine) sum += more;
     } else {  // the ELL part is the first segment of the row
       const auto part = cuda::from_lane(sum, rest.row - slice * Height);
-      cuda::add_piece<Value>(A.cut_rows, rest.cut, A.cut_rows.rows[rest.cut].first, part, y + rest.row);
+      cuda::add_segment<Value>(A.cut_rows, rest.cut, A.cut_rows.rows[rest.cut].first, part, y + rest.row);
       if (mine) stores = false;
     }
   }
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(threads_per_block, 8)
 struct host_overflow {
   std::vector<std::uint32_t> ptr;
   std::vector<overflow_row> rows;
-  std::vector<overflow_piece> pieces;
+  std::vector<overflow_segment> pieces;
   std::vector<std::int32_t> cut_row_ids;
   cuda::host_cut_rows cut_rows;
 };
@@ -121,11 +121,11 @@ struct host_overflow {
 std::int32_t cut_row(host_overflow& overflow, std::int32_t row, std::int64_t begin, std::int64_t end) {
   const std::int32_t cut = overflow.cut_rows.add_row();
   overflow.cut_row_ids.push_back(row);
-  overflow.cut_rows.add_piece();
-  for (std::int64_t at = begin; at < end; at += piece_length) {
+  overflow.cut_rows.add_segment();
+  for (std::int64_t at = begin; at < end; at += segment_length) {
     overflow.pieces.push_back({static_cast<std::int32_t>(at),
-                               static_cast<std::int32_t>(std::min(at + piece_length, end)), cut,
-                               overflow.cut_rows.add_piece()});
+                               static_cast<std::int32_t>(std::min(at + segment_length, end)), cut,
+                               overflow.cut_rows.add_segment()});
   }
   return cut;
 }
@@ -140,7 +140,7 @@ host_overflow plan_overflow(const coo_matrix& coo, std::int64_t height) {
     const std::int64_t end = offsets[row + 1];
     if (begin == end) continue;
     const auto id = static_cast<std::int32_t>(row);
-    const std::int32_t cut = end - begin > piece_length ? cut_row(overflow, id, begin, end) : -1;
+    const std::int32_t cut = end - begin > segment_length ? cut_row(overflow, id, begin, end) : -1;
     overflow.rows.push_back({id, static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end), cut});
   }
   overflow.ptr.push_back(static_cast<std::uint32_t>(overflow.rows.size()));
@@ -194,7 +194,7 @@ class hyb_plan final : public spmv_plan {
 
   template <int Height, int Unroll>
   void launch(const Value* x, Value* y, cudaStream_t stream) const {
-    static_assert(sizeof(overflow_row) == sizeof(int4) && sizeof(overflow_piece) == sizeof(int4));
+    static_assert(sizeof(overflow_row) == sizeof(int4) && sizeof(overflow_segment) == sizeof(int4));
     const hyb_view<Value> view{num_rows_,
                                num_slices_,
                                static_cast<unsigned>(pieces_.size()),
@@ -223,7 +223,7 @@ class hyb_plan final : public spmv_plan {
   cuda::device_array<Value> ell_data_;
   cuda::device_array<std::uint32_t> overflow_ptr_;
   cuda::device_array<overflow_row> overflow_rows_;
-  cuda::device_array<overflow_piece> pieces_;
+  cuda::device_array<overflow_segment> pieces_;
   cuda::device_array<std::int32_t> cut_row_ids_;
   cuda::device_array<std::int32_t> coo_indices_;
   cuda::device_array<Value> coo_data_;

@@ -97,11 +97,11 @@ class lane_layout {
 };
 
 // The segments of the cut rows, and the first one of each stored row (-1: not cut).
-std::vector<std::int32_t> append_pieces(packed_csr& result, const row_storage& rows, const lane_layout& layout) {
-  std::vector<std::int32_t> first_piece(rows.num_rows, -1);
+std::vector<std::int32_t> append_segments(packed_csr& result, const row_storage& rows, const lane_layout& layout) {
+  std::vector<std::int32_t> first_segment(rows.num_rows, -1);
   std::int32_t num_partials = 0;
   for (const std::int32_t p : layout.cut_rows) {
-    first_piece[p] = static_cast<std::int32_t>(result.pieces.size());
+    first_segment[p] = static_cast<std::int32_t>(result.pieces.size());
     const std::int64_t lanes =
         (rows.indptr[p + 1] - rows.indptr[p] + result.entries_per_lane - 1) / result.entries_per_lane;
     const std::int64_t begin = layout.first[p] / result.lanes_per_warp();
@@ -119,14 +119,14 @@ std::vector<std::int32_t> append_pieces(packed_csr& result, const row_storage& r
     if (num_blocks > 1) num_partials += num_blocks;
   }
   result.num_partials = num_partials;
-  return first_piece;
+  return first_segment;
 }
 
 }  // namespace
 
 std::size_t packed_csr::bytes() const {
   return lanes.size() * sizeof(lanes[0]) + indices.size() * sizeof(indices[0]) + data.size() +
-         pieces.size() * sizeof(packed_piece) + empty_rows.size() * sizeof(empty_rows[0]);
+         pieces.size() * sizeof(packed_segment) + empty_rows.size() * sizeof(empty_rows[0]);
 }
 
 packed_csr to_packed(const row_storage& rows, int entries_per_lane, int steps) {
@@ -140,7 +140,7 @@ packed_csr to_packed(const row_storage& rows, int entries_per_lane, int steps) {
   result.steps = steps;
   const std::int64_t lanes_per_warp = result.lanes_per_warp();
   const lane_layout layout(rows, entries_per_lane, lanes_per_warp);
-  const std::vector<std::int32_t> first_piece = append_pieces(result, rows, layout);
+  const std::vector<std::int32_t> first_segment = append_segments(result, rows, layout);
   for (std::int64_t p = 0; p < rows.num_rows; ++p) {
     if (rows.indptr[p + 1] > rows.indptr[p]) continue;
     result.empty_rows.push_back(rows.row_ids.empty() ? static_cast<std::int32_t>(p) : rows.row_ids[p]);
@@ -162,7 +162,7 @@ packed_csr to_packed(const row_storage& rows, int entries_per_lane, int steps) {
       for (std::int64_t i = 0; i < lanes; ++i) {
         const bool head = i % lanes_per_warp == 0;  // a row that is not cut has fewer lanes
         const std::uint32_t target =
-            first_piece[p] < 0 ? row : packed_cut | static_cast<std::uint32_t>(first_piece[p] + i / lanes_per_warp);
+            first_segment[p] < 0 ? row : packed_cut | static_cast<std::uint32_t>(first_segment[p] + i / lanes_per_warp);
         result.lanes[first + i] = (head ? packed_head : 0) | target;
       }
       std::memcpy(result.indices.data() + first * entries_per_lane, rows.indices + from, length * sizeof(std::int32_t));

@@ -21,7 +21,7 @@ inline constexpr int packed_warps_per_block = 8;
 
 // One segment of a cut row. The segments of a row follow each other. A row of several blocks has a partial sum for each
 // of them, those from `first_partial` on.
-struct alignas(16) packed_piece {
+struct alignas(16) packed_segment {
   std::int32_t row;
   std::int32_t first_partial;
   std::int32_t num_blocks;
@@ -46,7 +46,7 @@ struct packed_csr {
   std::vector<std::uint32_t> lanes;      // [number of warps * steps * 32]
   std::vector<std::int32_t> indices;     // [lanes * entries_per_lane], -1 where there is no entry
   std::vector<std::byte> data;           // the same number of `dtype`, 0 where there is no entry
-  std::vector<packed_piece> pieces;      // of cut rows
+  std::vector<packed_segment> pieces;    // of cut rows
   std::int32_t num_partials = 0;         // partial sums of blocks, for the rows that take several blocks
   std::vector<std::int32_t> empty_rows;  // rows without entries
 

@@ -22,7 +22,7 @@ struct packed_view {
   const std::uint32_t* lanes;
   const std::int32_t* indices;
   const Value* data;
-  const int4* pieces;  // packed_piece
+  const int4* pieces;  // packed_segment
   const std::int32_t* empty_rows;
   sum_type* partial;
   unsigned* arrived;  // [partials]: the first one of each row counts; zero between runs
@@ -95,11 +95,11 @@ __global__ void __launch_bounds__(packed_warps_per_block * 32)
     }
   }
   int4 piece{};
-  bool holds_piece = false;
+  bool holds_segment = false;
   if constexpr (Cuts) {  // a segment begins its warp
     const std::uint32_t begins_with = cuda::from_lane(meaning[0], 0);
-    holds_piece = (begins_with & packed_cut) != 0;
-    if (holds_piece) piece = __ldg(A.pieces + (begins_with & packed_target));
+    holds_segment = (begins_with & packed_cut) != 0;
+    if (holds_segment) piece = __ldg(A.pieces + (begins_with & packed_target));
   }
 
   sum_type sums[S];
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(packed_warps_per_block * 32)
 #pragma unroll
   for (int s = 0; s < S; ++s) heads[s] = cuda::ballot((meaning[s] & packed_head) != 0);
 
-  __shared__ sum_type piece_sums[Cuts ? packed_warps_per_block : 1];
+  __shared__ sum_type segment_sums[Cuts ? packed_warps_per_block : 1];
   sum_type carried = 0;  // of the row that continues from the step before
 #pragma unroll
   for (int s = 0; s < S; ++s) {
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(packed_warps_per_block * 32)
     const std::uint32_t target = meaning[s] & packed_target;
     if ((ends >> lane & 1u) != 0 && target != packed_target) {
       if (Cuts && (meaning[s] & packed_cut)) {
-        piece_sums[threadIdx.x / 32] = sum;
+        segment_sums[threadIdx.x / 32] = sum;
       } else {
         y[target] = cuda::narrow<Value>(sum);
       }
@@ -134,9 +134,9 @@ __global__ void __launch_bounds__(packed_warps_per_block * 32)
   if constexpr (Cuts) {
     __syncthreads();
     const unsigned place = static_cast<unsigned>(piece.w);
-    if (!holds_piece || !(place & 1u)) return;
+    if (!holds_segment || !(place & 1u)) return;
     sum_type total = 0;
-    for (unsigned w = place >> 4 & 15u; w <= threadIdx.x / 32; ++w) total += piece_sums[w];
+    for (unsigned w = place >> 4 & 15u; w <= threadIdx.x / 32; ++w) total += segment_sums[w];
     if (piece.z > 1) {
       finish_block(A, piece, total, y);
     } else if (lane == 0) {
@@ -208,7 +208,7 @@ class packed_csr_plan final : public spmv_plan {
   cuda::device_array<std::uint32_t> lanes_;
   cuda::device_array<std::int32_t> indices_;
   cuda::device_array<Value> data_;
-  cuda::device_array<packed_piece> pieces_;
+  cuda::device_array<packed_segment> pieces_;
   cuda::device_array<std::int32_t> empty_rows_;
   cuda::device_array<cuda::sum_type_t<Value>> partial_;
   cuda::device_array<unsigned> arrived_;

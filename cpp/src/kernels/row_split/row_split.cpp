@@ -22,7 +22,7 @@ namespace {
 
 // ---- On the CPU
 
-void row_split(const shared_out_rows& rows, const parameter_values&, const dense_view& B, const dense_view& C) {
+void row_split(const balanced_rows& rows, const parameter_values&, const dense_view& B, const dense_view& C) {
   dispatch_wide_value_type(rows.rows.dtype, [&]<class Value>(Value) {
     multiply_rows<row_split_tile_width<Value>, Value, layout::row_major>(rows, row_split_panel_width, B, C);
   });
@@ -114,7 +114,7 @@ std::string thread_limit(const matrix_summary& matrix, const product_request& re
 }
 
 std::string segment_thread_limit(const matrix_summary& matrix, const product_request& request) {
-  return too_many_threads(most_segments(matrix, request), request);
+  return too_many_threads(max_segments(matrix, request), request);
 }
 
 }  // namespace

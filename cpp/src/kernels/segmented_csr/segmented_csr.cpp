@@ -14,7 +14,7 @@
 namespace warploom {
 namespace {
 
-constexpr std::int64_t most_segments_per_row = 1024;
+constexpr std::int64_t max_segments_per_row = 1024;
 
 void check_offsets_fit(std::int64_t nnz) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
@@ -26,7 +26,7 @@ void check_offsets_fit(std::int64_t nnz) {
 void append_row(segmented_csr& result, std::int32_t row, std::int64_t begin, std::int64_t end) {
   // The partial sums of one row are added by one group of threads: a giant row gets longer segments instead of more.
   const std::int64_t most =
-      std::max<std::int64_t>(result.segment_length, (end - begin + most_segments_per_row - 1) / most_segments_per_row);
+      std::max<std::int64_t>(result.segment_length, (end - begin + max_segments_per_row - 1) / max_segments_per_row);
   if (end - begin <= most) {
     result.segments.push_back({row, static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end - begin), -1});
     return;

@@ -24,7 +24,7 @@ class device_segments {
         data_(upload(static_cast<const Value*>(rows.data), rows.nnz(), allocate)) {
     static_assert(sizeof(segment) == sizeof(int4));
     std::vector<std::int32_t> split_of_partial;
-    std::vector<row_pieces> splits;
+    std::vector<row_segments> splits;
     for (const split_row& row : matrix.split_rows) {
       split_of_partial.insert(split_of_partial.end(), row.count, static_cast<std::int32_t>(splits.size()));
       splits.push_back({row.first_partial, row.count});
@@ -61,7 +61,7 @@ class device_segments {
   device_array<std::int32_t> indices_;
   device_array<Value> data_;
   device_array<std::int32_t> split_of_partial_;
-  device_array<row_pieces> splits_;
+  device_array<row_segments> splits_;
   device_array<Value> workspace_;
   device_array<unsigned> arrived_;
 };

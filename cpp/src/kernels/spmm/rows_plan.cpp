@@ -34,14 +34,14 @@ class rows_plan final : public product_plan {
   }
 
  private:
-  shared_out_rows rows_;
+  balanced_rows rows_;
   parameter_values parameters_;
   rows_kernel kernel_;
 };
 
 }  // namespace
 
-shared_out_rows::shared_out_rows(row_storage stored) : rows(std::move(stored)) {
+balanced_rows::balanced_rows(row_storage stored) : rows(std::move(stored)) {
   ranges = balance_work(rows.num_stored_rows(), [&](std::int64_t p) { return rows.indptr[p + 1] - rows.indptr[p]; });
   unstored_rows = find_unstored_rows(rows);
 }

@@ -12,12 +12,12 @@
 
 namespace warploom {
 
-struct shared_out_rows {
+struct balanced_rows {
   row_storage rows;
   work_ranges ranges;                       // of stored rows
   std::vector<std::int32_t> unstored_rows;  // rows of C that no stored row produces
 
-  explicit shared_out_rows(row_storage stored);
+  explicit balanced_rows(row_storage stored);
 
   std::int64_t row_of_C(std::int64_t p) const { return rows.row_ids.empty() ? p : rows.row_ids[p]; }
 
@@ -28,7 +28,7 @@ struct shared_out_rows {
   }
 };
 
-using rows_kernel = void (*)(const shared_out_rows& rows, const parameter_values& parameters, const dense_view& B,
+using rows_kernel = void (*)(const balanced_rows& rows, const parameter_values& parameters, const dense_view& B,
                              const dense_view& C);
 
 std::unique_ptr<product_plan> make_rows_plan(row_storage rows, const parameter_values& parameters, rows_kernel kernel);
@@ -46,7 +46,7 @@ void clear_rows(const std::vector<std::int32_t>& rows, std::int64_t k, const den
 
 // C = A B, panels of `panel_width` columns outermost, tiles of `width` columns innermost.
 template <int width, class Value, layout order>
-void multiply_rows(const shared_out_rows& rows, std::int64_t panel_width, const dense_view& B_view,
+void multiply_rows(const balanced_rows& rows, std::int64_t panel_width, const dense_view& B_view,
                    const dense_view& C_view) {
   const dense_tile_view<Value, order> B(B_view);
   const dense_tile_view<Value, order> C(C_view);

@@ -11,7 +11,7 @@ bool redundant_segments(const matrix_summary& matrix, const product_request& req
                      [&](int shorter) { return matrix.longest_row <= shorter && shorter < length; });
 }
 
-std::int64_t most_segments(const matrix_summary& matrix, const product_request& request) {
+std::int64_t max_segments(const matrix_summary& matrix, const product_request& request) {
   return matrix.num_rows + matrix.nnz / request.parameters.at("segment_length");
 }
 

@@ -23,6 +23,6 @@ inline parameter longest_first(int default_value, std::vector<int> tried) {
 bool redundant_segments(const matrix_summary& matrix, const product_request& request);
 
 // Segments that the rows are cut into, at most.
-std::int64_t most_segments(const matrix_summary& matrix, const product_request& request);
+std::int64_t max_segments(const matrix_summary& matrix, const product_request& request);
 
 }  // namespace warploom

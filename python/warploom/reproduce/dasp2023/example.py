@@ -123,9 +123,9 @@ def example(context: Context) -> Result:
 
 def _slots(stored: DASP, kind: str) -> str:
     starts = [*stored.section_starts.values(), len(stored.indices)]
-    long, regular, pieced, single, irregular, end = starts
+    long, regular, combined, single, irregular, end = starts
     return {
         "long": f"long: {regular - long} slots",
-        "medium": f"regular: {pieced - regular} slots; irregular: {end - irregular}",
-        "short": f"pieced: {single - pieced} slots; single: {irregular - single}",
+        "medium": f"regular: {combined - regular} slots; irregular: {end - irregular}",
+        "short": f"combined: {single - combined} slots; single: {irregular - single}",
     }[kind]

@@ -15,7 +15,7 @@ void check_work(const std::vector<std::int64_t>& indptr, int threads_per_row) {
   const row_partition partition = partition_rows(indptr, 128);
   const std::vector<int> threads = threads_per_row_of_blocks(partition, threads_per_row, {});
   std::vector<int> visits(indptr.size() - 1, 0);
-  for (const blockwise_work& work : share_blockwise_work(partition, indptr, threads, threads_per_block)) {
+  for (const blockwise_work& work : distribute_blockwise_work(partition, indptr, threads, threads_per_block)) {
     if (work.log2_threads_per_row == long_row_work) {
       ++visits[work.row];
       CHECK((work.end == indptr[work.row] && work.stride == indptr[work.row + 1]));
@@ -37,7 +37,7 @@ void check_work(const std::vector<std::int64_t>& indptr, int threads_per_row) {
 
 }  // namespace
 
-TEST_CASE("share_blockwise_work: every row once, in few passes") {
+TEST_CASE("distribute_blockwise_work: every row once, in few passes") {
   for (const std::vector<std::int64_t>& indptr : test::many_offsets()) {
     for (const int threads_per_row : {0, 1, 8, 32}) check_work(indptr, threads_per_row);
   }

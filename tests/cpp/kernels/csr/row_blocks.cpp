@@ -16,7 +16,7 @@ std::int64_t check_rows(const row_block& block, std::int64_t row, const std::vec
   CHECK(block.begin == indptr[row]);
   CHECK(block.length == indptr[end] - indptr[row]);
   CHECK(block.length <= (block.num_rows() > 1 ? nnz_per_block : 2 * nnz_per_block));
-  CHECK(block.num_rows() <= most_rows_per_block(nnz_per_block, threads));
+  CHECK(block.num_rows() <= max_rows_per_block(nnz_per_block, threads));
   CHECK(block.log2_threads_per_row() <= 5);
   return end;
 }
@@ -30,7 +30,7 @@ void check_row_blocks(const std::vector<std::int64_t>& indptr, int nnz_per_block
   for (const row_block& block : made.blocks) {
     CHECK(block.begin == nonzero);
     nonzero += block.length;
-    if (!block.is_piece()) {
+    if (!block.is_segment()) {
       row = check_rows(block, row, indptr, nnz_per_block, threads);
       continue;
     }

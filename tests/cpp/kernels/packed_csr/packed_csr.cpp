@@ -87,7 +87,7 @@ TEST_CASE("the segments of a row say where it is") {
   CHECK(packed.pieces[0].num_blocks == 9);
   CHECK(packed.num_partials == 9);
   for (std::size_t i = 0; i < packed.pieces.size(); ++i) {
-    const packed_piece& piece = packed.pieces[i];
+    const packed_segment& piece = packed.pieces[i];
     if (piece.row == 1) {
       CHECK((piece.place >> 8) == i / packed_warps_per_block);
       CHECK((piece.place >> 4 & 15u) == 0);

@@ -100,7 +100,7 @@ WARPLOOM_HOST_DEVICE std::int64_t shift_to_row_before(std::int64_t before, std::
   return before + static_cast<std::int64_t>(along * static_cast<float>(row_begin - before)) - j;
 }
 
-struct piece_geometry {
+struct segment_geometry {
   uniform_divider line;   // columns of a cache line
   uniform_divider block;  // columns of a block
   bool count_blocks;      // else blocks are lines
@@ -116,9 +116,9 @@ struct piece_geometry {
 //
 // Whatever the arrays hold, nothing is read but indptr[first_row - 1 .. last_row + 1] (from 0) and columns[0 .. end).
 template <class Offsets, class Columns, class Sink>
-WARPLOOM_HOST_DEVICE std::int64_t count_piece(const Offsets& indptr, const Columns& columns, std::int64_t begin,
-                                              std::int64_t end, std::int64_t first_row, std::int64_t last_row,
-                                              const piece_geometry& shape, Sink& sink, row_counts& open) {
+WARPLOOM_HOST_DEVICE std::int64_t count_segment(const Offsets& indptr, const Columns& columns, std::int64_t begin,
+                                                std::int64_t end, std::int64_t first_row, std::int64_t last_row,
+                                                const segment_geometry& shape, Sink& sink, row_counts& open) {
   constexpr std::uint32_t none = ~std::uint32_t{0};  // beyond any line
   std::int64_t row = row_of_nonzero(indptr, first_row, last_row, begin);
   std::int64_t row_begin = indptr[row];

@@ -1,5 +1,5 @@
 // The segments of a matrix, counted as the threads of a GPU do, add up to the counts of sets of lines.
-#include "features/row_piece.hpp"
+#include "features/row_segment.hpp"
 
 #include <algorithm>
 #include <map>
@@ -68,7 +68,7 @@ uniform_divider by(std::uint32_t divisor) {
 recorder count(const matrix& A, std::uint32_t line, std::uint32_t block, int per_thread, int per_block) {
   const std::vector<std::int64_t> indptr = A.indptr();
   const std::vector<std::int32_t> columns = A.indices();
-  const piece_geometry shape{by(line), by(block), line != block};
+  const segment_geometry shape{by(line), by(block), line != block};
   recorder found;
   found.rows.resize(A.rows.size());
   found.told_whole.resize(A.rows.size());
@@ -80,8 +80,8 @@ recorder count(const matrix& A, std::uint32_t line, std::uint32_t block, int per
     const std::int64_t last_row = row_of_nonzero(indptr, 0, last, end - 1);
     for (std::int64_t j = begin; j < end; j += per_thread) {
       row_counts open;
-      const std::int64_t row = count_piece(indptr, columns, j, std::min<std::int64_t>(end, j + per_thread), first_row,
-                                           last_row, shape, found, open);
+      const std::int64_t row = count_segment(indptr, columns, j, std::min<std::int64_t>(end, j + per_thread), first_row,
+                                             last_row, shape, found, open);
       found.part_of_row(row, open);
     }
   }
@@ -116,7 +116,7 @@ void check(const matrix& A, std::uint32_t line, std::uint32_t block, const recor
 
 }  // namespace
 
-TEST_CASE("count_piece: lines, shared lines and blocks of rows however they are cut") {
+TEST_CASE("count_segment: lines, shared lines and blocks of rows however they are cut") {
   std::mt19937 random(1);
   for (int repeat = 0; repeat < 60; ++repeat) {
     const matrix A = random_matrix(random, 1 + random() % 60, 1 + random() % 300, 120);
@@ -128,7 +128,7 @@ TEST_CASE("count_piece: lines, shared lines and blocks of rows however they are 
   }
 }
 
-TEST_CASE("count_piece: one row holds everything, and rows before and after hold nothing") {
+TEST_CASE("count_segment: one row holds everything, and rows before and after hold nothing") {
   matrix A{5000, std::vector<std::vector<std::int32_t>>(40)};
   for (std::int32_t column = 0; column < 5000; ++column) A.rows[17].push_back(column);
   check(A, 32, 8, count(A, 32, 8, 7, 1792));
@@ -136,7 +136,7 @@ TEST_CASE("count_piece: one row holds everything, and rows before and after hold
   check(A, 32, 8, count(A, 32, 8, 7, 1792));
 }
 
-TEST_CASE("count_piece: a descending column is noticed wherever the segments begin; a new row isn't one") {
+TEST_CASE("count_segment: a descending column is noticed wherever the segments begin; a new row isn't one") {
   for (const int per_thread : {1, 2, 3, 7}) {
     CHECK(count({64, {{40, 8}}}, 32, 32, per_thread, 7).found_unsorted);
     CHECK(count({64, {{}, {1, 2, 5, 4}, {9}}}, 32, 32, per_thread, 7).found_unsorted);
@@ -144,7 +144,7 @@ TEST_CASE("count_piece: a descending column is noticed wherever the segments beg
   }
 }
 
-TEST_CASE("count_piece: whatever indptr holds, columns are read only before the end of the segment") {
+TEST_CASE("count_segment: whatever indptr holds, columns are read only before the end of the segment") {
   std::mt19937 random(2);
   struct guarded {
     std::int64_t end = 0;
@@ -174,7 +174,7 @@ TEST_CASE("count_piece: whatever indptr holds, columns are read only before the 
     found.told_whole.resize(indptr.values.size());
     row_counts open;
     const std::int64_t row =
-        count_piece(indptr, guarded{end}, begin, end, first_row, last_row, {by(8), by(4), true}, found, open);
+        count_segment(indptr, guarded{end}, begin, end, first_row, last_row, {by(8), by(4), true}, found, open);
     CHECK((first_row <= row && row <= last_row));
   }
 }
