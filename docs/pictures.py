@@ -18,13 +18,13 @@ import yaml
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
-from warploom.reproduce.multirow_examples import _EQ_2_1
-from warploom.reproduce.row_permutation_examples import _FIG_1, cache_lines_of_groups, example_of_orders
 
 from warploom import features, formats, permutations
 from warploom.bench.rendering import Summary
 from warploom.formats import Format
 from warploom.reproduce import drawing
+from warploom.reproduce.cmrs2014.example import EQ_2_1
+from warploom.reproduce.mehrabi2021.example import FIG_1, cache_lines_of_groups, example_of_orders
 
 __all__ = ["PADDING", "example", "permutation", "permutations_table", "storage", "style", "title"]
 
@@ -35,7 +35,7 @@ POINTERS = "#FFFFFF"
 LONGEST_RUN = 5
 """Equal elements one after another that are all shown."""
 
-EXAMPLES = {"koza2014": _EQ_2_1, "mehrabi2021": _FIG_1}
+EXAMPLES = {"koza2014": EQ_2_1, "mehrabi2021": FIG_1}
 
 WARPS = 4
 LINE = 32

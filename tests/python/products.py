@@ -20,6 +20,7 @@ __all__ = [
     "permutations_of",
     "prepare_product",
     "prepare_spmv",
+    "reason_against",
     "tried_settings",
     "vector",
 ]
@@ -56,6 +57,12 @@ def prepare_spmv(matrix, kernel, parameters=None, perm=None, *, device=-1):
     if problem.reason_against(candidate):
         return None
     return _core.prepare(problem, candidate, None if perm is None else (perm, 0.0))
+
+
+def reason_against(op, view, kernel_format, name, k, layout, parameters=None, perm=None):
+    """Return why a kernel given by its names refuses a matrix, or the empty string."""
+    candidate = Candidate.make(find_kernel(op, kernel_format, name), "none", parameters)
+    return _core.Problem(view, op, k, layout, "warm", -1).reason_against(candidate)
 
 
 def prepare_product(op, view, kernel_format, name, k, layout, parameters=None, perm=None, device=-1):

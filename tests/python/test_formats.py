@@ -78,7 +78,7 @@ def test_every_format_of_a_kernel_is_registered():
 
 
 def test_type_stub_names_the_classes():
-    spec = importlib.util.spec_from_file_location("make_stub", ROOT / "tools" / "make_stub.py")
+    spec = importlib.util.spec_from_file_location("make_stub", ROOT / "python" / "bindings" / "make_stub.py")
     make_stub = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(make_stub)
     assert make_stub.FORMATS.read_text() == make_stub.formats_stub()

@@ -178,7 +178,7 @@ struct selector::known {
       : name(of), model(&model_called(from, of)), preparation(&model_called(from, preparation_name(of))) {
     const std::vector<std::string>& outputs = model->outputs();
     if (outputs.size() < 3 || outputs[0] != reference_output || outputs[1] != loss_output) {
-      refuse(name, "'" + name + "' is no model that chooses");
+      refuse(name, "'" + name + "' is not a model that chooses");
     }
     candidates = std::make_shared<const std::vector<std::string>>(outputs.begin() + 2, outputs.end());
     for (const std::string& candidate : *candidates) {
@@ -196,7 +196,7 @@ struct selector::known {
     const auto check = [&](const auto& registered, const std::string& input) {
       const auto found =
           std::find_if(registered.begin(), registered.end(), [&](const auto& row) { return row.name == input; });
-      if (found == registered.end()) refuse(name, "'" + name + "' reads '" + input + "', which is no input");
+      if (found == registered.end()) refuse(name, "'" + name + "' reads '" + input + "', which is not an input");
       return *found;
     };
     for (const std::string& input : model->inputs()) inputs.push_back(check(model_inputs(), input));

@@ -55,7 +55,7 @@ class json_reader {
     skip_space();
     if (ended()) malformed("it ends where a value is expected");
     for (const std::string_view constant : {"NaN", "Infinity", "-Infinity"}) {
-      if (text_.substr(at_).starts_with(constant)) malformed(std::string(constant) + " is no number");
+      if (text_.substr(at_).starts_with(constant)) malformed(std::string(constant) + " is not a number");
     }
     if (take('{')) return read_object(depth);
     if (take('[')) return read_array(depth);

@@ -104,7 +104,7 @@ void check_model_name(const std::string& name) {
 
 std::vector<std::string> names_of(const std::string& model, const json& description, const char* key) {
   const json::array* const entries = description.find(key)->as_array();
-  if (!entries) refuse("models", model + ": inputs or outputs are no list of names");
+  if (!entries) refuse("models", model + ": inputs or outputs are not a list of names");
   std::vector<std::string> names;
   for (const json& entry : *entries) {
     const std::string* const name = entry.as_string();
@@ -134,11 +134,11 @@ std::shared_ptr<const trained_model> model_of(const std::string& name, const jso
     refuse("models", name + ": a model has kind, inputs, outputs and settings, nothing else");
   }
   if (!kind->as_string() || !settings->as_object()) {
-    refuse("models", name + ": the kind is no text, or the settings are no map");
+    refuse("models", name + ": kind is not a string, or settings is not an object");
   }
   std::map<std::string, std::string> chosen;
   for (const auto& [setting, value] : *settings->as_object()) {
-    if (!value.as_string()) refuse("models", name + ": a setting is no text");
+    if (!value.as_string()) refuse("models", name + ": a setting is not a string");
     chosen.emplace(setting, *value.as_string());
   }
   std::vector<std::string> inputs = names_of(name, description, "inputs");

@@ -156,7 +156,7 @@ bool read_sizes(const json& value, std::vector<std::int64_t>& sizes) {
 std::string shown(const json& value) {
   if (const std::string* const text = value.as_string()) return std::string("'").append(*text, 0, 38) + "'";
   double number = 0;
-  if (!value.to_double(number)) return "no text";
+  if (!value.to_double(number)) return "not a string";
   char digits[32];
   std::snprintf(digits, sizeof digits, "%g", number);
   return digits;

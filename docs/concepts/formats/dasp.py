@@ -9,17 +9,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
-from warploom.reproduce.representative_matrices import _FIG_5, matrix_of_row_lengths
 
 from warploom.formats import DASP
 from warploom.reproduce import drawing
+from warploom.reproduce.dasp2023.example import FIG_5, matrix_of_row_lengths
 
 _SECTIONS = {"long": "long", "regular": "medium", "irregular": "medium", "combined": "short 1&3", "single": "short 1"}
 
 
 def draw() -> Figure:
     """Draw the slots of every section for Fig. 5 of Lu and Liu (2023); the numbers in them are columns."""
-    A = matrix_of_row_lengths(_FIG_5, 20)
+    A = matrix_of_row_lengths(FIG_5, 20)
     stored = DASP.from_csr(A, mma_m=2, mma_k=4, max_length=9)
     starts = [*stored.section_starts.values(), len(stored.indices)]
     slots = {

@@ -7,7 +7,7 @@ it by column, `ColumnPanels` by panel). Its arrays are read-only views of the me
 """
 
 # The classes are found in the modules of this package: one that defines the class of a format is all it takes.
-# Type checkers read __init__.pyi, which tools/make_stub.py writes.
+# Type checkers read __init__.pyi, which python/bindings/make_stub.py writes.
 from __future__ import annotations
 
 import pkgutil

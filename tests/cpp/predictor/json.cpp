@@ -71,7 +71,7 @@ TEST_CASE("what is not strictly JSON is refused") {
     CHECK(message('"' + std::string(bytes) + '"').find("not UTF-8") != std::string::npos);
   }
   for (const char* text : {"NaN", "Infinity", "-Infinity"}) {
-    CHECK(message(text).find("is no number") != std::string::npos);
+    CHECK(message(text).find("is not a number") != std::string::npos);
   }
   CHECK(message(R"({"a": 1, "b": 2, "a": 3})").find("a key occurs twice") != std::string::npos);
   CHECK(message(R"({"a": 1, "\u0061": 3})").find("a key occurs twice") != std::string::npos);

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 
 from battery import battery
-from products import assert_product, parameter_sets, prepare_product
+from products import assert_product, parameter_sets, prepare_product, reason_against
 from strategies import csr_matrices
 from warploom import _core, errors, formats
 from warploom._matrix import as_csr
@@ -332,7 +332,7 @@ def test_kernels_of_the_packed_form_name_the_way_out(kernel):
 
     def reason(parameters):
         complete = kernel.complete(parameters)
-        return _core.unsupported_reason("spmv", as_csr(A), "cmrs", kernel.name, 1, "column", complete, None)
+        return reason_against("spmv", as_csr(A), "cmrs", kernel.name, 1, "column", complete, None)
 
     assert f"{name}={value} stores them unpacked" in reason({})
     assert reason({name: value}) == ""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from battery import battery
-from products import assert_product, prepare_product
+from products import assert_product, prepare_product, reason_against
 from strategies import csr_matrices
 from warploom import _core
 from warploom._matrix import as_csr
@@ -104,7 +104,7 @@ def multiply(matrix, x, **parameters):
     """y, written over NaN; None if the kernel refuses the matrix."""
     view = as_csr(matrix)
     arguments = ("compressed-sell", "vector", 1, "column", parameters, None)
-    if _core.unsupported_reason("spmv", view, *arguments):
+    if reason_against("spmv", view, *arguments):
         return None
     y = np.full((matrix.shape[0], 1), np.nan, x.dtype)
     prepare_product("spmv", view, *arguments, -1).run_host(x.reshape(-1, 1), y)
@@ -447,5 +447,5 @@ def test_matrices_that_would_be_mostly_padding_are_refused():
     rows = [list(range(4000)), *[[i] for i in range(200)]]
     matrix = from_rows(rows, 4000)
     assert multiply(matrix, np.ones(4000, np.float32)) is None
-    reason = _core.unsupported_reason("spmv", as_csr(matrix), "compressed-sell", "vector", 1, "column", {}, None)
+    reason = reason_against("spmv", as_csr(matrix), "compressed-sell", "vector", 1, "column", {}, None)
     assert "places for 4200 nonzeros" in reason
