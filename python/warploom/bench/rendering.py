@@ -49,11 +49,6 @@ class Summary:
 
         return write
 
-    def to_markdown(self) -> str:
-        """Return the table in Markdown, without title and notes."""
-        rows = [list(map(str, self.frame)), ["---"] * len(self.frame.columns), *self.cells()]
-        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
     def __str__(self) -> str:
         table = rich.table.Table(title=self.title, title_justify="left", box=rich.box.SIMPLE_HEAD)
         for name, kind in self.frame.dtypes.items():

@@ -1,4 +1,4 @@
-"""Summaries as text and as Markdown."""
+"""Summaries as text."""
 
 from __future__ import annotations
 
@@ -13,15 +13,6 @@ SUMMARY = Summary(
     ["A note."],
     {"speedup": ".2f", "share": ".1%"},
 )
-
-
-def test_markdown():
-    assert SUMMARY.to_markdown().splitlines() == [
-        "| name | count | speedup | share |",
-        "| --- | --- | --- | --- |",
-        "| a[0] | 1,234 | 1.24 | 12.5 % |",
-        "| b | 5 | - | 0.0 % |",
-    ]
 
 
 def test_text_has_title_cells_and_notes():
@@ -42,7 +33,6 @@ def test_long_headings_are_not_cut():
 
 
 def test_a_table_without_rows():
-    assert Summary("t", pd.DataFrame(columns=["a"])).to_markdown() == "| a |\n| --- |"
     assert "a" in str(Summary("t", pd.DataFrame(columns=["a"])))
 
 
