@@ -1,4 +1,4 @@
-"""Tables of figures as text and as Markdown."""
+"""Tables of figures as text."""
 
 from __future__ import annotations
 
