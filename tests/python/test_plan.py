@@ -1,6 +1,9 @@
 """Plans on the CPU: what they multiply, what they refuse, and that results are SciPy's."""
 
 import dataclasses
+import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -482,3 +485,36 @@ def test_operands_on_a_gpu_are_refused(matrix, monkeypatch):
     assert "GPU memory" in refused(wl.errors.DeviceError, "B", plan, B)
     square = make(csr_array(np.eye(45)))
     refused(wl.errors.DeviceError, "out", square, B.copy(), out=B)
+
+
+FORK = """
+import os, threading, warnings
+import numpy as np, scipy.sparse
+import warploom as wl
+warnings.simplefilter("ignore")
+A = scipy.sparse.random_array((2000, 2000), density=0.05, format="csr", rng=0)
+plan = wl.plan(A, k=64, device="cpu", select="spmm/none/csr/row_split")
+B = np.ones((2000, 64))
+expected = plan @ B
+done = threading.Event()
+
+def multiply():
+    while not done.is_set():
+        plan @ B
+
+thread = threading.Thread(target=multiply)
+thread.start()
+for _ in range(10):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.array_equal(plan @ B, expected) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+done.set()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_multiplies_while_a_thread_of_the_parent_does():
+    """The lock of the plan is held by a thread that the child does not have."""
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60)

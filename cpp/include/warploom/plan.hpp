@@ -5,13 +5,13 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "warploom/candidate.hpp"
 #include "warploom/device.hpp"
 #include "warploom/kernels/product.hpp"
+#include "warploom/process_mutex.hpp"
 
 namespace warploom {
 
@@ -146,7 +146,7 @@ class plan {
   value_type dtype_;
   layout order_;
   int device_;
-  std::mutex running_;
+  process_mutex running_;
   std::function<explanation()> explain_;
   std::unique_ptr<const explanation> why_;
 };

@@ -30,6 +30,7 @@
 #include "warploom/plan.hpp"
 #include "warploom/planner.hpp"
 #include "warploom/predictor.hpp"
+#include "warploom/process_mutex.hpp"
 #include "warploom/profile.hpp"
 #include "warploom/row_partition.hpp"
 #include "warploom/selector.hpp"

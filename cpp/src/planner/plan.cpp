@@ -1,5 +1,6 @@
 #include "warploom/plan.hpp"
 
+#include <mutex>
 #include <optional>
 
 #include "warploom/error.hpp"
@@ -124,7 +125,7 @@ void plan::multiply(const dense_view& B, const dense_view& C, CUstream_st* strea
 
 void plan::multiply_on_host(const dense_view& B, const dense_view& C) {
   check_operands(B, C);
-  const std::lock_guard<std::mutex> one_at_a_time(running_);
+  const std::lock_guard<process_mutex> one_at_a_time(running_);
   if (device_ < 0) {
     prepared_->run(B, C, nullptr);
   } else {
