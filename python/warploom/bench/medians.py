@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from warploom.bench.measurements import Measurements
-from warploom.candidates import matches
+from warploom.candidates import OPERATIONS, Candidate, kernels, matches
 from warploom.errors import ParameterError
 
 __all__ = [
@@ -171,7 +172,12 @@ def settings(measurements: Measurements) -> list[tuple[str, str]]:
 
 def is_vendor(candidate: str) -> bool:
     """Whether a candidate is a kernel of the vendor's library."""
-    return candidate.split("[")[0].endswith("/cusparse")
+    return kernel_of(candidate) in _kernels_of_vendor()
+
+
+@functools.cache
+def _kernels_of_vendor() -> frozenset[str]:
+    return frozenset(f"{kernel.format}/{kernel.name}" for op in OPERATIONS for kernel in kernels(op) if kernel.vendor)
 
 
 def kernel_of(candidate: str) -> str:
@@ -181,7 +187,8 @@ def kernel_of(candidate: str) -> str:
 
 def default_of_vendor(op: str) -> str:
     """Return the candidate of the vendor's default: its default algorithm on CSR."""
-    return f"{op}/none/csr/cusparse"
+    (kernel,) = (kernel for kernel in kernels(op) if kernel.vendor and kernel.format == "csr")
+    return Candidate.make(kernel).name
 
 
 def geometric_mean(values: Iterable[float] | NDArray[np.float64] | pd.Series) -> float:
