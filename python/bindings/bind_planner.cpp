@@ -287,43 +287,93 @@ cache_state parse_cache(const std::string& name) {
 
 // A problem with the arrays that it looks at.
 struct bound_problem {
-  csr_holder matrix;
+  csr_holder matrix;  // of a matrix in host memory
   problem given;
 };
+
+void describe(problem& given, const std::string& op, std::int64_t k, const std::string& order,
+              const std::string& cache) {
+  given.op = parse_operation(op);
+  given.k = k;
+  given.order = parse_layout(order);
+  given.cache = parse_cache(cache);
+  validate(given);
+}
 
 std::unique_ptr<bound_problem> make_problem(csr_holder matrix, const std::string& op, std::int64_t k,
                                             const std::string& order, const std::string& cache, int device,
                                             const py::object& allocate) {
   check_has_values(matrix);
   auto bound = std::make_unique<bound_problem>(bound_problem{std::move(matrix), {}});
-  problem& given = bound->given;
-  given.matrix = bound->matrix.view;
-  given.op = parse_operation(op);
-  given.k = k;
-  given.order = parse_layout(order);
-  given.cache = parse_cache(cache);
-  given.device = device;
-  given.allocate = make_allocator(allocate);
-  validate(given);
+  bound->given = problem(bound->matrix.view);
+  bound->given.device = device;
+  bound->given.allocate = make_allocator(allocate);
+  describe(bound->given, op, k, order, cache);
   return bound;
 }
 
-// Arrays of another library in the memory of the problem's GPU that hold what its matrix holds: int32 indices, and
-// values of the matrix's type. Given by their addresses; they are copied there.
-void copy_on_gpu(bound_problem& bound, std::uintptr_t indptr, std::uintptr_t indices, std::uintptr_t data) {
-  const csr_view& view = bound.matrix.view;
+bool is_wide(int bytes, const char* argument) {
+  if (bytes == 4 || bytes == 8) return bytes == 8;
+  throw error(error_kind::dtype, argument, -1, std::string(argument) + " must be int32 or int64");
+}
+
+// Arrays of another library in the memory of a GPU, by their addresses and sizes.
+struct foreign_array {
+  std::uintptr_t address;
+  std::int64_t size;
+  int itemsize;
+};
+
+foreign_array cast_array(const py::tuple& given) {
+  return {given[0].cast<std::uintptr_t>(), given[1].cast<std::int64_t>(), given[2].cast<int>()};
+}
+
+std::unique_ptr<bound_problem> make_problem_on_gpu(const py::tuple& indptr, const py::tuple& indices,
+                                                   const py::tuple& data, const std::string& dtype,
+                                                   std::int64_t num_rows, std::int64_t num_cols, const std::string& op,
+                                                   std::int64_t k, const std::string& order, const std::string& cache,
+                                                   int device, std::uintptr_t stream, const py::object& allocate) {
+  const foreign_array offsets = cast_array(indptr), columns = cast_array(indices), values = cast_array(data);
   device_csr_view where;
-  where.device = bound.given.device;
-  where.num_rows = view.num_rows;
-  where.num_cols = view.num_cols;
-  where.nnz = view.nnz();
-  where.indptr = reinterpret_cast<const std::int32_t*>(indptr);
-  where.indices = reinterpret_cast<const std::int32_t*>(indices);
-  where.data = reinterpret_cast<const void*>(data);
-  where.dtype = view.dtype;
-  const py::gil_scoped_release release;
-  const device_guard guard(where.device);
-  bound.given.set_resident(duplicate_csr(where, bound.given.allocate));
+  where.device = device;
+  where.num_rows = num_rows;
+  where.num_cols = num_cols;
+  where.num_indices = columns.size;
+  where.num_values = values.size;
+  where.indptr = reinterpret_cast<const void*>(offsets.address);
+  where.indices = reinterpret_cast<const void*>(columns.address);
+  where.data = reinterpret_cast<const void*>(values.address);
+  where.wide_indptr = is_wide(offsets.itemsize, "indptr");
+  where.wide_indices = is_wide(columns.itemsize, "indices");
+  where.dtype = parse_value_type(dtype);
+  where.stream = reinterpret_cast<CUstream_st*>(stream);
+  const device_allocator memory = make_allocator(allocate);
+  auto bound = std::make_unique<bound_problem>();
+  {
+    const py::gil_scoped_release release;
+    bound->given = problem(where, memory);
+  }
+  describe(bound->given, op, k, order, cache);
+  return bound;
+}
+
+// The matrix of a problem, copied to host memory if it is on a GPU.
+csr_holder matrix_of(const bound_problem& bound) {
+  if (bound.given.in_host_memory()) return bound.matrix;
+  const csr_view* view = nullptr;
+  {
+    const py::gil_scoped_release release;
+    view = &bound.given.matrix();
+  }
+  const auto owner = [&] {  // copies of a problem share the matrix
+    return py::capsule(new problem(bound.given), [](void* p) { delete static_cast<problem*>(p); });
+  };
+  csr_holder holder;
+  holder.indptr = py::array_t<std::int64_t>(view->num_rows + 1, view->indptr, owner());
+  holder.indices = py::array_t<std::int32_t>(view->nnz(), view->indices, owner());
+  holder.data = py::array(numpy_dtype(view->dtype), {view->nnz()}, {}, view->data, owner());
+  holder.view = *view;
+  return holder;
 }
 
 void bind_problem(py::module_& module) {
@@ -331,17 +381,23 @@ void bind_problem(py::module_& module) {
       .def(py::init(&make_problem), py::arg("matrix"), py::arg("op"), py::arg("k"), py::arg("layout"), py::arg("cache"),
            py::arg("device"), py::arg("allocate") = py::none(),
            "`device` is the number of a GPU, or -1 for the CPU; `allocate(bytes)` returns an address and its owner.")
-      .def("copy_on_gpu", &copy_on_gpu, py::arg("indptr"), py::arg("indices"), py::arg("data"),
-           "The matrix is in the memory of the GPU already, and copied there: int32 indices and values, by their "
-           "addresses.")
-      .def_property_readonly("matrix", [](const bound_problem& p) { return p.matrix; })
+      .def_static("on_gpu", &make_problem_on_gpu, py::arg("indptr"), py::arg("indices"), py::arg("data"),
+                  py::arg("dtype"), py::arg("num_rows"), py::arg("num_cols"), py::arg("op"), py::arg("k"),
+                  py::arg("layout"), py::arg("cache"), py::arg("device"), py::arg("stream"),
+                  py::arg("allocate") = py::none(),
+                  "The arrays of a CSR matrix in the memory of a GPU, each as its address, its size and the bytes of "
+                  "an element. They are to stay as they are until all plans are made.")
+      .def_property_readonly("matrix", &matrix_of, "In host memory, where a matrix that is on a GPU is copied.")
+      .def_property_readonly(
+          "shape", [](const bound_problem& p) { return py::make_tuple(p.given.num_rows(), p.given.num_cols()); })
+      .def_property_readonly("nnz", [](const bound_problem& p) { return p.given.nnz(); })
       .def_property_readonly("op", [](const bound_problem& p) { return name_of(p.given.op); })
       .def_property_readonly("k", [](const bound_problem& p) { return p.given.k; })
       .def_property_readonly("layout", [](const bound_problem& p) { return name_of(p.given.order); })
       .def_property_readonly(
           "cache", [](const bound_problem& p) { return p.given.cache == cache_state::warm ? "warm" : "cold"; })
       .def_property_readonly("device", [](const bound_problem& p) { return p.given.device; })
-      .def_property_readonly("dtype", [](const bound_problem& p) { return numpy_dtype(p.given.matrix.dtype); })
+      .def_property_readonly("dtype", [](const bound_problem& p) { return numpy_dtype(p.given.dtype()); })
       .def(
           "resident",
           [](const bound_problem& p) {
@@ -525,7 +581,7 @@ kernel_inputs view_inputs(const std::map<std::string, permutation_array>& given)
 timed_permutation given_permutation(const bound_problem& of, const permutation_array& perm, double milliseconds) {
   if (perm.ndim() != 1) throw error(error_kind::parameter, "perm", -1, "perm must be one-dimensional");
   timed_permutation rows{"given", {perm.data(), perm.data() + perm.size()}, milliseconds};
-  validate_permutation(rows.perm, of.given.matrix.num_rows);
+  validate_permutation(rows.perm, of.given.num_rows());
   return rows;
 }
 
@@ -677,8 +733,7 @@ std::int64_t floor_bytes(const csr_holder& matrix, std::int64_t k) {
 }  // namespace
 
 py::object wrap_spmv_plan(const csr_holder& matrix, int device, std::unique_ptr<product_plan> prepared) {
-  problem of;
-  of.matrix = matrix.view;
+  problem of(matrix.view);
   of.op = operation::spmv;
   of.order = layout::column_major;
   of.device = device;

@@ -73,8 +73,7 @@ std::unique_ptr<vectors> make_vectors([[maybe_unused]] bool on_gpu, std::int64_t
 // [plan]
 std::unique_ptr<warploom::plan> make_plan(const warploom::csr_view& A, int device, double products) {
   warploom::validate(A);
-  warploom::problem problem;
-  problem.matrix = A;
+  warploom::problem problem(A);
   problem.op = warploom::operation::spmv;
   problem.order = warploom::layout::column_major;
   problem.device = device;

@@ -33,6 +33,9 @@ struct device_csr_arrays {
 
 device_csr_arrays arrays_of(const device_csr& matrix);
 
+// The features of the set "spmv" of a matrix in GPU memory: known since it was checked or uploaded.
+std::vector<double> spmv_features_of(const device_csr& matrix);
+
 struct feature_set {
   const char* name;                    // "spmm", "spmv"
   std::span<const char* const> names;  // in the order of the values

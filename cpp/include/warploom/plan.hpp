@@ -15,10 +15,16 @@
 
 namespace warploom {
 
-// What is to be multiplied, and where.
+// What is to be multiplied, and where. Copies share the matrix.
 class problem {
  public:
-  csr_view matrix;  // validated; its arrays are to outlive the problem and all plans made for it
+  problem() = default;
+  // A validated matrix in host memory; its arrays are to outlive the problem and all plans made for it.
+  explicit problem(const csr_view& matrix);
+  // A matrix whose arrays somebody else has in the memory of a GPU: it stays there. They are to stay as they are until
+  // all plans are made, which copy what they keep. Throws error_kind::invalid_matrix if they form no matrix.
+  explicit problem(const device_csr_view& matrix, device_allocator memory = allocate_device_memory);
+
   operation op = operation::spmm;
   std::int64_t k = 1;                // columns of B, 1 for SpMV
   layout order = layout::row_major;  // of B and C; column-major for SpMV
@@ -27,35 +33,33 @@ class problem {
   device_allocator allocate = allocate_device_memory;  // memory of plans
 
   bool on_gpu() const { return device >= 0; }
+  std::int64_t num_rows() const { return sizes_.num_rows; }
+  std::int64_t num_cols() const { return sizes_.num_cols; }
+  std::int64_t nnz() const { return sizes_.nnz; }
+  value_type dtype() const { return sizes_.dtype; }
+  // The matrix in host memory, where one that is on a GPU is copied when it is first asked for.
+  const csr_view& matrix() const;
   // Computed once.
   const matrix_summary& summary() const;
   // The matrix in the memory of the GPU, uploaded once for all candidates; null on the CPU.
   std::shared_ptr<const device_csr> resident() const;
-  // A copy that holds no GPU memory.
+  // Whether `matrix` takes no copy.
+  bool in_host_memory() const { return host_ != nullptr; }
+  // A copy that holds no GPU memory. It has a matrix only if this one is in host memory.
   problem without_resident() const;
 
-  // The matrix is in the memory of the GPU already: it is not uploaded.
-  void set_resident(std::shared_ptr<const device_csr> matrix) { resident_ = std::move(matrix); }
-
  private:
-  friend problem problem_of(const device_csr_view& matrix);
-
-  std::shared_ptr<const void> host_;  // a matrix that came from a GPU
+  matrix_summary sizes_;  // of the lengths of rows, nothing
+  std::shared_ptr<const csr_view> host_;
   mutable std::shared_ptr<const matrix_summary> summary_;
   mutable std::shared_ptr<const device_csr> resident_;
 };
-
-// The problem of a matrix that is in the memory of a GPU, of which it takes a copy there for features and for what is
-// prepared on the GPU, and one on the host, which is validated as any other. What is to be multiplied is
-// the caller's to fill in. Throws error_kind::invalid_matrix if the arrays form no matrix. Nothing may still write
-// them.
-problem problem_of(const device_csr_view& matrix);
 
 // Throws what describes no product: k out of range, a value type that no kernel of the operation works on.
 void validate(const problem& given);
 
 struct preparation_step {
-  std::string name;  // "permutation", "upload", "conversion", "conversion and upload"
+  std::string name;  // "features", "ranking", "measuring", "permutation", "upload", "conversion"
   double milliseconds = 0;
 };
 

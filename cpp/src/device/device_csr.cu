@@ -1,28 +1,339 @@
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "device/algorithms.hpp"
 #include "device/device_csr.hpp"
-#include "warploom/formats/csr.hpp"
+#include "device/workspace.hpp"
+#include "features/device_boundary.hpp"
+#include "kernels/device/warp.cuh"
 
 namespace warploom {
+namespace {
+
+constexpr int threads_per_block = 256;
+
+// ---- Checking what somebody else's arrays hold
+
+constexpr std::int64_t max_check_blocks = 1024;
+static_assert(max_check_blocks * sizeof(std::uint64_t) <= cuda::pinned_memory::bytes);
+
+template <class Offset, class Index, bool Narrow>
+__global__ void __launch_bounds__(threads_per_block)
+    check_indices_kernel(const Offset* __restrict__ indptr, std::int64_t num_rows, std::int64_t num_cols,
+                         const Index* __restrict__ indices, std::int64_t num_indices, std::int32_t* __restrict__ narrow,
+                         std::uint64_t* __restrict__ of_blocks) {
+  __shared__ std::uint64_t of_warps[threads_per_block / 32];
+  // What lies behind the last nonzero is nobody's concern.
+  const auto end = min(static_cast<std::int64_t>(indptr[num_rows]), num_indices);
+  const std::int64_t stride = std::int64_t{gridDim.x} * threads_per_block;
+  std::uint64_t outside = cuda::no_position;
+  for (std::int64_t j = std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x; j < end; j += stride) {
+    const Index column = indices[j];
+    if (column < 0 || column >= num_cols) outside = max(outside, cuda::as_maximum(j));
+    if constexpr (Narrow) narrow[j] = static_cast<std::int32_t>(column);
+  }
+  for (int offset = 16; offset > 0; offset /= 2) outside = max(outside, cuda::exchange(outside, offset));
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = outside;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (const std::uint64_t of_warp : of_warps) outside = max(outside, of_warp);
+  of_blocks[blockIdx.x] = outside;
+}
+
+// Enqueued, and read once the stream has been synchronised.
+class index_check {
+ public:
+  index_check(const device_csr_view& matrix, std::int32_t* narrow)
+      : blocks_(static_cast<unsigned>(std::clamp<std::int64_t>(
+            (matrix.num_indices + 4 * threads_per_block - 1) / (4 * threads_per_block), 1, max_check_blocks))) {
+    matrix.wide_indptr ? launch<std::int64_t>(matrix, narrow) : launch<std::int32_t>(matrix, narrow);
+    cuda::check_launch("check_indices_kernel");
+  }
+
+  std::uint64_t first_outside() const {
+    const auto* of_blocks = results_.as<std::uint64_t>();
+    return *std::max_element(of_blocks, of_blocks + blocks_);
+  }
+
+ private:
+  template <class Offset>
+  void launch(const device_csr_view& matrix, std::int32_t* narrow) const {
+    const auto* indptr = static_cast<const Offset*>(matrix.indptr);
+    auto* const of_blocks = results_.as<std::uint64_t>();
+    if (matrix.wide_indices) {
+      check_indices_kernel<Offset, std::int64_t, true><<<blocks_, threads_per_block, 0, matrix.stream>>>(
+          indptr, matrix.num_rows, matrix.num_cols, static_cast<const std::int64_t*>(matrix.indices),
+          matrix.num_indices, narrow, of_blocks);
+    } else {
+      check_indices_kernel<Offset, std::int32_t, false><<<blocks_, threads_per_block, 0, matrix.stream>>>(
+          indptr, matrix.num_rows, matrix.num_cols, static_cast<const std::int32_t*>(matrix.indices),
+          matrix.num_indices, nullptr, of_blocks);
+    }
+  }
+
+  cuda::pinned_memory results_;
+  unsigned blocks_;
+};
+
+__global__ void narrow_offsets_kernel(const std::int64_t* __restrict__ from, std::int64_t size,
+                                      std::int32_t* __restrict__ to) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x;
+  if (i < size) to[i] = static_cast<std::int32_t>(from[i]);
+}
+
+unsigned blocks_for(std::int64_t threads) {
+  return static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);
+}
+
+matrix_summary summary_from(const row_statistics& found, value_type dtype) {
+  const spmv_statistics& lengths = found.lengths;
+  return {lengths.size.num_rows,
+          lengths.size.num_cols,
+          lengths.size.nnz,
+          lengths.row_lengths.min(),
+          lengths.row_lengths.max(),
+          found.empty_rows,
+          dtype};
+}
+
+void copy_within_device(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
+  if (bytes > 0) WARPLOOM_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
+}
+
+// ---- Moving rows
+
+__global__ void moved_lengths_kernel(const std::int32_t* __restrict__ indptr, const std::int32_t* __restrict__ row_ids,
+                                     unsigned num_rows, std::int32_t* __restrict__ lengths) {
+  const unsigned p = blockIdx.x * threads_per_block + threadIdx.x;
+  if (p > num_rows) return;
+  lengths[p] = p == num_rows ? 0 : indptr[row_ids[p] + 1] - indptr[row_ids[p]];
+}
+
+constexpr int threads_per_row = 8;
+
+template <class Value>
+__global__ void __launch_bounds__(threads_per_block)
+    move_rows_kernel(const std::int32_t* __restrict__ from_indptr, const std::int32_t* __restrict__ from_indices,
+                     const Value* __restrict__ from_data, const std::int32_t* __restrict__ row_ids,
+                     std::int64_t num_rows, const std::int32_t* __restrict__ indptr, std::int32_t* __restrict__ indices,
+                     Value* __restrict__ data) {
+  const std::int64_t thread = std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x;
+  const std::int64_t p = thread / threads_per_row;
+  if (p >= num_rows) return;
+  const std::int32_t from = from_indptr[row_ids[p]];
+  const std::int32_t to = indptr[p];
+  const std::int32_t length = indptr[p + 1] - to;
+  for (std::int32_t j = static_cast<std::int32_t>(thread % threads_per_row); j < length; j += threads_per_row) {
+    indices[to + j] = from_indices[from + j];
+    data[to + j] = from_data[from + j];
+  }
+}
+
+__global__ void row_indices_kernel(const std::int32_t* __restrict__ indptr, std::int64_t num_rows,
+                                   std::int32_t* __restrict__ rows) {
+  const std::int64_t thread = std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x;
+  const std::int64_t row = thread / threads_per_row;
+  if (row >= num_rows) return;
+  const std::int32_t end = indptr[row + 1];
+  for (std::int32_t j = indptr[row] + static_cast<std::int32_t>(thread % threads_per_row); j < end;
+       j += threads_per_row) {
+    rows[j] = static_cast<std::int32_t>(row);
+  }
+}
+
+}  // namespace
+
+device_csr::device_csr(const matrix_summary& summary, const device_allocator& allocate)
+    : summary_(summary),
+      own_indptr32_(summary.num_rows + 1, allocate),
+      own_indices_(summary.nnz, allocate),
+      own_data_(summary.nnz * size_of(summary.dtype), allocate) {
+  indptr32_ = own_indptr32_.data();
+  indices_ = own_indices_.data();
+  data_ = own_data_.data();
+}
+
+device_csr::device_csr(const csr_view& matrix, const device_allocator& allocate)
+    : own_indices_(cuda::upload(matrix.indices, matrix.nnz(), allocate)),
+      own_data_(
+          cuda::upload(static_cast<const std::byte*>(matrix.data), matrix.nnz() * size_of(matrix.dtype), allocate)),
+      host_(std::make_unique<const csr_view>(matrix)) {
+  const std::int64_t nnz = matrix.nnz();
+  if (nnz <= std::numeric_limits<std::int32_t>::max()) {
+    const std::vector<std::int32_t> narrow(matrix.indptr, matrix.indptr + matrix.num_rows + 1);
+    own_indptr32_ = cuda::upload(narrow.data(), narrow.size(), allocate);
+  } else {
+    own_indptr64_ = cuda::upload(matrix.indptr, matrix.num_rows + 1, allocate);
+  }
+  indptr32_ = own_indptr32_.data();
+  indptr64_ = own_indptr64_.data();
+  indices_ = own_indices_.data();
+  data_ = own_data_.data();
+  summary_.num_rows = matrix.num_rows;
+  summary_.num_cols = matrix.num_cols;
+  summary_.nnz = nnz;
+  const row_statistics found = compute_cuda_row_statistics(arrays_of(*this), nullptr);
+  summary_ = summary_from(found, matrix.dtype);
+  statistics_ = std::make_unique<const spmv_statistics>(found.lengths);
+}
+
+device_csr::device_csr(const device_csr_view& matrix, const spmv_statistics& statistics, const matrix_summary& summary,
+                       cuda::device_array<std::int32_t> narrow_indptr, cuda::device_array<std::int32_t> narrow_indices)
+    : summary_(summary),
+      stream_(matrix.stream),
+      data_(matrix.data),
+      borrows_(true),
+      own_indptr32_(std::move(narrow_indptr)),
+      own_indices_(std::move(narrow_indices)),
+      statistics_(std::make_unique<const spmv_statistics>(statistics)) {
+  indptr32_ = matrix.wide_indptr ? own_indptr32_.data() : static_cast<const std::int32_t*>(matrix.indptr);
+  indices_ = matrix.wide_indices ? own_indices_.data() : static_cast<const std::int32_t*>(matrix.indices);
+}
+
+std::size_t device_csr::bytes() const {
+  return own_indptr32_.bytes() + own_indptr64_.bytes() + own_indices_.bytes() + own_data_.bytes();
+}
+
+const spmv_statistics& device_csr::statistics() const {
+  const std::lock_guard<std::mutex> lock(making_);
+  if (!statistics_) {
+    const row_statistics found = compute_cuda_row_statistics(arrays_of(*this), stream_);
+    statistics_ = std::make_unique<const spmv_statistics>(found.lengths);
+  }
+  return *statistics_;
+}
+
+const csr_view& device_csr::host() const {
+  const std::lock_guard<std::mutex> lock(making_);
+  if (host_) return *host_;
+  auto copy = std::make_unique<csr_matrix>();
+  copy->num_rows = num_rows();
+  copy->num_cols = num_cols();
+  copy->dtype = dtype();
+  copy->indptr = host_offsets();
+  copy->indices.resize(nnz());
+  copy->data.resize(nnz() * size_of(dtype()));
+  copy_to_host(copy->indices.data(), indices_, copy->indices.size() * sizeof(copy->indices[0]), stream_);
+  copy_to_host(copy->data.data(), data_, copy->data.size(), stream_);
+  downloaded_ = std::move(copy);
+  host_ = std::make_unique<const csr_view>(downloaded_->view());
+  return *host_;
+}
+
+std::vector<std::int64_t> device_csr::host_offsets() const {
+  std::vector<std::int64_t> offsets(num_rows() + 1);
+  if (wide()) {
+    copy_to_host(offsets.data(), indptr64_, offsets.size() * sizeof(offsets[0]), stream_);
+    return offsets;
+  }
+  std::vector<std::int32_t> narrow(num_rows() + 1);
+  copy_to_host(narrow.data(), indptr32_, narrow.size() * sizeof(narrow[0]), stream_);
+  return {narrow.begin(), narrow.end()};
+}
+
+std::shared_ptr<const device_csr> device_csr::kept(const device_allocator& allocate) const {
+  if (!borrows_) return shared_from_this();
+  const std::lock_guard<std::mutex> lock(making_);
+  if (kept_) return kept_;
+  const auto copy = std::make_shared<device_csr>(summary_, allocate);
+  copy->order_on(stream_);
+  copy_within_device(copy->indptr_to_fill(), indptr32_, (num_rows() + 1) * sizeof(std::int32_t), stream_);
+  copy_within_device(copy->indices_to_fill(), indices_, nnz() * sizeof(std::int32_t), stream_);
+  copy_within_device(copy->data_to_fill(), data_, nnz() * size_of(dtype()), stream_);
+  return kept_ = copy;
+}
 
 std::shared_ptr<const device_csr> upload_csr(const csr_view& matrix, const device_allocator& allocate) {
   return std::make_shared<const device_csr>(matrix, allocate);
 }
 
-std::shared_ptr<const device_csr> duplicate_csr(const device_csr_view& matrix, const device_allocator& allocate) {
-  return std::make_shared<const device_csr>(matrix, allocate);
+std::size_t device_csr_bytes(const device_csr& matrix) { return matrix.bytes(); }
+
+const matrix_summary& summary_of(const device_csr& matrix) { return matrix.summary(); }
+
+CUstream_st* stream_of(const device_csr& matrix) { return matrix.stream(); }
+
+std::vector<double> spmv_features_of(const device_csr& matrix) {
+  std::vector<double> values(find_feature_set("spmv").names.size());
+  write_features(matrix.statistics(), values.data());
+  return values;
 }
 
-std::size_t device_csr_bytes(const device_csr& matrix) { return matrix.bytes(); }
+const csr_view& host_copy(const device_csr& matrix) { return matrix.host(); }
+
+std::shared_ptr<const device_csr> view_csr(const device_csr_view& matrix, const device_allocator& allocate) {
+  device_csr_arrays arrays;
+  arrays.num_rows = matrix.num_rows;
+  arrays.num_cols = matrix.num_cols;
+  arrays.num_indices = matrix.num_indices;
+  arrays.indptr = matrix.indptr;
+  arrays.indices = matrix.indices;
+  arrays.wide_indptr = matrix.wide_indptr;
+  arrays.wide_indices = matrix.wide_indices;
+  cuda::device_array<std::int32_t> indptr(matrix.wide_indptr ? matrix.num_rows + 1 : 0, allocate);
+  cuda::device_array<std::int32_t> indices(matrix.wide_indices ? matrix.num_indices : 0, allocate);
+  if (matrix.wide_indptr) {
+    narrow_offsets_kernel<<<blocks_for(matrix.num_rows + 1), threads_per_block, 0, matrix.stream>>>(
+        static_cast<const std::int64_t*>(matrix.indptr), matrix.num_rows + 1, indptr.data());
+    cuda::check_launch("narrow_offsets_kernel");
+  }
+  const index_check check(matrix, indices.data());
+  const row_statistics found = compute_cuda_row_statistics(arrays, matrix.stream);  // synchronises
+  cuda::check_indices(check.first_outside(), found.lengths.size.nnz, arrays);
+  if (matrix.num_values < found.lengths.size.nnz) {
+    throw error(error_kind::invalid_matrix, "data", matrix.num_values,
+                "data must have at least nnz = " + std::to_string(found.lengths.size.nnz) + " entries, got " +
+                    std::to_string(matrix.num_values));
+  }
+  return std::make_shared<const device_csr>(matrix, found.lengths, summary_from(found, matrix.dtype), std::move(indptr),
+                                            std::move(indices));
+}
+
+std::shared_ptr<const device_csr> permute_csr(const device_csr& matrix, std::span<const std::int32_t> perm,
+                                              const device_allocator& allocate,
+                                              std::shared_ptr<const std::int32_t>& row_ids) {
+  if (matrix.wide()) {
+    throw error(error_kind::index_overflow, "candidate", -1, "rows of 2^31 nonzeros and more are not moved on a GPU");
+  }
+  const cudaStream_t stream = matrix.stream();
+  const std::shared_ptr<void> ids = perm.empty() ? nullptr : allocate(perm.size_bytes());
+  copy_to_device(ids.get(), perm.data(), perm.size_bytes(), stream);
+  row_ids = std::shared_ptr<const std::int32_t>(ids, static_cast<const std::int32_t*>(ids.get()));
+  auto moved = std::make_shared<device_csr>(matrix.summary(), allocate);
+  moved->order_on(stream);
+  const auto num_rows = static_cast<unsigned>(matrix.num_rows());
+  const cuda::pooled_memory lengths((num_rows + std::size_t{1}) * sizeof(std::int32_t), stream);
+  moved_lengths_kernel<<<blocks_for(std::int64_t{num_rows} + 1), threads_per_block, 0, stream>>>(
+      matrix.indptr32(), row_ids.get(), num_rows, lengths.as<std::int32_t>());
+  cuda::check_launch("moved_lengths_kernel");
+  cuda::exclusive_scan(lengths.as<const std::int32_t>(), moved->indptr_to_fill(), std::int64_t{num_rows} + 1, stream);
+  if (matrix.nnz() > 0) {
+    dispatch_value_type(matrix.dtype(), [&]<class Value>(Value) {
+      // Values are only copied: any type of their size does.
+      using bits = std::conditional_t<sizeof(Value) == 2, std::uint16_t,
+                                      std::conditional_t<sizeof(Value) == 4, std::uint32_t, std::uint64_t>>;
+      move_rows_kernel<<<blocks_for(std::int64_t{num_rows} * threads_per_row), threads_per_block, 0, stream>>>(
+          matrix.indptr32(), matrix.indices(), matrix.values<bits>(), row_ids.get(), num_rows, moved->indptr32(),
+          moved->indices_to_fill(), reinterpret_cast<bits*>(moved->data_to_fill()));
+      cuda::check_launch("move_rows_kernel");
+    });
+  }
+  synchronize(stream);  // the caller's permutation may go
+  return moved;
+}
 
 namespace cuda {
 
-csr_rows::csr_rows(const csr_view& given, const product_request& request, const device_allocator& allocate) {
-  if (request.perm.empty()) {
-    matrix = request.resident ? request.resident : upload_csr(given, allocate);
-    return;
+device_array<std::int32_t> row_indices_of(const device_csr& matrix, const device_allocator& allocate) {
+  device_array<std::int32_t> rows(matrix.nnz(), allocate);
+  if (matrix.nnz() > 0) {
+    row_indices_kernel<<<blocks_for(matrix.num_rows() * threads_per_row), threads_per_block, 0, matrix.stream()>>>(
+        matrix.indptr32(), matrix.num_rows(), rows.data());
+    check_launch("row_indices_kernel");
   }
-  const csr_matrix permuted = permute_rows(given, request.perm);
-  matrix = upload_csr(permuted.view(), allocate);
-  row_ids = upload(request.perm.data(), request.perm.size(), allocate);
+  return rows;
 }
 
 }  // namespace cuda

@@ -36,7 +36,15 @@ std::vector<double> time_on_device(const std::function<void(CUstream_st*)>&, con
 std::shared_ptr<void> eviction_memory() { no_cuda(); }
 double measure_copy_bandwidth(std::size_t) { no_cuda(); }
 std::shared_ptr<const device_csr> upload_csr(const csr_view&, const device_allocator&) { no_cuda(); }
-std::shared_ptr<const device_csr> duplicate_csr(const device_csr_view&, const device_allocator&) { no_cuda(); }
+std::shared_ptr<const device_csr> view_csr(const device_csr_view&, const device_allocator&) { no_cuda(); }
+std::shared_ptr<const device_csr> permute_csr(const device_csr&, std::span<const std::int32_t>, const device_allocator&,
+                                              std::shared_ptr<const std::int32_t>&) {
+  no_cuda();
+}
+const matrix_summary& summary_of(const device_csr&) { no_cuda(); }
+const csr_view& host_copy(const device_csr&) { no_cuda(); }
+CUstream_st* stream_of(const device_csr&) { no_cuda(); }
+std::vector<double> spmv_features_of(const device_csr&) { no_cuda(); }
 std::size_t device_csr_bytes(const device_csr&) { no_cuda(); }
 device_csr_arrays arrays_of(const device_csr&) { no_cuda(); }
 

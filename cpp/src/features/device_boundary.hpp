@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "features/device_workspace.hpp"
+#include "device/workspace.hpp"
 #include "features/sets.hpp"
 
 namespace warploom::cuda {

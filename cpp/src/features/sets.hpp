@@ -34,9 +34,16 @@ struct spmv_statistics {
 void write_features(const spmm_statistics& statistics, double* values);
 void write_features(const spmv_statistics& statistics, double* values);
 
+// What a pass over indptr in GPU memory finds.
+struct row_statistics {
+  spmv_statistics lengths;
+  std::int64_t empty_rows;
+};
+
 // Defined in spmm.cu and spmv.cu.
 void compute_cuda_spmm_features(const device_csr_arrays& matrix, const geometry& shape, CUstream_st* stream,
                                 double* values);
+row_statistics compute_cuda_row_statistics(const device_csr_arrays& matrix, CUstream_st* stream);
 void compute_cuda_spmv_features(const device_csr_arrays& matrix, const geometry& shape, CUstream_st* stream,
                                 double* values);
 

@@ -25,6 +25,7 @@ struct lengths_seen {
   std::uint64_t not_shortest;  // complement of the shortest length
   std::uint64_t decrease;      // positions, as maxima
   std::uint64_t out_of_range;
+  std::uint64_t empty;
   std::int64_t first_offset;  // these two by block 0 only
   std::int64_t nnz;
 
@@ -39,6 +40,7 @@ struct lengths_seen {
     not_shortest = not_shortest < other.not_shortest ? other.not_shortest : not_shortest;
     decrease = decrease < other.decrease ? other.decrease : decrease;
     out_of_range = out_of_range < other.out_of_range ? other.out_of_range : out_of_range;
+    empty += other.empty;
   }
 };
 
@@ -50,6 +52,7 @@ __device__ lengths_seen of_lane(const lengths_seen& seen, int offset) {
   other.not_shortest = cuda::exchange(seen.not_shortest, offset);
   other.decrease = cuda::exchange(seen.decrease, offset);
   other.out_of_range = cuda::exchange(seen.out_of_range, offset);
+  other.empty = cuda::exchange(seen.empty, offset);
   return other;
 }
 
@@ -85,6 +88,7 @@ __global__ void __launch_bounds__(threads_per_block)
       // Of a malformed matrix nothing else is used.
       const std::uint64_t length = static_cast<std::uint64_t>(end[u]) - static_cast<std::uint64_t>(begin[u]);
       squares += uint128{length} * length;
+      seen.empty += length == 0;
       seen.longest = seen.longest < length ? length : seen.longest;
       seen.not_shortest = seen.not_shortest < ~length ? ~length : seen.not_shortest;
     }
@@ -122,7 +126,7 @@ double variance(std::int64_t num_rows, std::int64_t nnz, uint128 squares) {
 
 }  // namespace
 
-void compute_cuda_spmv_features(const device_csr_arrays& matrix, const geometry&, CUstream_st* stream, double* values) {
+row_statistics compute_cuda_row_statistics(const device_csr_arrays& matrix, CUstream_st* stream) {
   const cuda::pinned_memory results;
   auto* const of_blocks = results.as<lengths_seen>();
   const int blocks = blocks_for(matrix.num_rows);
@@ -141,11 +145,15 @@ void compute_cuda_spmv_features(const device_csr_arrays& matrix, const geometry&
   lengths_seen all = of_blocks[0];
   for (int block = 1; block < blocks; ++block) all.merge(of_blocks[block]);
   cuda::check_offsets({all.first_offset, all.nnz, all.decrease, all.out_of_range}, matrix);
-  write_features(spmv_statistics{{matrix.num_rows, matrix.num_cols, all.nnz},
-                                 summary(matrix.num_rows, all.nnz, static_cast<std::int64_t>(~all.not_shortest),
-                                         static_cast<std::int64_t>(all.longest)),
-                                 variance(matrix.num_rows, all.nnz, all.squares())},
-                 values);
+  return {{{matrix.num_rows, matrix.num_cols, all.nnz},
+           summary(matrix.num_rows, all.nnz, static_cast<std::int64_t>(~all.not_shortest),
+                   static_cast<std::int64_t>(all.longest)),
+           variance(matrix.num_rows, all.nnz, all.squares())},
+          static_cast<std::int64_t>(all.empty)};
+}
+
+void compute_cuda_spmv_features(const device_csr_arrays& matrix, const geometry&, CUstream_st* stream, double* values) {
+  write_features(compute_cuda_row_statistics(matrix, stream).lengths, values);
 }
 
 }  // namespace warploom

@@ -5,10 +5,10 @@
 
 namespace warploom {
 
-std::string no_reason(const csr_view&, const product_request&) { return ""; }
+std::string no_reason(const matrix_summary&, const product_request&) { return ""; }
 
-std::string needs_int32_offsets(const csr_view& matrix, const product_request&) {
-  return matrix.nnz() > std::numeric_limits<std::int32_t>::max() ? "needs fewer than 2^31 nonzeros" : "";
+std::string needs_int32_offsets(const matrix_summary& matrix, const product_request&) {
+  return matrix.nnz > std::numeric_limits<std::int32_t>::max() ? "needs fewer than 2^31 nonzeros" : "";
 }
 
 std::string padding_reason(std::int64_t places, std::int64_t nnz) {

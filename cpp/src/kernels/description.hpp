@@ -13,14 +13,14 @@ namespace warploom {
 
 // prepare_cpu_<operation>_<format> and prepare_cuda_<operation>_<format>_<kernel>.
 using prepare_cpu_function = std::unique_ptr<product_plan>(const csr_view& matrix, const product_request& request);
-using prepare_cuda_function = std::unique_ptr<product_plan>(const csr_view& matrix, const product_request& request,
+using prepare_cuda_function = std::unique_ptr<product_plan>(const device_csr& matrix, const product_request& request,
                                                             const device_allocator& allocate);
 
 inline const std::vector<value_type> all_value_types{value_type::float16, value_type::float32, value_type::float64};
 
 // Answers of unsupported_reason.
-std::string no_reason(const csr_view& matrix, const product_request& request);
-std::string needs_int32_offsets(const csr_view& matrix, const product_request& request);
+std::string no_reason(const matrix_summary& matrix, const product_request& request);
+std::string needs_int32_offsets(const matrix_summary& matrix, const product_request& request);
 // For formats with padding: refuses many times more places than nonzeros; tiny matrices may have more.
 std::string padding_reason(std::int64_t places, std::int64_t nnz);
 

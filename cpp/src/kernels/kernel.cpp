@@ -38,6 +38,14 @@ void check_input(const product_kernel& kernel, const std::string& name) {
   throw error(error_kind::parameter, name, -1, kernel.label() + " takes no " + name);
 }
 
+void check_inputs(const product_kernel& kernel, const product_request& request) {
+  for (const auto& [name, values] : request.inputs) check_input(kernel, name);
+}
+
+void refuse(const product_kernel& kernel, const std::string& reason) {
+  if (!reason.empty()) throw error(error_kind::parameter, "candidate", -1, kernel.label() + " " + reason);
+}
+
 }  // namespace
 
 bool product_kernel::works_on(value_type dtype) const {
@@ -66,8 +74,8 @@ parameter_values complete_parameters(const product_kernel& kernel, const paramet
   return complete;
 }
 
-matrix_summary summarize(const csr_pattern& matrix) {
-  matrix_summary summary{matrix.num_rows, matrix.num_cols, matrix.nnz()};
+matrix_summary summarize(const csr_view& matrix) {
+  matrix_summary summary{matrix.num_rows, matrix.num_cols, matrix.nnz(), 0, 0, 0, matrix.dtype};
   if (matrix.num_rows == 0) return summary;
   summary.shortest_row = summary.longest_row = matrix.row_length(0);
   for (std::int64_t row = 0; row < matrix.num_rows; ++row) {
@@ -79,7 +87,7 @@ matrix_summary summarize(const csr_pattern& matrix) {
   return summary;
 }
 
-std::string reason_against(const product_kernel& kernel, const csr_view& matrix, const product_request& request) {
+std::string reason_against(const product_kernel& kernel, const matrix_summary& matrix, const product_request& request) {
   if (!kernel.works_on(matrix.dtype)) return std::string("does not work on ") + name_of(matrix.dtype);
   if (request.perm.data() != nullptr && !kernel.permutes) return "does not take a row permutation";
   if (kernel.op == operation::spmm && !kernel.works_on(request.order)) {  // a vector has either layout
@@ -88,21 +96,35 @@ std::string reason_against(const product_kernel& kernel, const csr_view& matrix,
   return kernel.unsupported_reason(matrix, request);
 }
 
+std::string reason_against(const product_kernel& kernel, const csr_view& matrix, const product_request& request) {
+  const std::string reason = reason_against(kernel, summarize(matrix), request);
+  return reason.empty() && kernel.pattern_reason ? kernel.pattern_reason(matrix, request) : reason;
+}
+
 std::unique_ptr<product_plan> prepare(const product_kernel& kernel, const csr_view& matrix,
-                                      const product_request& request, int device, const device_allocator& allocate) {
-  for (const auto& [name, values] : request.inputs) check_input(kernel, name);
-  if (device < 0 && !kernel.runs_on_cpu()) {
+                                      const product_request& request) {
+  check_inputs(kernel, request);
+  if (!kernel.runs_on_cpu()) {
     throw error(error_kind::parameter, "candidate", -1, kernel.label() + " runs on a GPU only");
   }
-  const std::string reason = reason_against(kernel, matrix, request);
-  if (!reason.empty()) throw error(error_kind::parameter, "candidate", -1, kernel.label() + " " + reason);
-  if (device < 0) return kernel.prepare_cpu(matrix, request);
+  refuse(kernel, reason_against(kernel, matrix, request));
+  return kernel.prepare_cpu(matrix, request);
+}
+
+std::unique_ptr<product_plan> prepare(const product_kernel& kernel, const device_csr& matrix,
+                                      const product_request& request, const device_allocator& allocate) {
+  check_inputs(kernel, request);
+  refuse(kernel, reason_against(kernel, summary_of(matrix), request));
+  if (!kernel.from_device && kernel.pattern_reason) refuse(kernel, kernel.pattern_reason(host_copy(matrix), request));
   if (kernel.launch_limit) {
-    const std::string limit = kernel.launch_limit(summarize(matrix), request);
+    const std::string limit = kernel.launch_limit(summary_of(matrix), request);
     if (!limit.empty()) throw error(error_kind::index_overflow, "candidate", -1, kernel.label() + " " + limit);
   }
-  const device_guard guard(device);  // builds without CUDA go no further
-  return kernel.prepare_cuda(matrix, request, allocate);
+  if (request.perm.empty() || !kernel.from_device) return kernel.prepare_cuda(matrix, request, allocate);
+  product_request moved = request;
+  moved.perm = {};
+  const std::shared_ptr<const device_csr> rows = permute_csr(matrix, request.perm, allocate, moved.row_ids);
+  return kernel.prepare_cuda(*rows, moved, allocate);
 }
 
 }  // namespace warploom

@@ -36,7 +36,7 @@ void add_named(const problem& given, const std::string& pattern, std::vector<can
 
 std::vector<candidate> candidates_to_measure(const problem& given, const name_patterns& patterns) {
   std::vector<candidate> found;
-  for (candidate& c : enumerate_candidates(given.op, {given.order, given.on_gpu(), given.matrix.dtype})) {
+  for (candidate& c : enumerate_candidates(given.op, {given.order, given.on_gpu(), given.dtype()})) {
     const bool wanted =
         patterns ? matches(c.name(), patterns) : !is_redundant(c, given.summary(), given.k, given.order);
     if (wanted) found.push_back(std::move(c));
@@ -82,7 +82,7 @@ void measuring::measure_all(const name_patterns& patterns, const progress_functi
 }
 
 void measuring::measure_permuted(const candidate& listed, const name_patterns& patterns) {
-  const std::int64_t rows = problem_.matrix.num_rows;
+  const std::int64_t rows = problem_.num_rows();
   if (rows > options_.permutation_rows && !patterns && searches(listed)) {
     candidate_row row{listed.name()};
     row.note = "not measured: " + std::to_string(rows) + " rows; name it in `candidates` to insist";
@@ -106,7 +106,7 @@ void measuring::measure(const candidate& tried) {
   try {
     row.note = reason_against(tried, problem_);
     if (row.note.empty()) {
-      if (permutation_.name != tried.permutation) permutation_ = permute(problem_.matrix, tried.permutation);
+      if (permutation_.name != tried.permutation) permutation_ = permute(problem_, tried.permutation);
       std::unique_ptr<plan> prepared = prepare_candidate(problem_, tried, permutation_);
       row.note = trial_.check(prepared->kernel_plan());
       if (row.note.empty()) {
@@ -159,12 +159,13 @@ void finish_rows(explanation& found, double candidate_row::* time) {
                    [&](const candidate_row& a, const candidate_row& b) { return known(a) < known(b); });
 }
 
-explanation explain_measurements(const problem& given, std::vector<candidate_row> rows, const std::string& chosen) {
+explanation explain_measurements(const problem& given, std::int64_t floor_bytes, std::vector<candidate_row> rows,
+                                 const std::string& chosen) {
   explanation found;
   found.based_on = explanation::basis::measured;
   found.chosen = chosen;
   found.baseline = make_candidate(baseline_kernel(given.op, given.order)).name();
-  found.floor_bytes = product_floor_bytes(given.matrix, given.k, given.matrix.dtype);
+  found.floor_bytes = floor_bytes;
   found.copy_bandwidth = copy_bandwidth(given.device);
   const double floor_us = 1e6 * static_cast<double>(found.floor_bytes) / found.copy_bandwidth;
   for (candidate_row& row : rows) {

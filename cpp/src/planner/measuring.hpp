@@ -59,7 +59,8 @@ std::vector<candidate> candidates_to_measure(const problem& given, const name_pa
 // Speedups over the baseline by `time`, which row was chosen, and the order: fastest first.
 void finish_rows(explanation& found, double candidate_row::* time);
 
-// The table of measurements.
-explanation explain_measurements(const problem& given, std::vector<candidate_row> rows, const std::string& chosen);
+// The table of measurements. `floor_bytes` is product_floor_bytes of the problem.
+explanation explain_measurements(const problem& given, std::int64_t floor_bytes, std::vector<candidate_row> rows,
+                                 const std::string& chosen);
 
 }  // namespace warploom

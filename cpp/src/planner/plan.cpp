@@ -31,51 +31,43 @@ std::size_t span_bytes(const dense_view& view, layout order, value_type dtype) {
 
 }  // namespace
 
+problem::problem(const csr_view& matrix) : host_(std::make_shared<const csr_view>(matrix)) {
+  sizes_.num_rows = matrix.num_rows;
+  sizes_.num_cols = matrix.num_cols;
+  sizes_.nnz = matrix.nnz();
+  sizes_.dtype = matrix.dtype;
+}
+
+problem::problem(const device_csr_view& matrix, device_allocator memory)
+    : device(matrix.device), allocate(std::move(memory)) {
+  const device_guard guard(device);
+  resident_ = view_csr(matrix, allocate);
+  sizes_ = summary_of(*resident_);
+  summary_ = std::make_shared<const matrix_summary>(sizes_);
+}
+
+const csr_view& problem::matrix() const { return host_ ? *host_ : host_copy(*resident_); }
+
 const matrix_summary& problem::summary() const {
-  if (!summary_) summary_ = std::make_shared<const matrix_summary>(summarize(matrix));
+  if (!summary_) {
+    summary_ = std::make_shared<const matrix_summary>(on_gpu() ? summary_of(*resident()) : summarize(matrix()));
+  }
   return *summary_;
 }
 
 std::shared_ptr<const device_csr> problem::resident() const {
   if (!resident_ && on_gpu()) {
     const device_guard guard(device);
-    resident_ = upload_csr(matrix, allocate);
+    resident_ = upload_csr(*host_, allocate);
   }
   return resident_;
 }
 
 problem problem::without_resident() const {
   problem copy = *this;
+  copy.summary_ = std::make_shared<const matrix_summary>(summary());
   copy.resident_ = nullptr;
   return copy;
-}
-
-problem problem_of(const device_csr_view& matrix) {
-  const device_guard guard(matrix.device);
-  auto host = std::make_shared<csr_matrix>();
-  host->num_rows = matrix.num_rows;
-  host->num_cols = matrix.num_cols;
-  host->dtype = matrix.dtype;
-  std::vector<std::int32_t> indptr(matrix.num_rows + 1);
-  copy_to_host(indptr.data(), matrix.indptr, indptr.size() * sizeof(indptr[0]), nullptr);
-  host->indptr.assign(indptr.begin(), indptr.end());
-  validate_indptr(host->indptr.data(), matrix.num_rows);
-  if (host->indptr.back() != matrix.nnz) {
-    throw error(error_kind::invalid_matrix, "indptr", matrix.num_rows,
-                "indptr ends at " + std::to_string(host->indptr.back()) + " but there are " +
-                    std::to_string(matrix.nnz) + " nonzeros");
-  }
-  host->indices.resize(matrix.nnz);
-  host->data.resize(matrix.nnz * size_of(matrix.dtype));
-  copy_to_host(host->indices.data(), matrix.indices, host->indices.size() * sizeof(host->indices[0]), nullptr);
-  copy_to_host(host->data.data(), matrix.data, host->data.size(), nullptr);
-  validate_indices(host->indices.data(), matrix.nnz, matrix.num_cols);
-  problem given;
-  given.matrix = host->view();
-  given.device = matrix.device;
-  given.host_ = host;
-  given.set_resident(duplicate_csr(matrix, given.allocate));
-  return given;
 }
 
 void validate(const problem& given) {
@@ -90,11 +82,11 @@ void validate(const problem& given) {
   for (const value_type dtype : {value_type::float16, value_type::float32, value_type::float64}) {
     bool works = false;
     for (const product_kernel& kernel : kernels(given.op)) works = works || kernel.works_on(dtype);
-    if (works && dtype == given.matrix.dtype) return;
+    if (works && dtype == given.dtype()) return;
     if (works) known += (known.empty() ? "" : ", ") + std::string(name_of(dtype));
   }
   throw error(error_kind::dtype, "dtype", -1,
-              std::string(name_of(given.op)) + " works on " + known + ", not on " + name_of(given.matrix.dtype));
+              std::string(name_of(given.op)) + " works on " + known + ", not on " + name_of(given.dtype()));
 }
 
 plan::plan(const problem& of, candidate chosen, std::unique_ptr<product_plan> prepared,
@@ -103,9 +95,9 @@ plan::plan(const problem& of, candidate chosen, std::unique_ptr<product_plan> pr
       prepared_(std::move(prepared)),
       preparation_(std::move(preparation)),
       op_(of.op),
-      num_rows_(of.matrix.num_rows),
-      num_cols_(of.matrix.num_cols),
-      dtype_(of.matrix.dtype),
+      num_rows_(of.num_rows()),
+      num_cols_(of.num_cols()),
+      dtype_(of.dtype()),
       order_(of.order),
       device_(of.device) {}
 

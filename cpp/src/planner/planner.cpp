@@ -79,9 +79,9 @@ std::unique_ptr<plan> measure_all(const problem& given, const plan_options& opti
   auto session = std::make_shared<measuring>(given, limits);
   session->measure_all(options.patterns, options.progress);
   std::unique_ptr<plan> best = session->take_best();
-  best->explain_by([given = given.without_resident(), rows = session->rows(), chosen = best->chosen().name()] {
-    return explain_measurements(given, rows, chosen);
-  });
+  const std::int64_t floor_bytes = product_floor_bytes(given.matrix(), given.k, given.dtype());
+  best->explain_by([given = given.without_resident(), floor_bytes, rows = session->rows(),
+                    chosen = best->chosen().name()] { return explain_measurements(given, floor_bytes, rows, chosen); });
   return best;
 }
 

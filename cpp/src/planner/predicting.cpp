@@ -20,13 +20,13 @@ constexpr int max_tries = 5;
 // What a model is asked for. SpMM in float64 has none: that of float32 stands in.
 setting setting_of(const problem& given) {
   const bool spmm = given.op == operation::spmm;
-  return {given.op, spmm && given.matrix.dtype == value_type::float64 ? value_type::float32 : given.matrix.dtype,
-          given.order, given.cache};
+  return {given.op, spmm && given.dtype() == value_type::float64 ? value_type::float32 : given.dtype(), given.order,
+          given.cache};
 }
 
 std::string stands_in(const problem& given) {
-  if (setting_of(given).dtype == given.matrix.dtype) return "";
-  return std::string(name_of(given.matrix.dtype)) + ": predicted from " + name_of(setting_of(given).dtype);
+  if (setting_of(given).dtype == given.dtype()) return "";
+  return std::string(name_of(given.dtype())) + ": predicted from " + name_of(setting_of(given).dtype);
 }
 
 std::vector<double> compute(const char* set_name, const problem& given) {
@@ -35,9 +35,9 @@ std::vector<double> compute(const char* set_name, const problem& given) {
   if (given.on_gpu()) {
     const auto resident = given.resident();
     const device_guard guard(given.device);
-    set.compute_cuda(arrays_of(*resident), geometry{}, nullptr, values.data());
+    set.compute_cuda(arrays_of(*resident), geometry{}, stream_of(*resident), values.data());
   } else {
-    set.compute(given.matrix, geometry{}, values.data());
+    set.compute(given.matrix(), geometry{}, values.data());
   }
   return values;
 }
@@ -45,7 +45,7 @@ std::vector<double> compute(const char* set_name, const problem& given) {
 // The features that the model reads, computed where the matrix is.
 matrix_features features_of(const problem& given, const selector& chooser) {
   matrix_features features;
-  features.spmv = compute("spmv", given);
+  features.spmv = given.on_gpu() ? spmv_features_of(*given.resident()) : compute("spmv", given);
   if (chooser.needs_spmm_features(setting_of(given))) features.spmm = compute("spmm", given);
   return features;
 }
@@ -85,25 +85,16 @@ class prediction {
     if (!matches(name, options_.patterns)) return false;
     const candidate parsed = parse_candidate(name);
     if (!on_gpu && !parsed.kernel->runs_on_cpu()) return false;
-    if (!options_.patterns && problem_.matrix.num_rows > permutation_rows_ &&
+    if (!options_.patterns && problem_.num_rows() > permutation_rows_ &&
         find_permutation(parsed.permutation).searches) {
       return false;
     }
-    const matrix_summary summary = summary_from_features();
-    return !is_redundant(parsed, summary, problem_.k, problem_.order) && reason_against(parsed, problem_).empty();
-  }
-
-  // The features have seen the lengths of the rows already: they need be counted again only if some are empty.
-  matrix_summary summary_from_features() const {
-    const csr_view& A = problem_.matrix;
-    matrix_summary summary{A.num_rows, A.num_cols, A.nnz()};
-    const auto names = find_feature_set("spmv").names;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const std::string_view name = names[i];
-      if (name == "nnz_per_row_min") summary.shortest_row = static_cast<std::int64_t>(features_.spmv[i]);
-      if (name == "nnz_per_row_max") summary.longest_row = static_cast<std::int64_t>(features_.spmv[i]);
-    }
-    return summary.shortest_row > 0 ? summary : problem_.summary();
+    product_request request;
+    request.k = problem_.k;
+    request.order = problem_.order;
+    request.parameters = parsed.parameters;
+    return !is_redundant(parsed, problem_.summary(), problem_.k, problem_.order) &&
+           reason_against(*parsed.kernel, problem_.summary(), request).empty();
   }
 
   problem problem_;
@@ -247,6 +238,7 @@ std::unique_ptr<plan> prepare_first(const problem& given, choice& choices) {
 
 std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<const prediction_source> from,
                                          const plan_options& options, const surroundings& in) {
+  if (given.on_gpu()) given.resident();
   auto predicted = std::make_shared<prediction>(given, from->chooser, options, in.permutation_rows, given.on_gpu());
   predicted->first();  // there is one
   const ranking& ranked = predicted->ranked();

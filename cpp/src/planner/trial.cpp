@@ -93,9 +93,10 @@ std::string in_words(std::int64_t rows, std::int64_t columns) {
 
 // ---- Preparation
 
-timed_permutation permute(const csr_pattern& matrix, const std::string& name) {
+timed_permutation permute(const problem& given, const std::string& name) {
   timed_permutation permuted{name, {}, 0};
   if (name == "none") return permuted;
+  const csr_view& matrix = given.matrix();
   const auto start = clock::now();
   permuted.perm = find_permutation(name).compute(matrix, geometry{});
   permuted.milliseconds = milliseconds_since(start);
@@ -112,23 +113,25 @@ std::unique_ptr<plan> prepare_candidate(const problem& given, const candidate& c
   if (rows.name != "none") request.perm = rows.perm;
   std::vector<preparation_step> steps{{"permutation", rows.milliseconds}};
   auto start = clock::now();
-  const bool from_device = given.on_gpu() && chosen.kernel->from_device && request.perm.empty();
-  if (from_device) {
-    request.resident = given.resident();
+  std::unique_ptr<product_plan> prepared;
+  if (given.on_gpu()) {
+    const std::shared_ptr<const device_csr> matrix = given.resident();
     steps.push_back({"upload", milliseconds_since(start)});
     start = clock::now();
-  }
-  std::unique_ptr<product_plan> prepared = prepare(*chosen.kernel, given.matrix, request, given.device, given.allocate);
-  if (given.on_gpu()) {
     const device_guard guard(given.device);
-    synchronize(nullptr);
+    prepared = prepare(*chosen.kernel, *matrix, request, given.allocate);
+    // Products may run on any stream.
+    synchronize(stream_of(*matrix));
+    if (stream_of(*matrix) != nullptr) synchronize(nullptr);
+  } else {
+    prepared = prepare(*chosen.kernel, given.matrix(), request);
   }
-  steps.push_back({from_device ? "conversion" : "conversion and upload", milliseconds_since(start)});
+  steps.push_back({"conversion", milliseconds_since(start)});
   return std::make_unique<plan>(given, chosen, std::move(prepared), std::move(steps));
 }
 
 std::unique_ptr<plan> prepare_candidate(const problem& given, const candidate& chosen, const kernel_inputs& inputs) {
-  return prepare_candidate(given, chosen, permute(given.matrix, chosen.permutation), inputs);
+  return prepare_candidate(given, chosen, permute(given, chosen.permutation), inputs);
 }
 
 std::string reason_against(const candidate& tried, const problem& given) {
@@ -136,7 +139,7 @@ std::string reason_against(const candidate& tried, const problem& given) {
   request.k = given.k;
   request.order = given.order;
   request.parameters = tried.parameters;
-  return reason_against(*tried.kernel, given.matrix, request);
+  return reason_against(*tried.kernel, given.matrix(), request);
 }
 
 // ---- Times
@@ -157,10 +160,10 @@ timing summarize(std::vector<double> microseconds) {
 // B repeats up to 64 columns of random numbers: quick to make, and neither zeros nor a pattern to profit from.
 struct trial::operands {
   explicit operands(const problem& given)
-      : dtype(given.matrix.dtype),
+      : dtype(given.dtype()),
         by_row(given.order == layout::row_major),
-        m(given.matrix.num_rows),
-        n(given.matrix.num_cols),
+        m(given.num_rows()),
+        n(given.num_cols()),
         k(given.k),
         width(std::min(k, max_different_columns)) {
     const std::int64_t count = std::min(n * width, max_numbers);
@@ -273,7 +276,7 @@ struct trial::expectation {
 const trial::expectation& trial::expected() {
   if (expectation_) return *expectation_;
   const operands& o = *operands_;
-  const csr_view& A = problem_.matrix;
+  const csr_view& A = problem_.matrix();
   expectation e;
   e.rows = sample_rows(A, o.by_row ? 61 : 1 << 14, !o.by_row);
   e.columns = sample_columns(o.k, o.by_row);

@@ -22,7 +22,7 @@ struct timed_permutation {
   double milliseconds = 0;
 };
 
-timed_permutation permute(const csr_pattern& matrix, const std::string& name);
+timed_permutation permute(const problem& given, const std::string& name);
 
 // Prepares a candidate. `rows` is its permutation.
 std::unique_ptr<plan> prepare_candidate(const problem& given, const candidate& chosen, const timed_permutation& rows,

@@ -5,11 +5,11 @@ int main() {
   const std::int64_t indptr[] = {0, 2, 3};
   const std::int32_t indices[] = {0, 1, 1};
   const double data[] = {1, 2, 3};
-  warploom::problem problem;
-  problem.matrix = {{2, 2, indptr, indices}, data, warploom::value_type::float64};
+  const warploom::csr_view A{{2, 2, indptr, indices}, data, warploom::value_type::float64};
+  warploom::validate(A);
+  warploom::problem problem(A);
   problem.op = warploom::operation::spmv;
   problem.order = warploom::layout::column_major;
-  warploom::validate(problem.matrix);
 
   warploom::planner planner(warploom::default_profile_folders());
   const warploom::explanation predicted = planner.predict(problem, "NVIDIA H200");

@@ -95,8 +95,7 @@ TEST_CASE("what a kernel refuses is a note, and if all refuse it is an error") {
   std::vector<std::vector<std::int32_t>> rows(3000, std::vector<std::int32_t>{0});
   for (std::int32_t j = 0; j < 5000; ++j) rows[7].push_back(j);
   const csr_matrix arrow = test::make_csr(5000, rows);
-  problem given;
-  given.matrix = arrow.view();
+  problem given(arrow.view());
   given.k = 2;
   measuring session(given, {});
   const error refused = error_of([&] { session.measure_all(name_patterns{{"spmm/none/padded-csr/row_split"}}, {}); });
@@ -134,7 +133,8 @@ TEST_CASE("the table is in the order of times, with speedups over plain CSR") {
   rows[2].median_us = 10;
   rows[3].name = "last";
   rows[3].median_us = 0;  // less than the clock can tell
-  const explanation found = explain_measurements(given, rows, "last");
+  const explanation found =
+      explain_measurements(given, product_floor_bytes(given.matrix(), given.k, given.dtype()), rows, "last");
   CHECK(found.baseline == "spmm/none/csr/row_split");
   std::vector<std::string> order;
   for (const candidate_row& row : found.rows) order.push_back(row.name);

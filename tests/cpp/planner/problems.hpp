@@ -22,16 +22,14 @@ struct small_matrix {
   }
 
   problem spmm(std::int64_t k = 4, layout order = layout::row_major) const {
-    problem given;
-    given.matrix = csr.view();
+    problem given(csr.view());
     given.k = k;
     given.order = order;
     return given;
   }
 
   problem spmv() const {
-    problem given;
-    given.matrix = csr.view();
+    problem given(csr.view());
     given.op = operation::spmv;
     given.order = layout::column_major;
     return given;

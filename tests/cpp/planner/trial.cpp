@@ -51,8 +51,7 @@ TEST_CASE("right results pass and wrong ones are found") {
 TEST_CASE("matrices without rows, columns or nonzeros can be tried") {
   for (const auto& [rows, cols] : {std::pair{0, 4}, {4, 0}, {3, 3}}) {
     const csr_matrix empty = empty_csr(rows, cols, value_type::float64);
-    problem given;
-    given.matrix = empty.view();
+    problem given(empty.view());
     given.k = 5;
     trial operands(given);
     const auto prepared = prepare_candidate(given, parse_candidate("spmm/none/csr/row_split"));

@@ -51,25 +51,52 @@ struct parameter {
   std::string meaning;
 };
 
-// A CSR matrix in GPU memory, shared by the plans that read it or convert it there (kernels/cuda/device_csr.hpp).
+// What is known of a matrix without looking at its pattern.
+struct matrix_summary {
+  std::int64_t num_rows = 0;
+  std::int64_t num_cols = 0;
+  std::int64_t nnz = 0;
+  std::int64_t shortest_row = 0;  // nonzeros; 0 without rows
+  std::int64_t longest_row = 0;
+  std::int64_t empty_rows = 0;
+  value_type dtype = value_type::float32;
+};
+
+// A CSR matrix in the memory of a GPU (device/device_csr.hpp), from which plans are prepared there.
 class device_csr;
+// `matrix` is to outlive the result.
 std::shared_ptr<const device_csr> upload_csr(const csr_view& matrix, const device_allocator& allocate);
 std::size_t device_csr_bytes(const device_csr& matrix);
+const matrix_summary& summary_of(const device_csr& matrix);
+CUstream_st* stream_of(const device_csr& matrix);
+// The same matrix in host memory, where it is copied when it is first asked for.
+const csr_view& host_copy(const device_csr& matrix);
 
 // A CSR matrix whose arrays somebody else has in the memory of a GPU. Nothing is known of what they hold.
 struct device_csr_view {
   int device = 0;
   std::int64_t num_rows = 0;
   std::int64_t num_cols = 0;
-  std::int64_t nnz = 0;                   // below 2^31
-  const std::int32_t* indptr = nullptr;   // [num_rows + 1]
-  const std::int32_t* indices = nullptr;  // [nnz]
-  const void* data = nullptr;             // [nnz] of `dtype`
+  std::int64_t num_indices = 0;   // entries of `indices`, at least as many as indptr ends at
+  std::int64_t num_values = 0;    // entries of `data`, likewise
+  const void* indptr = nullptr;   // [num_rows + 1] of int32 or int64
+  const void* indices = nullptr;  // [num_indices] of int32 or int64
+  const void* data = nullptr;     // [num_values] of `dtype`
+  bool wide_indptr = false;       // int64
+  bool wide_indices = false;
   value_type dtype = value_type::float32;
+  CUstream_st* stream = nullptr;  // on which the arrays are complete, and on which all work is enqueued
 };
 
-// A copy within the memory of the GPU, so that the owner of the arrays may change them. They form a matrix.
-std::shared_ptr<const device_csr> duplicate_csr(const device_csr_view& matrix, const device_allocator& allocate);
+// Checks that the arrays form a matrix, and throws error_kind::invalid_matrix as `validate` does if they do not. The
+// result refers to them: they are to stay as they are until all plans are prepared from it, which copy what they keep.
+std::shared_ptr<const device_csr> view_csr(const device_csr_view& matrix, const device_allocator& allocate);
+
+// A copy on the same device with its rows moved: row p of it is row perm[p] of `matrix`. `row_ids` becomes the
+// permutation there.
+std::shared_ptr<const device_csr> permute_csr(const device_csr& matrix, std::span<const std::int32_t> perm,
+                                              const device_allocator& allocate,
+                                              std::shared_ptr<const std::int32_t>& row_ids);
 
 // Arrays that a kernel takes beside the matrix, by name; see product_kernel::inputs.
 using kernel_inputs = std::map<std::string, std::span<const std::int32_t>>;
@@ -79,7 +106,7 @@ struct product_request {
   std::int64_t k = 1;  // columns of B the plan is tuned for and sized for
   layout order = layout::row_major;
   parameter_values parameters;         // complete: every parameter of the kernel
-  std::span<const std::int32_t> perm;  // row permutation, or empty
+  std::span<const std::int32_t> perm;  // row permutation, or empty; on the CPU
   kernel_inputs inputs;                // those of the kernel's own inputs that are given
 
   // Empty if it is not given.
@@ -87,8 +114,9 @@ struct product_request {
     const auto given = inputs.find(name);
     return given == inputs.end() ? std::span<const std::int32_t>{} : given->second;
   }
-  // The matrix in the memory of the current device, for kernels that start from it there; null: upload it.
-  std::shared_ptr<const device_csr> resident;
+  // On a GPU, where the rows of the matrix that a plan is prepared from have been moved already: row p of it produces
+  // row row_ids[p] of C. Null: row p.
+  std::shared_ptr<const std::int32_t> row_ids;
 };
 
 // A kernel prepared for one matrix. Not thread safe: one run at a time.
@@ -103,16 +131,6 @@ class product_plan {
   // Microseconds of every repetition of the conversion from CSR on the GPU, for plans of a format that is made there;
   // empty for all others. The conversion leaves what the plan holds as it is.
   virtual std::vector<double> time_conversion(const timing_options&) { return {}; }
-};
-
-// What is known of a matrix without looking at its pattern.
-struct matrix_summary {
-  std::int64_t num_rows = 0;
-  std::int64_t num_cols = 0;
-  std::int64_t nnz = 0;
-  std::int64_t shortest_row = 0;  // nonzeros; 0 without rows
-  std::int64_t longest_row = 0;
-  std::int64_t empty_rows = 0;
 };
 
 // An array that a kernel takes beside the matrix and works without.
@@ -134,7 +152,7 @@ struct product_kernel {
   bool permutes = true;                // whether a row permutation makes sense
   bool reproducible = true;            // bitwise the same result in every run
   bool vendor = false;                 // the vendor's library: a baseline beside being a candidate
-  bool from_device = false;            // prepare_cuda reads request.resident
+  bool from_device = false;            // made on the GPU; all others are made on the host and uploaded
   bool compared_fully = false;         // tables compare every setting, not only the default one
   std::vector<layout> baseline_for{};  // layouts in which it is the "plain CSR" that speedups are over
 
@@ -143,14 +161,17 @@ struct product_kernel {
   // Whether, on such a matrix, another setting does the same work, so that this one need not be tried. Not asked of
   // default settings, which are always of interest. Null: never.
   bool (*redundant)(const matrix_summary& matrix, const product_request& request) = nullptr;
-  // Why the kernel cannot run this request, or "" if it can. `matrix` is validated.
-  std::string (*unsupported_reason)(const csr_view& matrix, const product_request& request);
+  // Why the kernel cannot run this request, or "" if it can.
+  std::string (*unsupported_reason)(const matrix_summary& matrix, const product_request& request);
+  // The same where the pattern tells, which takes about as long as the conversion. Where that is done on a GPU it
+  // throws the reason as error_kind::parameter. Null: the pattern does not matter. `matrix` is validated.
+  std::string (*pattern_reason)(const csr_view& matrix, const product_request& request) = nullptr;
   // Why a GPU cannot number the threads of this request, or "". Null: no limit that a matrix could reach.
   std::string (*launch_limit)(const matrix_summary& matrix, const product_request& request) = nullptr;
 
   // Null where there is no such executor: on the CPU for the vendor's kernels, on the GPU in builds without CUDA.
   std::unique_ptr<product_plan> (*prepare_cpu)(const csr_view& matrix, const product_request& request) = nullptr;
-  std::unique_ptr<product_plan> (*prepare_cuda)(const csr_view& matrix, const product_request& request,
+  std::unique_ptr<product_plan> (*prepare_cuda)(const device_csr& matrix, const product_request& request,
                                                 const device_allocator& allocate) = nullptr;
 
   bool runs_on_cpu() const { return prepare_cpu != nullptr; }
@@ -165,15 +186,22 @@ std::span<const product_kernel> kernels(operation op);
 // Throws error_kind::parameter with the known names.
 const product_kernel& find_kernel(operation op, std::string_view format, std::string_view name);
 
-// Prepares the kernel on the GPU `device`, or on the CPU if it is negative. Throws error_kind::parameter if the kernel
-// cannot run the request, index_overflow beyond its launch limit, and device where there is no such executor.
+// Prepares the kernel on the CPU. Throws error_kind::parameter if it cannot run the request.
 std::unique_ptr<product_plan> prepare(const product_kernel& kernel, const csr_view& matrix,
-                                      const product_request& request, int device, const device_allocator& allocate);
+                                      const product_request& request);
 
-// Why `prepare` would refuse the request with error_kind::parameter, or "".
+// Prepares the kernel on the current device, where the matrix is. request.perm permutes its rows. Throws
+// error_kind::parameter if the kernel cannot run the request, and index_overflow beyond its launch limit.
+std::unique_ptr<product_plan> prepare(const product_kernel& kernel, const device_csr& matrix,
+                                      const product_request& request, const device_allocator& allocate);
+
+// Why `prepare` would refuse the request with error_kind::parameter, or "", as far as it can be told without the
+// pattern.
+std::string reason_against(const product_kernel& kernel, const matrix_summary& matrix, const product_request& request);
+// The same, all told.
 std::string reason_against(const product_kernel& kernel, const csr_view& matrix, const product_request& request);
 
-matrix_summary summarize(const csr_pattern& matrix);
+matrix_summary summarize(const csr_view& matrix);
 
 // Fills in defaults; throws error_kind::parameter for an unknown parameter or a value that is not accepted.
 parameter_values complete_parameters(const product_kernel& kernel, const parameter_values& given);

@@ -52,7 +52,6 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_
 }
 
 std::string bsr_reason(const csr_view& matrix, const product_request& request) {
-  if (!request.perm.empty()) return "does not take a row permutation";
   // Their sum would be rounded to float16 before it is multiplied with x.
   if (matrix.dtype == value_type::float16 && has_repeated_entries(matrix)) return "would add repeated entries";
   const std::int64_t places = bsr_places(matrix, request.parameters.at("block_size"));
@@ -82,7 +81,8 @@ product_kernel spmv_bsr_vector() {
                       "threads that share a row of blocks; at least as many as are needed to load one block"}},
       .dtypes = all_value_types,
       .permutes = false,
-      .unsupported_reason = bsr_reason,
+      .unsupported_reason = no_reason,
+      .pattern_reason = bsr_reason,
       .prepare_cpu = prepare_cpu,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmv_bsr_vector),
   };

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "device/runtime.hpp"
+#include "device/device_csr.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/values.cuh"
 #include "kernels/device/vector.cuh"
@@ -147,8 +147,9 @@ class bsr_plan final : public spmv_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_bsr_vector(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_bsr_vector(const device_csr& source, const product_request& request,
                                                            const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   const bsr_matrix stored = to_bsr(matrix, request.parameters.at("block_size"));
   const int threads = request.parameters.at("threads_per_block_row");
   return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {

@@ -77,23 +77,23 @@ const std::vector<parameter> segmented_c_stationary_parameters{
 
 constexpr std::int64_t max_blocks_y = 65535;  // of a CUDA grid
 
-std::string reason(const csr_view& matrix, const product_request& request) {
+std::string reason(const matrix_summary& matrix, const product_request& request) {
   const std::int64_t rows = request.parameters.at("rows_per_block");
   const auto length = request.parameters.find("segment_length");
-  const std::int64_t cuts = length == request.parameters.end() ? 0 : matrix.nnz() / length->second;
+  const std::int64_t cuts = length == request.parameters.end() ? 0 : matrix.nnz / length->second;
   if (rows > 0 && matrix.num_rows + cuts > rows * max_blocks_y)
     return "has too many rows for rows_per_block=" + std::to_string(rows);
   return "";
 }
 
-std::string segmented_reason(const csr_view& matrix, const product_request& request) {
+std::string segmented_reason(const matrix_summary& matrix, const product_request& request) {
   const std::string found = reason(matrix, request);
   return found.empty() ? needs_int32_offsets(matrix, request) : found;
 }
 
-std::string padded_reason(const csr_view& matrix, const product_request& request) {
+std::string padded_reason(const matrix_summary& matrix, const product_request& request) {
   const std::string found = reason(matrix, request);
-  return found.empty() ? padding_reason(padded_width(matrix) * matrix.num_rows, matrix.nnz()) : found;
+  return found.empty() ? padding_reason(padded_width(matrix.longest_row) * matrix.num_rows, matrix.nnz) : found;
 }
 
 // All rows in one thread block for each tile of columns, where there are too few tiles to keep a GPU busy.

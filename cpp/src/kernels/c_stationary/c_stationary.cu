@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "device/device_csr.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/last_arrival.cuh"
 #include "kernels/device/warp.cuh"
@@ -322,26 +323,31 @@ std::unique_ptr<product_plan> prepare(const Matrix& matrix, const product_reques
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_csr_c_stationary(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmm_csr_c_stationary(const device_csr& source,
+                                                                 const product_request& request,
                                                                  const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   return prepare<offset_storage>(store_all_rows(matrix, request.perm), request, allocate);
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_dcsr_c_stationary(const csr_view& matrix,
+std::unique_ptr<product_plan> prepare_cuda_spmm_dcsr_c_stationary(const device_csr& source,
                                                                   const product_request& request,
                                                                   const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   return prepare<offset_storage>(store_nonempty_rows(matrix, request.perm), request, allocate);
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_padded_csr_c_stationary(const csr_view& matrix,
+std::unique_ptr<product_plan> prepare_cuda_spmm_padded_csr_c_stationary(const device_csr& source,
                                                                         const product_request& request,
                                                                         const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   return prepare<padded_storage>(to_padded(store_all_rows(matrix, request.perm)), request, allocate);
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_segmented_csr_c_stationary(const csr_view& matrix,
+std::unique_ptr<product_plan> prepare_cuda_spmm_segmented_csr_c_stationary(const device_csr& source,
                                                                            const product_request& request,
                                                                            const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   row_storage rows = store_all_rows(matrix, request.perm);
   segmented_csr segments =
       to_segmented(rows, request.parameters.at("segment_length"), request.parameters.at("longest_first") != 0);

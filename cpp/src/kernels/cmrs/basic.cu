@@ -94,7 +94,7 @@ class cmrs_basic_plan final : public cuda::cmrs_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_cmrs_basic(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_cmrs_basic(const device_csr& matrix, const product_request& request,
                                                            const device_allocator& allocate) {
   return cuda::make_cmrs_plan<cmrs_basic_plan>(matrix, request, allocate);
 }

@@ -74,28 +74,26 @@ __global__ void __launch_bounds__(threads_per_block)
 
 }  // namespace
 
-device_cmrs::device_cmrs(const csr_view& matrix, const product_request& request, const device_allocator& allocate)
+device_cmrs::device_cmrs(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
     : options_(cmrs_options_of(request.parameters)),
-      num_rows_(static_cast<unsigned>(matrix.num_rows)),
+      num_rows_(static_cast<unsigned>(matrix.num_rows())),
       num_strips_((num_rows_ + options_.height - 1) / options_.height) {
   if (options_.sort_columns || options_.modulo != 0) {
-    make_on_host(matrix, allocate);
+    make_on_host(matrix.host(), allocate);
   } else {
-    make_on_device(matrix, request, allocate);
+    make_on_device(matrix, allocate);
   }
 }
 
-void device_cmrs::make_on_device(const csr_view& matrix, const product_request& request,
-                                 const device_allocator& allocate) {
-  csr_ = request.resident ? request.resident : upload_csr(matrix, allocate);
+void device_cmrs::make_on_device(const device_csr& matrix, const device_allocator& allocate) {
+  csr_ = matrix.kept(allocate);
   strip_ptr_ = device_array<std::int32_t>(num_strips_ + std::size_t{1}, allocate);
   if (options_.packed) {
     columns_ = device_array<std::uint32_t>(csr_->nnz(), allocate);
   } else {
     rows_ = device_array<std::uint8_t>(csr_->nnz(), allocate);
   }
-  convert(nullptr);
-  synchronize(nullptr);  // products may run on any stream
+  convert(matrix.stream());
 }
 
 void device_cmrs::make_on_host(const csr_view& matrix, const device_allocator& allocate) {

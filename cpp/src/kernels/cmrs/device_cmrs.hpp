@@ -18,7 +18,7 @@ namespace warploom::cuda {
 // packed, its columns. All others are made on the host.
 class device_cmrs {
  public:
-  device_cmrs(const csr_view& matrix, const product_request& request, const device_allocator& allocate);
+  device_cmrs(const device_csr& matrix, const product_request& request, const device_allocator& allocate);
 
   unsigned num_rows() const { return num_rows_; }
   unsigned num_strips() const { return num_strips_; }
@@ -43,7 +43,7 @@ class device_cmrs {
     const bool shared = csr_ != nullptr && !options_.packed;
     return shared ? reinterpret_cast<const std::uint32_t*>(csr_->indices()) : columns_.data();
   }
-  void make_on_device(const csr_view& matrix, const product_request& request, const device_allocator& allocate);
+  void make_on_device(const device_csr& matrix, const device_allocator& allocate);
   void make_on_host(const csr_view& matrix, const device_allocator& allocate);
 
   cmrs_options options_;
@@ -73,10 +73,10 @@ class cmrs_plan : public spmv_plan {
 
 // Makes the plan for the matrix's value type: Plan<Value>(strips, arguments...).
 template <template <class> class Plan, class... Arguments>
-std::unique_ptr<product_plan> make_cmrs_plan(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> make_cmrs_plan(const device_csr& matrix, const product_request& request,
                                              const device_allocator& allocate, Arguments... arguments) {
   device_cmrs strips(matrix, request, allocate);
-  return dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
+  return dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
     return std::make_unique<Plan<decltype(value)>>(std::move(strips), arguments...);
   });
 }

@@ -87,7 +87,7 @@ class cmrs_modified_plan final : public cuda::cmrs_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_cmrs_modified(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_cmrs_modified(const device_csr& matrix, const product_request& request,
                                                               const device_allocator& allocate) {
   return cuda::make_cmrs_plan<cmrs_modified_plan>(matrix, request, allocate);
 }

@@ -104,7 +104,7 @@ class cmrs_registers_plan final : public cuda::cmrs_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_cmrs_registers(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_cmrs_registers(const device_csr& matrix, const product_request& request,
                                                                const device_allocator& allocate) {
   return cuda::make_cmrs_plan<cmrs_registers_plan>(matrix, request, allocate,
                                                    request.parameters.at("threads_per_strip"));

@@ -59,21 +59,23 @@ const parameter sort_columns{"sort_columns", 0,    {0, 1},
                              {0, 1},         true, "1: the entries of a strip are sorted by column (Sec. 4)"};
 const parameter packed{"packed", 1, {0, 1}, {1}, true, "1: column and row within the strip share one word"};
 
-std::string needs_fewer_columns(const csr_view& matrix, const cmrs_options& options, const char* way_out) {
+std::string needs_fewer_columns(const matrix_summary& matrix, const cmrs_options& options, const char* way_out) {
   if (!options.packed || matrix.num_cols <= cmrs_packed_columns(options)) return "";
   return "packs a column into 28 bits, and the matrix has more columns; " + std::string(way_out) +
          " stores them unpacked";
 }
 
-std::string strips_reason(const csr_view& matrix, const product_request& request) {
+std::string strips_reason(const matrix_summary& matrix, const product_request& request) {
   const std::string reason = needs_int32_offsets(matrix, request);
   return !reason.empty() ? reason : needs_fewer_columns(matrix, cmrs_options_of(request.parameters), "packed=0");
 }
 
-std::string groups_reason(const csr_view& matrix, const product_request& request) {
+std::string groups_reason(const matrix_summary& matrix, const product_request& request) {
+  return needs_fewer_columns(matrix, cmrs_options_of(request.parameters), "height=32");
+}
+
+std::string places_reason(const csr_view& matrix, const product_request& request) {
   const cmrs_options options = cmrs_options_of(request.parameters);
-  const std::string reason = needs_fewer_columns(matrix, options, "height=32");
-  if (!reason.empty()) return reason;
   // A nonzero takes no more places than a group has: only large matrices have to be counted.
   const bool fits = matrix.nnz() <= max_places / cmrs_matrix::group_size || cmrs_places(matrix, options) <= max_places;
   return fits ? "" : "needs fewer than 2^31 places, padding included";
@@ -127,6 +129,7 @@ product_kernel spmv_cmrs_modified() {
       .dtypes = all_value_types,
       .permutes = false,
       .unsupported_reason = groups_reason,
+      .pattern_reason = places_reason,
       .prepare_cpu = prepare_cpu,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmv_cmrs_modified),
   };

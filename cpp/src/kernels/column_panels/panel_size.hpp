@@ -11,8 +11,8 @@ inline std::int64_t requested_panel_bytes(const product_request& request) {
 }
 
 // Columns of a panel whose part of x takes at most `bytes`.
-inline std::int32_t panel_columns(const csr_view& matrix, std::int64_t bytes) {
-  return even_panel_columns(matrix.num_cols, bytes / static_cast<std::int64_t>(size_of(matrix.dtype)));
+inline std::int32_t panel_columns(std::int64_t num_cols, value_type dtype, std::int64_t bytes) {
+  return even_panel_columns(num_cols, bytes / static_cast<std::int64_t>(size_of(dtype)));
 }
 
 }  // namespace warploom

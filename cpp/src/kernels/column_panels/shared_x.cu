@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "device/runtime.hpp"
+#include "device/device_csr.hpp"
 #include "kernels/column_panels/panel_size.hpp"
 #include "kernels/column_panels/shared_x.cuh"
 #include "kernels/column_panels/work.hpp"
@@ -26,7 +26,8 @@ template <class Value>
 std::int32_t columns_for_device(const csr_view& matrix, const product_request& request) {
   const cuda::panels_view<Value> no_columns{.num_cols = 0, .panel_columns = 0};
   const std::int64_t most = cuda::device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
-  return panel_columns(matrix, std::min(requested_panel_bytes(request), most - no_columns.shared_bytes()));
+  return panel_columns(matrix.num_cols, matrix.dtype,
+                       std::min(requested_panel_bytes(request), most - no_columns.shared_bytes()));
 }
 
 template <class Value>
@@ -183,9 +184,10 @@ class shared_x_plan final : public spmv_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_column_panels_shared_x(const csr_view& matrix,
+std::unique_ptr<product_plan> prepare_cuda_spmv_column_panels_shared_x(const device_csr& source,
                                                                        const product_request& request,
                                                                        const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
     using device_value = decltype(value);
     const column_panels_matrix panels = to_column_panels(matrix, columns_for_device<device_value>(matrix, request));

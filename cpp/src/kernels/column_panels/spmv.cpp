@@ -61,14 +61,14 @@ class cpu_column_panels_plan final : public cpu_format_plan<cpu_column_panels_pl
 
 std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_request& request) {
   return std::make_unique<cpu_column_panels_plan>(
-      to_column_panels(matrix, panel_columns(matrix, requested_panel_bytes(request))));
+      to_column_panels(matrix, panel_columns(matrix.num_cols, matrix.dtype, requested_panel_bytes(request))));
 }
 
 // With more, the cost of the panels (their parts of x, and the partial sums of a row in each) outweighs what they save.
 constexpr std::int64_t max_panels = 64;
 
-std::string shared_x_unsupported(const csr_view& matrix, const product_request& request) {
-  const std::int64_t width = panel_columns(matrix, requested_panel_bytes(request));
+std::string shared_x_unsupported(const matrix_summary& matrix, const product_request& request) {
+  const std::int64_t width = panel_columns(matrix.num_cols, matrix.dtype, requested_panel_bytes(request));
   const std::int64_t panels = (matrix.num_cols + width - 1) / width;
   if (panels > max_panels) {
     return "has too many columns: " + std::to_string(panels) + " panels of x, at most " + std::to_string(max_panels);

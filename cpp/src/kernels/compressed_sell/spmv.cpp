@@ -57,8 +57,11 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_
   return std::make_unique<cpu_compressed_sell_plan>(to_compressed_sell(matrix, compressed_sell_options_of(request)));
 }
 
-std::string unsupported_reason(const csr_view& matrix, const product_request& request) {
-  if (matrix.num_rows > std::numeric_limits<std::int32_t>::max()) return "needs fewer than 2^31 rows";
+std::string rows_reason(const matrix_summary& matrix, const product_request&) {
+  return matrix.num_rows > std::numeric_limits<std::int32_t>::max() ? "needs fewer than 2^31 rows" : "";
+}
+
+std::string places_reason(const csr_view& matrix, const product_request& request) {
   const std::int64_t places = compressed_sell_places(matrix, compressed_sell_options_of(request));
   const std::int64_t most = 3 * matrix.nnz() + 4096;
   return places > most ? "would store " + std::to_string(places) + " places for " + std::to_string(matrix.nnz()) +
@@ -89,7 +92,8 @@ product_kernel spmv_compressed_sell_vector() {
            {"parts", 1, {1, 2, 4, 8}, {1, 4}, true, "warps that share a slice"}},
       .dtypes = all_value_types,
       .permutes = false,
-      .unsupported_reason = unsupported_reason,
+      .unsupported_reason = rows_reason,
+      .pattern_reason = places_reason,
       .prepare_cpu = prepare_cpu,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmv_compressed_sell_vector),
   };

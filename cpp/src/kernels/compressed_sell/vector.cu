@@ -5,7 +5,7 @@
 #include <bit>
 #include <type_traits>
 
-#include "device/runtime.hpp"
+#include "device/device_csr.hpp"
 #include "kernels/compressed_sell/options.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/values.cuh"
@@ -357,9 +357,10 @@ class compressed_sell_vector_plan final : public spmv_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_compressed_sell_vector(const csr_view& matrix,
+std::unique_ptr<product_plan> prepare_cuda_spmv_compressed_sell_vector(const device_csr& source,
                                                                        const product_request& request,
                                                                        const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   const compressed_sell_matrix stored = to_compressed_sell(matrix, compressed_sell_options_of(request));
   return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
     return cuda::dispatch_constant<1, 2, 4>(

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "device/device_csr.hpp"
 #include "kernels/coo/cut_rows.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/last_arrival.cuh"
@@ -277,9 +278,10 @@ class coo_plan final : public spmv_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_coo_segmented_sum(const csr_view& matrix,
+std::unique_ptr<product_plan> prepare_cuda_spmv_coo_segmented_sum(const device_csr& source,
                                                                   const product_request& request,
                                                                   const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   const int items = request.parameters.at("items_per_thread");
   return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
     return std::make_unique<coo_plan<decltype(value)>>(matrix, items, allocate);

@@ -57,10 +57,10 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_
   return std::make_unique<cpu_coo_plan>(to_coo(matrix));
 }
 
-std::string coo_reason(const csr_view& matrix, const product_request& request) {
+std::string coo_reason(const matrix_summary& matrix, const product_request& request) {
   if (!request.perm.empty()) return "does not take a row permutation";
   // Parts of the matrix are padded by an eighth at most.
-  return matrix.nnz() > (std::int64_t{1} << 30) ? "needs at most 2^30 nonzeros" : "";
+  return matrix.nnz > (std::int64_t{1} << 30) ? "needs at most 2^30 nonzeros" : "";
 }
 
 }  // namespace

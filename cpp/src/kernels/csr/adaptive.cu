@@ -3,7 +3,6 @@
 // segments of a longer one by several thread blocks (CSR-VectorL), the last of which adds the partial sums in order.
 #include "device/device_csr.hpp"
 #include "kernels/csr/row_blocks.hpp"
-#include "kernels/csr/stored_offsets.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/last_arrival.cuh"
 #include "kernels/device/rows.cuh"
@@ -139,8 +138,8 @@ class csr_adaptive_plan final : public spmv_plan {
   void launch(const void* x, void* y, cudaStream_t stream) const {
     constexpr int threads = threads_for(Share);
     const device_csr& A = *rows_.matrix;
-    const adaptive_view<Value> view{blocks_.data(),       A.indptr32(),     A.indices(),          A.values<Value>(),
-                                    rows_.row_ids.data(), cut_rows_.data(), partial_sums_.data(), arrived_.data()};
+    const adaptive_view<Value> view{blocks_.data(),      A.indptr32(),     A.indices(),          A.values<Value>(),
+                                    rows_.row_ids.get(), cut_rows_.data(), partial_sums_.data(), arrived_.data()};
     csr_adaptive_kernel<threads, Share><<<static_cast<unsigned>(blocks_.size()), threads, 0, stream>>>(
         view, static_cast<const Value*>(x), static_cast<Value*>(y));
     cuda::check_launch("csr_adaptive_kernel");
@@ -156,13 +155,12 @@ class csr_adaptive_plan final : public spmv_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_csr_adaptive(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_csr_adaptive(const device_csr& matrix, const product_request& request,
                                                              const device_allocator& allocate) {
   const int nnz_per_block = request.parameters.at("nnz_per_block");
-  const row_blocks blocks =
-      make_row_blocks(stored_offsets(matrix, request.perm), nnz_per_block, threads_for(nnz_per_block));
+  const row_blocks blocks = make_row_blocks(matrix.host_offsets(), nnz_per_block, threads_for(nnz_per_block));
   cuda::csr_rows rows(matrix, request, allocate);
-  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
+  return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
     return std::make_unique<csr_adaptive_plan<decltype(value)>>(std::move(rows), blocks, nnz_per_block, allocate);
   });
 }

@@ -2,7 +2,6 @@
 // row (Gao et al. 2024, Listing 1).
 #include "device/device_csr.hpp"
 #include "kernels/csr/blockwise_work.hpp"
-#include "kernels/csr/stored_offsets.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/rows.cuh"
 #include "kernels/device/thread_block.cuh"
@@ -101,7 +100,7 @@ class csr_blockwise_plan final : public spmv_plan {
   void launch(const void* x, void* y, cudaStream_t stream) const {
     const device_csr& A = *rows_.matrix;
     const blockwise_view<Value> view{work_.data(), uniform_,          A.indptr32(),
-                                     A.indices(),  A.values<Value>(), rows_.row_ids.data()};
+                                     A.indices(),  A.values<Value>(), rows_.row_ids.get()};
     csr_blockwise_kernel<Threads><<<static_cast<unsigned>(thread_blocks_), Threads, 0, stream>>>(
         view, static_cast<const Value*>(x), static_cast<Value*>(y));
     cuda::check_launch("csr_blockwise_kernel");
@@ -116,16 +115,16 @@ class csr_blockwise_plan final : public spmv_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_csr_blockwise(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_csr_blockwise(const device_csr& matrix, const product_request& request,
                                                               const device_allocator& allocate) {
-  const std::vector<std::int64_t> indptr = stored_offsets(matrix, request.perm);
+  const std::vector<std::int64_t> indptr = matrix.host_offsets();
   const row_partition partition = partition_rows(indptr, request.parameters.at("long_row"));
   const std::vector<int> threads_per_row =
       threads_per_row_of_blocks(partition, request.parameters.at("threads_per_row"), request.input(blockwise_input));
   const int threads = choose_threads(partition, indptr);
   const std::vector<blockwise_work> work = distribute_blockwise_work(partition, indptr, threads_per_row, threads);
   cuda::csr_rows rows(matrix, request, allocate);
-  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
+  return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
     return std::make_unique<csr_blockwise_plan<decltype(value)>>(std::move(rows), partition, work, threads, allocate);
   });
 }

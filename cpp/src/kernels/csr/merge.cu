@@ -6,7 +6,6 @@
 
 #include "device/device_csr.hpp"
 #include "kernels/csr/merge_tiles.hpp"
-#include "kernels/csr/stored_offsets.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/last_arrival.cuh"
 #include "kernels/device/thread_block.cuh"
@@ -214,8 +213,8 @@ class csr_merge_plan final : public spmv_plan {
   template <int Items>
   void launch(const void* x, void* y, cudaStream_t stream) const {
     const device_csr& A = *rows_.matrix;
-    const merge_view<Value> view{tiles_.data(),        cuts_.data(),  A.indptr32(),  A.indices(),    A.values<Value>(),
-                                 rows_.row_ids.data(), tails_.data(), heads_.data(), arrived_.data()};
+    const merge_view<Value> view{tiles_.data(),       cuts_.data(),  A.indptr32(),  A.indices(),    A.values<Value>(),
+                                 rows_.row_ids.get(), tails_.data(), heads_.data(), arrived_.data()};
     csr_merge_kernel<Items><<<static_cast<unsigned>(tiles_.size()), threads_per_block, 0, stream>>>(
         view, static_cast<const Value*>(x), static_cast<Value*>(y));
     cuda::check_launch("csr_merge_kernel");
@@ -232,13 +231,12 @@ class csr_merge_plan final : public spmv_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_csr_merge(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_csr_merge(const device_csr& matrix, const product_request& request,
                                                           const device_allocator& allocate) {
   const int items_per_thread = request.parameters.at("items_per_thread");
-  const merge_tiles tiles =
-      make_merge_tiles(stored_offsets(matrix, request.perm), threads_per_block * items_per_thread);
+  const merge_tiles tiles = make_merge_tiles(matrix.host_offsets(), threads_per_block * items_per_thread);
   cuda::csr_rows rows(matrix, request, allocate);
-  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
+  return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
     return std::make_unique<csr_merge_plan<decltype(value)>>(std::move(rows), tiles, items_per_thread, allocate);
   });
 }

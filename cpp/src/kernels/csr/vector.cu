@@ -62,7 +62,7 @@ class csr_vector_plan final : public spmv_plan {
     const device_csr& A = *rows_.matrix;
     const std::int64_t blocks = (A.num_rows() * T + threads_per_block - 1) / threads_per_block;
     csr_vector_kernel<T><<<static_cast<unsigned>(blocks), threads_per_block, 0, stream>>>(
-        static_cast<unsigned>(A.num_rows()), indptr, A.indices(), A.values<Value>(), rows_.row_ids.data(),
+        static_cast<unsigned>(A.num_rows()), indptr, A.indices(), A.values<Value>(), rows_.row_ids.get(),
         static_cast<const Value*>(x), static_cast<Value*>(y));
     cuda::check_launch("csr_vector_kernel");
   }
@@ -71,22 +71,22 @@ class csr_vector_plan final : public spmv_plan {
   int threads_per_row_;
 };
 
-std::unique_ptr<product_plan> prepare(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare(const device_csr& matrix, const product_request& request,
                                       const device_allocator& allocate, int threads_per_row) {
   cuda::csr_rows rows(matrix, request, allocate);
-  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
+  return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
     return std::make_unique<csr_vector_plan<decltype(value)>>(std::move(rows), threads_per_row);
   });
 }
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_csr_vector(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_csr_vector(const device_csr& matrix, const product_request& request,
                                                            const device_allocator& allocate) {
   return prepare(matrix, request, allocate, request.parameters.at("threads_per_row"));
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_csr_scalar(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_csr_scalar(const device_csr& matrix, const product_request& request,
                                                            const device_allocator& allocate) {
   return prepare(matrix, request, allocate, 1);
 }

@@ -6,7 +6,7 @@
 
 namespace warploom {
 
-inline std::string cusparse_reason(const csr_view& matrix, const product_request& request) {
+inline std::string cusparse_reason(const matrix_summary& matrix, const product_request& request) {
   if (cusparse_version().empty()) return "needs cuSPARSE, which was not found";
   if (!request.perm.empty()) return "does not take a row permutation";
   return needs_int32_offsets(matrix, request);

@@ -22,6 +22,7 @@ product_kernel on_cusparse(std::string format, std::string summary, std::vector<
       .permutes = false,
       .reproducible = false,
       .vendor = true,
+      .from_device = true,
       .unsupported_reason = cusparse_reason,
   };
 }

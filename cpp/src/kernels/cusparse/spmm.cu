@@ -1,9 +1,8 @@
 // The vendor's SpMM behind the same interface: CSR and COO, every algorithm, both layouts, preprocessed where the
 // library offers it.
-#include <limits>
-#include <vector>
+#include <memory>
 
-#include "device/runtime.hpp"
+#include "device/device_csr.hpp"
 #include "kernels/cusparse/api.hpp"
 #include "kernels/description.hpp"
 
@@ -40,35 +39,34 @@ class dense_operand {
   api::dense_descriptor handle_ = nullptr;
 };
 
+// The library takes pointers to mutable arrays but does not write to them.
+template <class Value>
+void* pointer(const Value* array) {
+  return const_cast<Value*>(array);
+}
+
 class cusparse_plan final : public product_plan {
  public:
   enum class sparse_format { csr, coo };
 
-  cusparse_plan(const csr_view& matrix, const product_request& request, const device_allocator& allocate,
+  cusparse_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate,
                 sparse_format format)
-      : num_rows_(matrix.num_rows),
-        num_cols_(matrix.num_cols),
+      : num_rows_(matrix.num_rows()),
         order_(request.order),
-        type_(matrix.dtype == value_type::float32 ? CUDA_R_32F : CUDA_R_64F),
+        type_(matrix.dtype() == value_type::float32 ? CUDA_R_32F : CUDA_R_64F),
         algorithm_(format == sparse_format::csr ? csr_algorithm(request.parameters.at("algorithm"))
                                                 : coo_algorithm(request.parameters.at("algorithm"))),
         allocate_(allocate),
-        indices_(cuda::upload(matrix.indices, matrix.nnz(), allocate)),
-        data_(
-            cuda::upload(static_cast<const std::byte*>(matrix.data), matrix.nnz() * size_of(matrix.dtype), allocate)) {
-    const std::vector<std::int32_t> offsets(matrix.indptr, matrix.indptr + num_rows_ + 1);
+        csr_(matrix.kept(allocate)) {
+    const device_csr& A = *csr_;
     if (format == sparse_format::csr) {
-      rows_ = cuda::upload(offsets.data(), offsets.size(), allocate);
-      WARPLOOM_CUSPARSE_CHECK(CreateCsr, &matrix_, num_rows_, num_cols_, matrix.nnz(), rows_.data(), indices_.data(),
-                              data_.data(), api::index_int32, api::index_int32, api::base_zero, type_);
+      WARPLOOM_CUSPARSE_CHECK(CreateCsr, &matrix_, num_rows_, A.num_cols(), A.nnz(), pointer(A.indptr32()),
+                              pointer(A.indices()), pointer(A.values<std::byte>()), api::index_int32, api::index_int32,
+                              api::base_zero, type_);
     } else {
-      std::vector<std::int32_t> row_of(matrix.nnz());
-      for (std::int64_t row = 0; row < num_rows_; ++row) {
-        std::fill(row_of.begin() + offsets[row], row_of.begin() + offsets[row + 1], static_cast<std::int32_t>(row));
-      }
-      rows_ = cuda::upload(row_of.data(), row_of.size(), allocate);
-      WARPLOOM_CUSPARSE_CHECK(CreateCoo, &matrix_, num_rows_, num_cols_, matrix.nnz(), rows_.data(), indices_.data(),
-                              data_.data(), api::index_int32, api::base_zero, type_);
+      rows_ = cuda::row_indices_of(A, allocate);
+      WARPLOOM_CUSPARSE_CHECK(CreateCoo, &matrix_, num_rows_, A.num_cols(), A.nnz(), rows_.data(), pointer(A.indices()),
+                              pointer(A.values<std::byte>()), api::index_int32, api::base_zero, type_);
     }
   }
 
@@ -97,18 +95,16 @@ class cusparse_plan final : public product_plan {
     WARPLOOM_CUSPARSE_CHECK(SpMM, handle, plain, plain, alpha, matrix_, b, beta, c, type_, algorithm_, buffer_.data());
   }
 
-  std::size_t bytes() const override { return rows_.bytes() + indices_.bytes() + data_.bytes() + buffer_.bytes(); }
+  std::size_t bytes() const override { return csr_->bytes() + rows_.bytes() + buffer_.bytes(); }
 
  private:
   std::int64_t num_rows_;
-  std::int64_t num_cols_;
   layout order_;
   cudaDataType type_;
   api::spmm_algorithm algorithm_;
   device_allocator allocate_;
-  cuda::device_array<std::int32_t> rows_;  // row offsets (CSR) or row indices (COO)
-  cuda::device_array<std::int32_t> indices_;
-  cuda::device_array<std::byte> data_;
+  std::shared_ptr<const device_csr> csr_;
+  cuda::device_array<std::int32_t> rows_;  // of the nonzeros, for COO
   cuda::device_array<std::byte> buffer_;
   std::int64_t prepared_columns_ = -1;  // the buffer and the preprocessing are for this many columns
   api::sparse_descriptor matrix_ = nullptr;
@@ -116,12 +112,12 @@ class cusparse_plan final : public product_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_csr_cusparse(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmm_csr_cusparse(const device_csr& matrix, const product_request& request,
                                                              const device_allocator& allocate) {
   return std::make_unique<cusparse_plan>(matrix, request, allocate, cusparse_plan::sparse_format::csr);
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_coo_cusparse(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmm_coo_cusparse(const device_csr& matrix, const product_request& request,
                                                              const device_allocator& allocate) {
   return std::make_unique<cusparse_plan>(matrix, request, allocate, cusparse_plan::sparse_format::coo);
 }

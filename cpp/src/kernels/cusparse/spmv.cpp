@@ -14,18 +14,19 @@ prepare_cuda_function prepare_cuda_spmv_sell_cusparse;
 namespace {
 
 std::string sell_reason(const csr_view& matrix, const product_request& request) {
-  const std::string reason = cusparse_reason(matrix, request);
-  if (!reason.empty()) return reason;
   return padding_reason(sell_places(matrix, request.parameters.at("slice_height"), 1), matrix.nnz());
 }
 
-std::string bsr_reason(const csr_view& matrix, const product_request& request) {
+std::string bsr_places_reason(const csr_view& matrix, const product_request& request) {
+  return padding_reason(bsr_places(matrix, request.parameters.at("block_size")), matrix.nnz());
+}
+
+std::string bsr_reason(const matrix_summary& matrix, const product_request& request) {
   const int size = request.parameters.at("block_size");
   if (matrix.num_rows % size != 0 || matrix.num_cols % size != 0) {
     return "needs rows and columns divisible by " + std::to_string(size);
   }
-  const std::string reason = cusparse_reason(matrix, request);
-  return reason.empty() ? padding_reason(bsr_places(matrix, size), matrix.nnz()) : reason;
+  return cusparse_reason(matrix, request);
 }
 
 product_kernel on_cusparse(std::string format, std::string summary, std::vector<parameter> parameters) {
@@ -68,7 +69,7 @@ product_kernel spmv_coo_cusparse() {
 product_kernel spmv_sell_cusparse() {
   auto kernel = on_cusparse("sell", "The vendor's library on sliced ELL, preprocessed.",
                             {{"slice_height", 32, {2, 4, 8, 16, 32, 64}, {32}, false, "rows of a slice"}});
-  kernel.unsupported_reason = sell_reason;
+  kernel.pattern_reason = sell_reason;
   kernel.prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmv_sell_cusparse);
   return kernel;
 }
@@ -77,6 +78,7 @@ product_kernel spmv_bsr_cusparse() {
   auto kernel = on_cusparse("bsr", "The vendor's library on BSR, preprocessed.",
                             {{"block_size", 4, {2, 4, 8}, {2, 4, 8}, false, "rows and columns of a block"}});
   kernel.unsupported_reason = bsr_reason;
+  kernel.pattern_reason = bsr_places_reason;
   kernel.prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmv_bsr_cusparse);
   return kernel;
 }

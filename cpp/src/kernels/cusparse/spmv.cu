@@ -57,11 +57,11 @@ struct vendor_matrix {
 
 class cusparse_plan final : public spmv_plan {
  public:
-  cusparse_plan(const csr_view& shape, vendor_matrix matrix, api::spmv_algorithm algorithm,
+  cusparse_plan(const device_csr& shape, vendor_matrix matrix, api::spmv_algorithm algorithm,
                 const device_allocator& allocate)
-      : num_rows_(shape.num_rows),
-        num_cols_(shape.num_cols),
-        type_(data_type(shape.dtype)),
+      : num_rows_(shape.num_rows()),
+        num_cols_(shape.num_cols()),
+        type_(data_type(shape.dtype())),
         algorithm_(algorithm),
         allocate_(allocate),
         matrix_(std::move(matrix)) {}
@@ -107,11 +107,6 @@ class cusparse_plan final : public spmv_plan {
   bool prepared_ = false;
 };
 
-std::shared_ptr<const device_csr> resident(const csr_view& matrix, const product_request& request,
-                                           const device_allocator& allocate) {
-  return request.resident ? request.resident : upload_csr(matrix, allocate);
-}
-
 // The library takes pointers to mutable arrays but does not write to them.
 template <class Value>
 void* pointer(const Value* array) {
@@ -120,11 +115,11 @@ void* pointer(const Value* array) {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_csr_cusparse(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_csr_cusparse(const device_csr& matrix, const product_request& request,
                                                              const device_allocator& allocate) {
   constexpr api::spmv_algorithm algorithms[] = {api::spmv_default, api::spmv_csr_algorithm1, api::spmv_csr_algorithm2};
   vendor_matrix stored;
-  stored.csr = resident(matrix, request, allocate);
+  stored.csr = matrix.kept(allocate);
   const device_csr& A = *stored.csr;
   WARPLOOM_CUSPARSE_CHECK(CreateCsr, &stored.handle, A.num_rows(), A.num_cols(), A.nnz(), pointer(A.indptr32()),
                           pointer(A.indices()), pointer(A.values<std::byte>()), api::index_int32, api::index_int32,
@@ -133,17 +128,12 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_csr_cusparse(const csr_view& mat
                                          allocate);
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_coo_cusparse(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_coo_cusparse(const device_csr& matrix, const product_request& request,
                                                              const device_allocator& allocate) {
   constexpr api::spmv_algorithm algorithms[] = {api::spmv_default, api::spmv_coo_algorithm1, api::spmv_coo_algorithm2};
   vendor_matrix stored;
-  stored.csr = resident(matrix, request, allocate);
-  std::vector<std::int32_t> row_of(matrix.nnz());
-  for (std::int64_t row = 0; row < matrix.num_rows; ++row) {
-    std::fill(row_of.begin() + matrix.indptr[row], row_of.begin() + matrix.indptr[row + 1],
-              static_cast<std::int32_t>(row));
-  }
-  stored.rows = cuda::upload(row_of.data(), row_of.size(), allocate);
+  stored.csr = matrix.kept(allocate);
+  stored.rows = cuda::row_indices_of(matrix, allocate);
   const device_csr& A = *stored.csr;
   WARPLOOM_CUSPARSE_CHECK(CreateCoo, &stored.handle, A.num_rows(), A.num_cols(), A.nnz(), stored.rows.data(),
                           pointer(A.indices()), pointer(A.values<std::byte>()), api::index_int32, api::base_zero,
@@ -152,8 +142,9 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_coo_cusparse(const csr_view& mat
                                          allocate);
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_sell_cusparse(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_sell_cusparse(const device_csr& source, const product_request& request,
                                                               const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   if (api::api().CreateSlicedEll == nullptr)
     throw error(error_kind::device, "cusparse", -1, "cuSPARSE has no sliced ELL");
   constexpr std::int64_t original_order = 1;
@@ -167,11 +158,12 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_sell_cusparse(const csr_view& ma
                           sell.places(), sell.slice_height, stored.rows.data(), stored.indices.data(),
                           stored.data.data(), api::index_int32, api::index_int32, api::base_zero,
                           data_type(matrix.dtype));
-  return std::make_unique<cusparse_plan>(matrix, std::move(stored), api::spmv_sell_algorithm1, allocate);
+  return std::make_unique<cusparse_plan>(source, std::move(stored), api::spmv_sell_algorithm1, allocate);
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_bsr_cusparse(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_bsr_cusparse(const device_csr& source, const product_request& request,
                                                              const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   if (api::api().CreateBsr == nullptr) throw error(error_kind::device, "cusparse", -1, "cuSPARSE has no generic BSR");
   const bsr_matrix bsr = to_bsr(matrix, request.parameters.at("block_size"));
   const std::vector<std::int32_t> offsets(bsr.indptr.begin(), bsr.indptr.end());
@@ -183,7 +175,7 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_bsr_cusparse(const csr_view& mat
   WARPLOOM_CUSPARSE_CHECK(CreateBsr, &stored.handle, bsr.num_block_rows(), matrix.num_cols / size, bsr.num_blocks(),
                           size, size, stored.rows.data(), stored.indices.data(), stored.data.data(), api::index_int32,
                           api::index_int32, api::base_zero, data_type(matrix.dtype), api::row_major);
-  return std::make_unique<cusparse_plan>(matrix, std::move(stored), api::spmv_bsr_algorithm1, allocate);
+  return std::make_unique<cusparse_plan>(source, std::move(stored), api::spmv_bsr_algorithm1, allocate);
 }
 
 }  // namespace warploom

@@ -330,22 +330,22 @@ struct device_dasp::scratch {
   }
 };
 
-device_dasp::device_dasp(const csr_view& matrix, const product_request& request, const device_allocator& allocate)
-    : resident_(request.resident), allocate_(allocate), max_length_(request.parameters.at("max_length")) {
-  const std::shared_ptr<const device_csr> source = resident_ ? resident_ : upload_csr(matrix, allocate);
-  const scratch work(source->num_rows(), max_length_, allocate);
-  sort_and_count(*source, work, nullptr);
-  read_sizes(work);
+device_dasp::device_dasp(const device_csr& source, const product_request& request, const device_allocator& allocate)
+    : resident_(source.shared_if_own()), allocate_(allocate), max_length_(request.parameters.at("max_length")) {
+  const cudaStream_t stream = source.stream();
+  const scratch work(source.num_rows(), max_length_, allocate);
+  sort_and_count(source, work, stream);
+  read_sizes(work, stream);
   indices_ = {static_cast<std::size_t>(sizes_.num_slots()), allocate};
-  data_ = {sizes_.num_slots() * size_of(source->dtype()), allocate};
+  data_ = {sizes_.num_slots() * size_of(source.dtype()), allocate};
   row_ids_ = {static_cast<std::size_t>(sizes_.num_row_ids()), allocate};
   parts_ = {static_cast<std::size_t>(sizes_.num_parts), allocate};
   part_ptr_ = {static_cast<std::size_t>(sizes_.num_long) + 1, allocate};
   block_ptr_ = {static_cast<std::size_t>(sizes_.num_row_blocks()) + 1, allocate};
   irregular_ptr_ = {static_cast<std::size_t>(sizes_.num_medium) + 1, allocate};
-  fill(*source, work, nullptr);
+  fill(source, work, stream);
   // Before the scratch memory is freed, and for runs on other streams.
-  WARPLOOM_CUDA_CHECK(cudaStreamSynchronize(nullptr));
+  WARPLOOM_CUDA_CHECK(cudaStreamSynchronize(stream));
 }
 
 void device_dasp::sort_and_count(const device_csr& source, const scratch& work, cudaStream_t stream) const {
@@ -366,9 +366,9 @@ void device_dasp::sort_and_count(const device_csr& source, const scratch& work, 
   work.scan(stream);
 }
 
-void device_dasp::read_sizes(const scratch& work) {
+void device_dasp::read_sizes(const scratch& work, cudaStream_t stream) {
   summary found;
-  WARPLOOM_CUDA_CHECK(cudaMemcpy(&found, work.found(), sizeof(found), cudaMemcpyDeviceToHost));
+  copy_to_host(&found, work.found(), sizeof(found), stream);
   const auto rows_of = [&](int category) { return found.first[category + 1] - found.first[category]; };
   const std::int32_t threes = rows_of(3);
   const std::int32_t ones = rows_of(5);

@@ -67,8 +67,8 @@ using dasp_part = int4;
 
 class device_dasp {
  public:
-  // Keeps `resident`, the source of the conversion, if it is given; it is needed to time the conversion.
-  device_dasp(const csr_view& matrix, const product_request& request, const device_allocator& allocate);
+  // Keeps the source of the conversion, with which that is timed, unless its arrays are somebody else's.
+  device_dasp(const device_csr& source, const product_request& request, const device_allocator& allocate);
 
   const dasp_sizes& sizes() const { return sizes_; }
   const std::int32_t* indices() const { return indices_.data(); }
@@ -89,7 +89,7 @@ class device_dasp {
   struct scratch;
 
   void sort_and_count(const device_csr& source, const scratch& work, cudaStream_t stream) const;
-  void read_sizes(const scratch& work);
+  void read_sizes(const scratch& work, cudaStream_t stream);
   void fill(const device_csr& source, const scratch& work, cudaStream_t stream) const;
 
   std::shared_ptr<const device_csr> resident_;

@@ -377,7 +377,7 @@ __global__ void __launch_bounds__(dasp_threads, 4)
 template <class Sums, class Value>
 class dasp_plan final : public spmv_plan {
  public:
-  dasp_plan(const csr_view& matrix, const product_request& request, const device_allocator& allocate)
+  dasp_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
       : matrix_(matrix, request, allocate) {
     const dasp_sizes& sizes = matrix_.sizes();
     if (sizes.num_parts > sizes.num_long) {

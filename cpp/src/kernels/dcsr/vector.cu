@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "device/runtime.hpp"
+#include "device/device_csr.hpp"
 #include "kernels/csr/row_storage.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/values.cuh"
@@ -143,8 +143,9 @@ class dcsr_vector_plan final : public spmv_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_dcsr_vector(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_dcsr_vector(const device_csr& source, const product_request& request,
                                                             const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   const row_storage rows = store_nonempty_rows(matrix, request.perm);
   return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
     return std::make_unique<dcsr_vector_plan<decltype(value)>>(rows, request.parameters.at("threads_per_row"),

@@ -45,11 +45,11 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_
 // Slices of the kernel are padded to their full height.
 constexpr std::int64_t max_places = std::numeric_limits<std::int32_t>::max();
 
-std::string ell_reason(const csr_view& matrix, const product_request& request) {
+std::string ell_reason(const matrix_summary& matrix, const product_request& request) {
   if (!request.perm.empty()) return "does not take a row permutation";
-  const std::int64_t width = longest_row(matrix);
+  const std::int64_t width = matrix.longest_row;
   const std::int64_t places = width * matrix.num_rows;
-  const std::string reason = padding_reason(places, matrix.nnz());
+  const std::string reason = padding_reason(places, matrix.nnz);
   if (!reason.empty()) return reason;
   return width * (matrix.num_rows + 31) > max_places ? "needs fewer than 2^31 places" : "";
 }

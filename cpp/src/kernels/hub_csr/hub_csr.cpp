@@ -263,8 +263,7 @@ double estimate_hub_share(const csr_view& matrix, std::int64_t max_hubs) {
 }
 
 std::string hub_reason(const csr_view& matrix, const product_request& request) {
-  const std::string reason = needs_int32_offsets(matrix, request);
-  if (!reason.empty() || matrix.nnz() < least_nonzeros) return reason;
+  if (matrix.nnz() < least_nonzeros) return "";
   const std::int64_t most = requested_hubs(matrix, request);
   if (matrix.num_cols <= most) return "";
   return estimate_hub_share(matrix, most) < 0.2 ? "has less than a fifth of its nonzeros in the columns with the most"
@@ -299,7 +298,8 @@ product_kernel spmv_hub_csr_segmented_sum() {
       // To load the hubs in every thread block takes longer than to fetch what few nonzeros need.
       .hopeless = [](const matrix_summary& matrix) { return matrix.nnz < least_nonzeros; },
       .redundant = more_than_all_columns,
-      .unsupported_reason = hub_reason,
+      .unsupported_reason = needs_int32_offsets,
+      .pattern_reason = hub_reason,
       .prepare_cpu = prepare_cpu,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmv_hub_csr_segmented_sum),
   };

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "device/runtime.hpp"
+#include "device/device_csr.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/async_copy.cuh"
 #include "kernels/device/last_arrival.cuh"
@@ -389,9 +389,10 @@ class hub_csr_plan final : public spmv_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_hub_csr_segmented_sum(const csr_view& matrix,
+std::unique_ptr<product_plan> prepare_cuda_spmv_hub_csr_segmented_sum(const device_csr& source,
                                                                       const product_request& request,
                                                                       const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   const std::int64_t bytes =
       std::min(std::int64_t{request.parameters.at("hub_kb")} * 1024, resident_grid().shared_bytes);
   const hub_csr stored = to_hub_csr(store_all_rows(matrix, request.perm), hubs_in(bytes, matrix.dtype),

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "device/device_csr.hpp"
 #include "kernels/coo/cut_rows.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/last_arrival.cuh"
@@ -232,8 +233,9 @@ class hyb_plan final : public spmv_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_hyb_fused(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_hyb_fused(const device_csr& source, const product_request& request,
                                                           const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   const hyb_matrix stored = to_hyb(matrix, request.parameters.at("width"));
   return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
     return std::make_unique<hyb_plan<decltype(value)>>(stored, sell_slice_height(request), allocate);

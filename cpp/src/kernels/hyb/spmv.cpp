@@ -60,7 +60,6 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_
 }
 
 std::string hyb_reason(const csr_view& matrix, const product_request& request) {
-  if (!request.perm.empty()) return "does not take a row permutation";
   const int asked = request.parameters.at("width");
   const std::int64_t width = asked == 0 ? hyb_width(matrix) : std::min<std::int64_t>(asked, longest_row(matrix));
   const std::string reason = padding_reason(width * matrix.num_rows, matrix.nnz());
@@ -91,7 +90,8 @@ product_kernel spmv_hyb_fused() {
       .dtypes = all_value_types,
       .permutes = false,
       .redundant = too_many_threads_per_row,
-      .unsupported_reason = hyb_reason,
+      .unsupported_reason = no_reason,
+      .pattern_reason = hyb_reason,
       .prepare_cpu = prepare_cpu,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmv_hyb_fused),
   };

@@ -1,7 +1,7 @@
 // SpMV on rows packed into warps. All entries of a warp are loaded at once, from addresses that are known without a
 // load; the lanes of a row are summed by a segmented scan, so that rows of any lengths share a warp. Two dependent
 // memory accesses (entries, x) precede the sums, as for padded rows, and no lane waits for a longer row.
-#include "device/runtime.hpp"
+#include "device/device_csr.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/last_arrival.cuh"
 #include "kernels/device/values.cuh"
@@ -216,9 +216,10 @@ class packed_csr_plan final : public spmv_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_packed_csr_segmented_sum(const csr_view& matrix,
+std::unique_ptr<product_plan> prepare_cuda_spmv_packed_csr_segmented_sum(const device_csr& source,
                                                                          const product_request& request,
                                                                          const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   const packed_csr packed = to_packed(store_all_rows(matrix, request.perm), request.parameters.at("entries_per_lane"),
                                       request.parameters.at("steps"));
   return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {

@@ -60,7 +60,7 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_
       store_all_rows(matrix, request.perm), request.parameters.at("entries_per_lane"), request.parameters.at("steps")));
 }
 
-std::string packed_reason(const csr_view& matrix, const product_request& request) {
+std::string packed_reason(const matrix_summary& matrix, const product_request& request) {
   if (matrix.num_rows >= std::int64_t{packed_target}) return "needs fewer than 2^30 - 1 rows";
   return needs_int32_offsets(matrix, request);
 }

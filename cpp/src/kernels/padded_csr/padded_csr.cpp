@@ -14,19 +14,13 @@ namespace {
 
 constexpr std::int64_t alignment = 4;
 
-std::int64_t rounded_up(std::int64_t length) { return (length + alignment - 1) / alignment * alignment; }
-
 }  // namespace
 
 std::size_t padded_csr::bytes() const {
   return row_ids.size() * sizeof(row_ids[0]) + indices.size() * sizeof(indices[0]) + data.size();
 }
 
-std::int64_t padded_width(const csr_pattern& matrix) {
-  std::int64_t longest = 0;
-  for (std::int64_t row = 0; row < matrix.num_rows; ++row) longest = std::max(longest, matrix.row_length(row));
-  return rounded_up(longest);
-}
+std::int64_t padded_width(std::int64_t longest_row) { return (longest_row + alignment - 1) / alignment * alignment; }
 
 padded_csr to_padded(const row_storage& rows) {
   padded_csr result;
@@ -37,7 +31,7 @@ padded_csr to_padded(const row_storage& rows) {
   result.num_entries = rows.nnz();
   std::int64_t longest = 0;
   for (std::int64_t p = 0; p < rows.num_rows; ++p) longest = std::max(longest, rows.indptr[p + 1] - rows.indptr[p]);
-  const std::int64_t width = rounded_up(longest);
+  const std::int64_t width = padded_width(longest);
   result.width = static_cast<int>(width);
   const std::size_t value_size = size_of(rows.dtype);
   result.indices.assign(rows.num_rows * width, -1);
@@ -56,7 +50,7 @@ padded_csr to_padded(const row_storage& rows) {
 }
 
 padded_csr to_padded(const csr_view& matrix, std::optional<std::int64_t> max_width) {
-  check_width(matrix, padded_width(matrix), max_width, "padded-csr");
+  check_width(matrix, padded_width(longest_row(matrix)), max_width, "padded-csr");
   return to_padded(store_all_rows(matrix, {}));
 }
 

@@ -32,8 +32,8 @@ struct padded_csr {
   std::vector<format_field> fields() const;
 };
 
-// The width that to_padded gives a matrix: its longest row, rounded up to a multiple of 4.
-std::int64_t padded_width(const csr_pattern& matrix);
+// The width that to_padded gives a matrix: the length of its longest row, rounded up to a multiple of 4.
+std::int64_t padded_width(std::int64_t longest_row);
 
 // `rows` must store every row.
 padded_csr to_padded(const row_storage& rows);

@@ -34,10 +34,10 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_
   return std::make_unique<cpu_padded_csr_plan>(to_padded(store_all_rows(matrix, request.perm)));
 }
 
-std::string padded_reason(const csr_view& matrix, const product_request& request) {
+std::string padded_reason(const matrix_summary& matrix, const product_request& request) {
   const std::int64_t threads = matrix.num_rows * request.parameters.at("threads_per_row");
   if (threads >= std::int64_t{1} << 32) return "would need " + std::to_string(threads) + " threads";
-  return padding_reason(padded_width(matrix) * matrix.num_rows, matrix.nnz());
+  return padding_reason(padded_width(matrix.longest_row) * matrix.num_rows, matrix.nnz);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SpMV on rows padded to one length: where a row begins needs no load, so a product is two dependent memory accesses
 // (entries, x) instead of three. `threads_per_row` threads take turns at four entries each.
-#include "device/runtime.hpp"
+#include "device/device_csr.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/values.cuh"
 #include "kernels/device/vector.cuh"
@@ -105,9 +105,10 @@ class padded_csr_vector_plan final : public spmv_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_padded_csr_vector(const csr_view& matrix,
+std::unique_ptr<product_plan> prepare_cuda_spmv_padded_csr_vector(const device_csr& source,
                                                                   const product_request& request,
                                                                   const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   const padded_csr padded = to_padded(store_all_rows(matrix, request.perm));
   return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
     return std::make_unique<padded_csr_vector_plan<decltype(value)>>(padded, request.parameters.at("threads_per_row"),

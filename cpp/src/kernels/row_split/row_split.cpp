@@ -78,8 +78,8 @@ const std::vector<parameter> segmented_parameters{
     unroll({4, 8}),  segment_length, longest_first(1, {1}),
 };
 
-std::string padded_reason(const csr_view& matrix, const product_request&) {
-  return padding_reason(padded_width(matrix) * matrix.num_rows, matrix.nnz());
+std::string padded_reason(const matrix_summary& matrix, const product_request&) {
+  return padding_reason(padded_width(matrix.longest_row) * matrix.num_rows, matrix.nnz);
 }
 
 // Threads side by side that k columns do not need.

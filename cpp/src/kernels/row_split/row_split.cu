@@ -14,6 +14,7 @@
 #include <string>
 #include <type_traits>
 
+#include "device/device_csr.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/last_arrival.cuh"
 #include "kernels/device/vector.cuh"
@@ -480,19 +481,22 @@ std::unique_ptr<product_plan> prepare_rows(const csr_view& matrix, const row_sto
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_csr_row_split(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmm_csr_row_split(const device_csr& source, const product_request& request,
                                                               const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   return prepare_rows(matrix, store_all_rows(matrix, request.perm), request, allocate);
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_dcsr_row_split(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmm_dcsr_row_split(const device_csr& source, const product_request& request,
                                                                const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   return prepare_rows(matrix, store_nonempty_rows(matrix, request.perm), request, allocate);
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_segmented_csr_row_split(const csr_view& matrix,
+std::unique_ptr<product_plan> prepare_cuda_spmm_segmented_csr_row_split(const device_csr& source,
                                                                         const product_request& request,
                                                                         const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   const row_storage rows = store_all_rows(matrix, request.perm);
   const segmented_csr segments =
       to_segmented(rows, request.parameters.at("segment_length"), request.parameters.at("longest_first") != 0);
@@ -503,9 +507,10 @@ std::unique_ptr<product_plan> prepare_cuda_spmm_segmented_csr_row_split(const cs
   });
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_padded_csr_row_split(const csr_view& matrix,
+std::unique_ptr<product_plan> prepare_cuda_spmm_padded_csr_row_split(const device_csr& source,
                                                                      const product_request& request,
                                                                      const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   const padded_csr padded = to_padded(store_all_rows(matrix, request.perm));
   return in_requested_order(matrix, request, allocate, [&](const product_request& row_major) {
     return dispatch_wide_value_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {

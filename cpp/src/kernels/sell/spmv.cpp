@@ -44,7 +44,6 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_
 }
 
 std::string sell_reason(const csr_view& matrix, const product_request& request) {
-  if (!request.perm.empty()) return "does not take a row permutation";
   const std::int64_t places = sell_places(matrix, sell_slice_height(request), request.parameters.at("sort_window"));
   const std::string reason = padding_reason(places, matrix.nnz());
   if (!reason.empty()) return reason;
@@ -73,7 +72,8 @@ product_kernel spmv_sell_vector() {
       .dtypes = all_value_types,
       .permutes = false,
       .redundant = too_many_threads_per_row,
-      .unsupported_reason = sell_reason,
+      .unsupported_reason = no_reason,
+      .pattern_reason = sell_reason,
       .prepare_cpu = prepare_cpu,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmv_sell_vector),
   };

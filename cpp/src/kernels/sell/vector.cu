@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "device/device_csr.hpp"
 #include "kernels/description.hpp"
 #include "kernels/sell/slice_height.hpp"
 #include "kernels/sell/slices.hpp"
@@ -77,8 +78,9 @@ host_slices with_shared_head(sell_matrix matrix) {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_sell_vector(const csr_view& matrix, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_sell_vector(const device_csr& source, const product_request& request,
                                                             const device_allocator& allocate) {
+  const csr_view& matrix = source.host();
   sell_matrix stored = to_sell(matrix, sell_slice_height(request), request.parameters.at("sort_window"));
   return make_cuda_slices_plan(with_shared_head(std::move(stored)), allocate);
 }

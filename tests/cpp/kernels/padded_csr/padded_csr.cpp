@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "support.hpp"
+#include "warploom/kernels/product.hpp"
 #include "warploom/permutation.hpp"
 
 namespace warploom {
@@ -18,7 +19,7 @@ void check_padded(const csr_matrix& matrix, const row_permutation& perm, int wid
   CHECK(padded.dtype == matrix.dtype);
   CHECK(padded.row_ids == perm);
   CHECK(padded.width == width);
-  CHECK(padded_width(matrix.view()) == width);
+  CHECK(padded_width(summarize(matrix.view()).longest_row) == width);
   const std::size_t entries = matrix.num_rows * width;
   REQUIRE(padded.indices.size() == entries);
   REQUIRE(padded.data.size() == entries * size_of(matrix.dtype));

@@ -2,7 +2,7 @@
 #include <mutex>
 #include <vector>
 
-#include "features/device_workspace.hpp"
+#include "device/workspace.hpp"
 
 namespace warploom::cuda {
 namespace {

@@ -1,4 +1,4 @@
-// Memory that feature extraction borrows for a call. Any number of threads may do so at a time.
+// Memory that work on a GPU borrows for a call. Any number of threads may do so at a time.
 #pragma once
 
 #include <cstddef>

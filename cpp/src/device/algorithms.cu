@@ -1,0 +1,84 @@
+#include <thrust/iterator/counting_iterator.h>
+
+#include <bit>
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
+#include <cub/device/device_select.cuh>
+
+#include "device/algorithms.hpp"
+#include "device/workspace.hpp"
+
+namespace warploom::cuda {
+namespace {
+
+// CUB says first how much memory it needs, and then works.
+template <class Algorithm>
+void with_workspace(cudaStream_t stream, Algorithm algorithm) {
+  std::size_t bytes = 0;
+  WARPLOOM_CUDA_CHECK(algorithm(nullptr, bytes));
+  const pooled_memory memory(bytes > 0 ? bytes : 1, stream);
+  WARPLOOM_CUDA_CHECK(algorithm(memory.data(), bytes));
+}
+
+template <class From, class To>
+void scan(const From* from, To* to, std::int64_t size, cudaStream_t stream) {
+  if (size == 0) return;
+  with_workspace(stream, [&](void* memory, std::size_t& bytes) {
+    return cub::DeviceScan::ExclusiveScan(memory, bytes, from, to, ::cuda::std::plus<>{}, To{0}, size, stream);
+  });
+}
+
+template <class Key>
+void sort(const Key* keys, Key* sorted_keys, const std::int32_t* values, std::int32_t* sorted_values, std::int64_t size,
+          int bits, cudaStream_t stream) {
+  if (size == 0) return;
+  with_workspace(stream, [&](void* memory, std::size_t& bytes) {
+    return cub::DeviceRadixSort::SortPairs(memory, bytes, keys, sorted_keys, values, sorted_values, size, 0, bits,
+                                           stream);
+  });
+}
+
+}  // namespace
+
+void exclusive_scan(const std::int32_t* from, std::int32_t* to, std::int64_t size, cudaStream_t stream) {
+  scan(from, to, size, stream);
+}
+
+void exclusive_scan(const std::int64_t* from, std::int64_t* to, std::int64_t size, cudaStream_t stream) {
+  scan(from, to, size, stream);
+}
+
+void exclusive_scan(const std::int32_t* from, std::int64_t* to, std::int64_t size, cudaStream_t stream) {
+  scan(from, to, size, stream);
+}
+
+void sort_pairs(const std::uint32_t* keys, std::uint32_t* sorted_keys, const std::int32_t* values,
+                std::int32_t* sorted_values, std::int64_t size, int bits, cudaStream_t stream) {
+  sort(keys, sorted_keys, values, sorted_values, size, bits, stream);
+}
+
+void sort_pairs(const std::uint64_t* keys, std::uint64_t* sorted_keys, const std::int32_t* values,
+                std::int32_t* sorted_values, std::int64_t size, int bits, cudaStream_t stream) {
+  sort(keys, sorted_keys, values, sorted_values, size, bits, stream);
+}
+
+void sort_pairs_descending(const std::uint32_t* keys, std::uint32_t* sorted_keys, const std::int32_t* values,
+                           std::int32_t* sorted_values, std::int64_t size, int bits, cudaStream_t stream) {
+  if (size == 0) return;
+  with_workspace(stream, [&](void* memory, std::size_t& bytes) {
+    return cub::DeviceRadixSort::SortPairsDescending(memory, bytes, keys, sorted_keys, values, sorted_values, size, 0,
+                                                     bits, stream);
+  });
+}
+
+void select_positions(const std::uint8_t* flags, std::int32_t* positions, std::int32_t* count, std::int64_t size,
+                      cudaStream_t stream) {
+  with_workspace(stream, [&](void* memory, std::size_t& bytes) {
+    return cub::DeviceSelect::Flagged(memory, bytes, thrust::counting_iterator<std::int32_t>(0), flags, positions,
+                                      count, size, stream);
+  });
+}
+
+int bits_for(std::uint64_t largest) { return std::max(1, static_cast<int>(std::bit_width(largest))); }
+
+}  // namespace warploom::cuda

@@ -1,0 +1,31 @@
+// Scans, sorts and selections of arrays in GPU memory, from CUB, compiled once for everything that converts a matrix.
+// All are enqueued on a stream of the current device.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace warploom::cuda {
+
+// to[i] = from[0] + ... + from[i - 1]. They may be the same array.
+void exclusive_scan(const std::int32_t* from, std::int32_t* to, std::int64_t size, cudaStream_t stream);
+void exclusive_scan(const std::int64_t* from, std::int64_t* to, std::int64_t size, cudaStream_t stream);
+void exclusive_scan(const std::int32_t* from, std::int64_t* to, std::int64_t size, cudaStream_t stream);
+
+// Stable. Only the lowest `bits` bits of the keys are compared. Results go to other arrays.
+void sort_pairs(const std::uint32_t* keys, std::uint32_t* sorted_keys, const std::int32_t* values,
+                std::int32_t* sorted_values, std::int64_t size, int bits, cudaStream_t stream);
+void sort_pairs(const std::uint64_t* keys, std::uint64_t* sorted_keys, const std::int32_t* values,
+                std::int32_t* sorted_values, std::int64_t size, int bits, cudaStream_t stream);
+void sort_pairs_descending(const std::uint32_t* keys, std::uint32_t* sorted_keys, const std::int32_t* values,
+                           std::int32_t* sorted_values, std::int64_t size, int bits, cudaStream_t stream);
+
+// The positions i < size with flags[i] != 0, in order; `*count` (in GPU memory) becomes how many there are.
+void select_positions(const std::uint8_t* flags, std::int32_t* positions, std::int32_t* count, std::int64_t size,
+                      cudaStream_t stream);
+
+// Bits that hold every number from 0 to `largest`.
+int bits_for(std::uint64_t largest);
+
+}  // namespace warploom::cuda
