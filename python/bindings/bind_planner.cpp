@@ -289,6 +289,7 @@ cache_state parse_cache(const std::string& name) {
 struct bound_problem {
   csr_holder matrix;  // of a matrix in host memory
   problem given;
+  py::object owner;  // of the arrays of a matrix in GPU memory
 };
 
 void describe(problem& given, const std::string& op, std::int64_t k, const std::string& order,
@@ -304,7 +305,7 @@ std::unique_ptr<bound_problem> make_problem(csr_holder matrix, const std::string
                                             const std::string& order, const std::string& cache, int device,
                                             const py::object& allocate) {
   check_has_values(matrix);
-  auto bound = std::make_unique<bound_problem>(bound_problem{std::move(matrix), {}});
+  auto bound = std::make_unique<bound_problem>(bound_problem{std::move(matrix), {}, py::none()});
   bound->given = problem(bound->matrix.view);
   bound->given.device = device;
   bound->given.allocate = make_allocator(allocate);
@@ -332,7 +333,8 @@ std::unique_ptr<bound_problem> make_problem_on_gpu(const py::tuple& indptr, cons
                                                    const py::tuple& data, const std::string& dtype,
                                                    std::int64_t num_rows, std::int64_t num_cols, const std::string& op,
                                                    std::int64_t k, const std::string& order, const std::string& cache,
-                                                   int device, std::uintptr_t stream, const py::object& allocate) {
+                                                   int device, std::uintptr_t stream, const py::object& allocate,
+                                                   const py::object& owner) {
   const foreign_array offsets = cast_array(indptr), columns = cast_array(indices), values = cast_array(data);
   device_csr_view where;
   where.device = device;
@@ -354,6 +356,7 @@ std::unique_ptr<bound_problem> make_problem_on_gpu(const py::tuple& indptr, cons
     bound->given = problem(where, memory);
   }
   describe(bound->given, op, k, order, cache);
+  bound->owner = owner;
   return bound;
 }
 
@@ -384,7 +387,7 @@ void bind_problem(py::module_& module) {
       .def_static("on_gpu", &make_problem_on_gpu, py::arg("indptr"), py::arg("indices"), py::arg("data"),
                   py::arg("dtype"), py::arg("num_rows"), py::arg("num_cols"), py::arg("op"), py::arg("k"),
                   py::arg("layout"), py::arg("cache"), py::arg("device"), py::arg("stream"),
-                  py::arg("allocate") = py::none(),
+                  py::arg("allocate") = py::none(), py::arg("owner") = py::none(),
                   "The arrays of a CSR matrix in the memory of a GPU, each as its address, its size and the bytes of "
                   "an element. They are to stay as they are until all plans are made.")
       .def_property_readonly("matrix", &matrix_of, "In host memory, where a matrix that is on a GPU is copied.")

@@ -7,10 +7,12 @@ import functools
 import sys
 from typing import Any
 
+import numpy as np
+
 from warploom import _core
 from warploom._matrix import _package_of, _two_sizes
 
-__all__ = ["DeviceArrays", "device_arrays"]
+__all__ = ["DeviceArrays", "DeviceValues", "device_arrays"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,12 +31,50 @@ class DeviceArrays:
     """Address of `num_indices` integers of `indices_itemsize` bytes."""
     indices_itemsize: int
     num_indices: int
-    data: int
-    """Address of as many values, or 0 if they do not follow each other."""
-    dtype: str
-    """Name of the value type."""
+    values: Any
+    """The values, as the array or tensor of that library that they are."""
     owner: Any
     """Keeps the memory alive."""
+
+    def values_as(self, dtype: np.dtype[Any] | None) -> DeviceValues | None:
+        """View the values as `dtype`, or, without one, as they are if a kernel works on them and else as float64.
+
+        They are converted on the GPU where necessary. None if they are of no type that becomes float64, or there are
+        not as many as indices: `warploom._matrix.as_csr` says what is wrong with them.
+        """
+        own = str(self.values.dtype).removeprefix("torch.")
+        if self.values.ndim != 1 or own not in _CONVERTIBLE:
+            return None
+        wanted = dtype.name if dtype is not None else own if own in _SUPPORTED else "float64"
+        if type(self.values).__module__.partition(".")[0] == "torch":
+            values = self.values.resolve_neg().to(getattr(sys.modules["torch"], wanted)).contiguous()
+            return DeviceValues(values.data_ptr(), values.shape[0], values.element_size(), wanted, values)
+        cupy = sys.modules["cupy"]
+        with cupy.cuda.Device(self.device):
+            values = cupy.ascontiguousarray(self.values.astype(wanted, copy=False))
+        return DeviceValues(values.data.ptr, values.shape[0], values.itemsize, wanted, values)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceValues:
+    """The values of a matrix on a GPU, of a type that kernels work on."""
+
+    data: int
+    """Address."""
+    size: int
+    itemsize: int
+    """Bytes of each."""
+    dtype: str
+    """Name of the type."""
+    owner: Any
+    """Keeps the memory alive."""
+
+
+_SUPPORTED = ("float16", "float32", "float64")
+_CONVERTIBLE = (
+    *_SUPPORTED,
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+)
 
 
 def device_arrays(A: Any) -> DeviceArrays | None:
@@ -77,8 +117,7 @@ def _torch_arrays(A: Any) -> DeviceArrays | None:
         indices=indices.data_ptr(),
         indices_itemsize=indices.element_size(),
         num_indices=indices.shape[0],
-        data=values.data_ptr() if values.is_contiguous() and not values.is_neg() else 0,
-        dtype=str(values.dtype).removeprefix("torch."),
+        values=values,
         owner=(indptr, indices, values),
     )
 
@@ -105,8 +144,7 @@ def _cupy_arrays(A: Any) -> DeviceArrays | None:
         indices=indices.data.ptr,
         indices_itemsize=indices.itemsize,
         num_indices=indices.shape[0],
-        data=A.data.data.ptr if A.data.flags.c_contiguous else 0,
-        dtype=A.data.dtype.name,
+        values=A.data,
         owner=(indptr, indices, A.data),
     )
 

@@ -38,12 +38,11 @@ class Plan:
 
     def __init__(self, core: _core.Plan, problem: _core.Problem, device: _device.Device) -> None:
         self._core = core
-        matrix = problem.matrix
         self.preparation_ms: dict[str, float] = core.preparation_ms
         """Milliseconds spent on each step of the preparation."""
-        self.shape: tuple[int, int] = matrix.shape
+        self.shape: tuple[int, int] = problem.shape
         """Shape (m, n) of A."""
-        self.nnz: int = matrix.nnz
+        self.nnz: int = problem.nnz
         """Stored entries of A."""
         self.dtype: np.dtype[Any] = problem.dtype
         """Value type of A, B and C."""
@@ -453,28 +452,32 @@ def problem_of(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, dev
     _choice("op", op, ("spmm", "spmv"))
     _choice("layout", layout, ("row", "column"))
     _choice("cache", cache, ("warm", "cold"))
-    problem = _core.Problem(
-        as_csr(A, dtype=_value_type(dtype)),
-        op,
-        1 if op == "spmv" else _columns(k),
-        "column" if op == "spmv" else layout,
-        cache,
-        device.number,
-        _device.allocator_for(A, device),
-    )
+    columns = 1 if op == "spmv" else _columns(k)
+    order = "column" if op == "spmv" else layout
+    wanted = _value_type(dtype)
+    allocate = _device.allocator_for(A, device)
     if device.kind == "cuda":
-        _copy_on_gpu(A, problem)
-    return problem
-
-
-def _copy_on_gpu(A: Any, problem: _core.Problem) -> None:
-    """Save the upload of a matrix that is on the GPU already, if its arrays are as the core has them."""
-    found = device_arrays(A)
-    narrow = found is not None and found.indptr_itemsize == found.indices_itemsize == 4
-    if found is None or not narrow or not found.data or problem.matrix.nnz != found.num_indices:
-        return
-    if found.device == problem.device and found.dtype == problem.dtype.name:
-        problem.copy_on_gpu(found.indptr, found.indices, found.data)
+        found = device_arrays(A)
+        # Above, the host numbers nonzeros with 64 bits.
+        if found is not None and found.device == device.ordinal and found.num_indices < 2**31:
+            values = found.values_as(wanted)
+            if values is not None:
+                return _core.Problem.on_gpu(
+                    (found.indptr, found.shape[0] + 1, found.indptr_itemsize),
+                    (found.indices, found.num_indices, found.indices_itemsize),
+                    (values.data, values.size, values.itemsize),
+                    values.dtype,
+                    *found.shape,
+                    op,
+                    columns,
+                    order,
+                    cache,
+                    device.ordinal,
+                    found.stream,
+                    allocate,
+                    (found.owner, values.owner),
+                )
+    return _core.Problem(as_csr(A, dtype=wanted), op, columns, order, cache, device.number, allocate)
 
 
 @functools.lru_cache(maxsize=8)
@@ -488,9 +491,8 @@ def _warn(planner: _core.Planner) -> None:
 
 
 def _product(problem: _core.Problem, device: str) -> Product:
-    matrix = problem.matrix
     return Product(
-        problem.op, matrix.shape, matrix.nnz, problem.dtype, problem.k, problem.layout, problem.cache, device
+        problem.op, problem.shape, problem.nnz, problem.dtype, problem.k, problem.layout, problem.cache, device
     )
 
 

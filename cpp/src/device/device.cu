@@ -1,11 +1,17 @@
 #include <cuda_runtime.h>
 
+#include <map>
+#include <mutex>
+
 #include "device/runtime.hpp"
+#include "device/workspace.hpp"
 #include "warploom/device.hpp"
 
 namespace warploom {
 
-cuda_info query_cuda() {
+namespace {
+
+cuda_info ask_for_devices() {
   cuda_info info;
   info.built = true;
   info.architectures = WARPLOOM_CUDA_ARCHITECTURES;
@@ -28,6 +34,17 @@ cuda_info query_cuda() {
   return info;
 }
 
+}  // namespace
+
+cuda_info query_cuda() {
+  // Properties take about a millisecond, and GPUs that were found do not change.
+  static std::mutex asking;
+  static cuda_info known;
+  const std::lock_guard<std::mutex> lock(asking);
+  if (known.devices.empty()) known = ask_for_devices();
+  return known;
+}
+
 device_guard::device_guard(int ordinal) {
   previous_ = cuda::current_device();
   if (ordinal != previous_) WARPLOOM_CUDA_CHECK(cudaSetDevice(ordinal));
@@ -37,11 +54,11 @@ device_guard::~device_guard() { cudaSetDevice(previous_); }
 
 std::shared_ptr<void> allocate_device_memory(std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  void* memory = nullptr;
-  WARPLOOM_CUDA_CHECK(cudaMallocAsync(&memory, bytes, nullptr));
-  // The memory may be used on any stream as soon as this returns.
-  WARPLOOM_CUDA_CHECK(cudaStreamSynchronize(nullptr));
   const int device = cuda::current_device();
+  const cudaStream_t stream = cuda::allocation_stream(device);
+  void* memory = cuda::allocate_from_pool(bytes, stream);
+  // The memory may be used on any stream as soon as this returns.
+  WARPLOOM_CUDA_CHECK(cudaStreamSynchronize(stream));
   return std::shared_ptr<void>(memory, [device](void* p) {
     // cudaFree waits for work that may still read the memory, on whatever stream that runs.
     int previous = 0;

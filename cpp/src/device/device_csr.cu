@@ -310,15 +310,13 @@ std::shared_ptr<const device_csr> permute_csr(const device_csr& matrix, std::spa
   cuda::check_launch("moved_lengths_kernel");
   cuda::exclusive_scan(lengths.as<const std::int32_t>(), moved->indptr_to_fill(), std::int64_t{num_rows} + 1, stream);
   if (matrix.nnz() > 0) {
-    dispatch_value_type(matrix.dtype(), [&]<class Value>(Value) {
-      // Values are only copied: any type of their size does.
-      using bits = std::conditional_t<sizeof(Value) == 2, std::uint16_t,
-                                      std::conditional_t<sizeof(Value) == 4, std::uint32_t, std::uint64_t>>;
+    cuda::dispatch_bits(matrix.dtype(), [&](auto bits) {
+      using word = decltype(bits);
       move_rows_kernel<<<blocks_for(std::int64_t{num_rows} * threads_per_row), threads_per_block, 0, stream>>>(
-          matrix.indptr32(), matrix.indices(), matrix.values<bits>(), row_ids.get(), num_rows, moved->indptr32(),
-          moved->indices_to_fill(), reinterpret_cast<bits*>(moved->data_to_fill()));
-      cuda::check_launch("move_rows_kernel");
+          matrix.indptr32(), matrix.indices(), matrix.values<word>(), row_ids.get(), num_rows, moved->indptr32(),
+          moved->indices_to_fill(), reinterpret_cast<word*>(moved->data_to_fill()));
     });
+    cuda::check_launch("move_rows_kernel");
   }
   synchronize(stream);  // the caller's permutation may go
   return moved;

@@ -4,9 +4,11 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
+#include "warploom/csr_view.hpp"
 #include "warploom/device.hpp"
 #include "warploom/error.hpp"
 
@@ -23,6 +25,19 @@ inline void check(cudaError_t status, const char* what) {
 
 // Reports a launch that failed; execution errors surface at the caller's next synchronisation.
 inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
+
+// Calls `function` with an unsigned integer of the size of the values: enough for what only moves them.
+template <class Function>
+void dispatch_bits(value_type dtype, Function function) {
+  switch (size_of(dtype)) {
+    case 2:
+      return function(std::uint16_t{});
+    case 4:
+      return function(std::uint32_t{});
+    default:
+      return function(std::uint64_t{});
+  }
+}
 
 // An array on the device.
 template <class T>

@@ -14,6 +14,7 @@ struct kept {
   std::mutex changing;
   std::vector<void*> pinned;
   std::map<int, cudaMemPool_t> pools;
+  std::map<int, cudaStream_t> streams;
 };
 
 kept& all_kept() {
@@ -58,8 +59,22 @@ pinned_memory::~pinned_memory() {
   all.pinned.push_back(memory_);
 }
 
+void* allocate_from_pool(std::size_t bytes, cudaStream_t stream) {
+  void* memory = nullptr;
+  WARPLOOM_CUDA_CHECK(cudaMallocFromPoolAsync(&memory, bytes, pool_of_current_device(), stream));
+  return memory;
+}
+
+cudaStream_t allocation_stream(int device) {
+  kept& all = all_kept();
+  const std::lock_guard<std::mutex> lock(all.changing);
+  cudaStream_t& stream = all.streams[device];
+  if (stream == nullptr) WARPLOOM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return stream;
+}
+
 pooled_memory::pooled_memory(std::size_t bytes, cudaStream_t stream) : stream_(stream) {
-  if (bytes > 0) WARPLOOM_CUDA_CHECK(cudaMallocFromPoolAsync(&memory_, bytes, pool_of_current_device(), stream));
+  if (bytes > 0) memory_ = allocate_from_pool(bytes, stream);
 }
 
 pooled_memory::~pooled_memory() {

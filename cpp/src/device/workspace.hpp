@@ -51,4 +51,10 @@ class pooled_memory {
   cudaStream_t stream_;
 };
 
+// Memory of the current device from the same pool, to be freed with cudaFree or cudaFreeAsync.
+void* allocate_from_pool(std::size_t bytes, cudaStream_t stream);
+
+// A stream that nothing but allocations is enqueued on, so that waiting for one waits for no other work.
+cudaStream_t allocation_stream(int device);
+
 }  // namespace warploom::cuda

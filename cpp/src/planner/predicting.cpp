@@ -226,7 +226,7 @@ std::unique_ptr<plan> prepare_first(const problem& given, choice& choices) {
     try {
       return prepare_candidate(given, parse_candidate(choices.name(*next)));
     } catch (const error& failure) {
-      if (failure.kind() != error_kind::out_of_memory && failure.kind() != error_kind::parameter) throw;
+      if (failure.kind() != error_kind::out_of_memory && failure.kind() != error_kind::parameter && failure.kind() != error_kind::index_overflow) { throw; }
     } catch (const std::bad_alloc&) {
       // The next one may take less.
     }

@@ -14,6 +14,7 @@
 #include "kernels/device/last_arrival.cuh"
 #include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
+#include "kernels/padded_csr/device_padded.hpp"
 #include "kernels/spmm/device_rows.hpp"
 #include "kernels/spmm/device_segments.hpp"
 
@@ -202,11 +203,11 @@ __global__ void __launch_bounds__(1024)
 
 // The rows of a matrix on the device, in one of three forms. `columns`: how many a run may have at most; `clear`: what
 // has to be zeroed before a run.
-template <class Value>
+template <class Value, cuda::stored_rows which>
 class offset_storage {
  public:
-  offset_storage(const row_storage& rows, const product_request&, const device_allocator& allocate)
-      : rows_(rows, allocate) {}
+  offset_storage(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
+      : rows_(matrix, which, request, allocate) {}
   std::int64_t num_items() const { return rows_.num_items(); }
   void clear(const dense_view& C, cudaStream_t stream) const { rows_.clear(C, layout::column_major, stream); }
   std::int64_t columns() const { return std::numeric_limits<std::int32_t>::max(); }
@@ -220,31 +221,25 @@ class offset_storage {
 template <class Value>
 class padded_storage {
  public:
-  padded_storage(const padded_csr& matrix, const product_request&, const device_allocator& allocate)
-      : rows_(matrix, allocate) {}
+  padded_storage(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
+      : rows_(matrix, request.row_ids, allocate) {}
   std::int64_t num_items() const { return rows_.num_rows(); }
   void clear(const dense_view&, cudaStream_t) const {}  // every row is stored
   std::int64_t columns() const { return std::numeric_limits<std::int32_t>::max(); }
   padded_rows<Value> view() const {
-    return {rows_.num_rows(), rows_.width(), rows_.row_ids(), rows_.indices(), rows_.data()};
+    return {rows_.num_rows(), rows_.width(), rows_.row_ids(), rows_.indices(), rows_.data<Value>()};
   }
   std::size_t bytes() const { return rows_.bytes(); }
 
  private:
-  cuda::device_padded<Value> rows_;
-};
-
-struct segments_and_rows {
-  segmented_csr segments;
-  row_storage rows;
-  value_type dtype;
+  cuda::device_padded rows_;
 };
 
 template <class Value>
 class segment_storage {
  public:
-  segment_storage(const segments_and_rows& matrix, const product_request& request, const device_allocator& allocate)
-      : segments_(matrix.segments, matrix.rows, request.k, request.k, allocate) {}
+  segment_storage(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
+      : segments_(matrix, request, request.k, request.k, allocate) {}
   std::int64_t num_items() const { return static_cast<std::int64_t>(segments_.size()); }
   void clear(const dense_view&, cudaStream_t) const {}  // every row has a segment
   std::int64_t columns() const { return segments_.columns(); }
@@ -258,8 +253,7 @@ class segment_storage {
 template <class Value, class Storage>
 class c_stationary_plan final : public product_plan {
  public:
-  template <class Matrix>
-  c_stationary_plan(const Matrix& matrix, const product_request& request, const device_allocator& allocate)
+  c_stationary_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
       : storage_(matrix, request, allocate),
         tile_width_(request.parameters.at("tile_width")),
         threads_per_row_(request.parameters.at("threads_per_row")),
@@ -312,47 +306,44 @@ class c_stationary_plan final : public product_plan {
   int rows_per_block_;
 };
 
-template <template <class> class Storage, class Matrix>
-std::unique_ptr<product_plan> prepare(const Matrix& matrix, const product_request& request,
+template <template <class> class Storage>
+std::unique_ptr<product_plan> prepare(const device_csr& matrix, const product_request& request,
                                       const device_allocator& allocate) {
-  return dispatch_wide_value_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
+  return dispatch_wide_value_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
     using Value = decltype(value);
     return std::make_unique<c_stationary_plan<Value, Storage<Value>>>(matrix, request, allocate);
   });
 }
 
+template <class Value>
+using csr_storage = offset_storage<Value, cuda::stored_rows::all>;
+template <class Value>
+using dcsr_storage = offset_storage<Value, cuda::stored_rows::nonempty>;
+
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_csr_c_stationary(const device_csr& source,
+std::unique_ptr<product_plan> prepare_cuda_spmm_csr_c_stationary(const device_csr& matrix,
                                                                  const product_request& request,
                                                                  const device_allocator& allocate) {
-  const csr_view& matrix = source.host();
-  return prepare<offset_storage>(store_all_rows(matrix, request.perm), request, allocate);
+  return prepare<csr_storage>(matrix, request, allocate);
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_dcsr_c_stationary(const device_csr& source,
+std::unique_ptr<product_plan> prepare_cuda_spmm_dcsr_c_stationary(const device_csr& matrix,
                                                                   const product_request& request,
                                                                   const device_allocator& allocate) {
-  const csr_view& matrix = source.host();
-  return prepare<offset_storage>(store_nonempty_rows(matrix, request.perm), request, allocate);
+  return prepare<dcsr_storage>(matrix, request, allocate);
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_padded_csr_c_stationary(const device_csr& source,
+std::unique_ptr<product_plan> prepare_cuda_spmm_padded_csr_c_stationary(const device_csr& matrix,
                                                                         const product_request& request,
                                                                         const device_allocator& allocate) {
-  const csr_view& matrix = source.host();
-  return prepare<padded_storage>(to_padded(store_all_rows(matrix, request.perm)), request, allocate);
+  return prepare<padded_storage>(matrix, request, allocate);
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_segmented_csr_c_stationary(const device_csr& source,
+std::unique_ptr<product_plan> prepare_cuda_spmm_segmented_csr_c_stationary(const device_csr& matrix,
                                                                            const product_request& request,
                                                                            const device_allocator& allocate) {
-  const csr_view& matrix = source.host();
-  row_storage rows = store_all_rows(matrix, request.perm);
-  segmented_csr segments =
-      to_segmented(rows, request.parameters.at("segment_length"), request.parameters.at("longest_first") != 0);
-  return prepare<segment_storage>(segments_and_rows{std::move(segments), std::move(rows), matrix.dtype}, request,
-                                  allocate);
+  return prepare<segment_storage>(matrix, request, allocate);
 }
 
 }  // namespace warploom

@@ -63,6 +63,7 @@ product_kernel spmv_dcsr_vector() {
       .parameters = {{"threads_per_row", 4, {2, 4, 8, 16, 32}, {2, 4, 8, 16, 32}, false, "threads that share a row"}},
       .dtypes = all_value_types,
       // A row that is stored costs more than in CSR: the number of the row beside its offset.
+      .from_device = true,
       .hopeless = [](const matrix_summary& matrix) { return 2 * matrix.empty_rows < matrix.num_rows; },
       .redundant = too_many_threads_per_row,
       .unsupported_reason = needs_int32_offsets,

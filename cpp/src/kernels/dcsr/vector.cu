@@ -12,6 +12,7 @@
 
 #include "device/device_csr.hpp"
 #include "kernels/csr/row_storage.hpp"
+#include "kernels/dcsr/device_dcsr.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/values.cuh"
 #include "kernels/device/warp.cuh"
@@ -80,76 +81,69 @@ __global__ void __launch_bounds__(threads_per_block)
   if (has_row && lane == 0) y[row] = cuda::narrow<Value>(sum);
 }
 
-std::vector<std::uint8_t> mark_nonempty_rows(const row_storage& rows) {
-  std::vector<std::uint8_t> marked((rows.num_rows + 7) / 8, 0);
-  for (const std::int32_t row : rows.row_ids) marked[row / 8] |= static_cast<std::uint8_t>(1u << row % 8);
-  return marked;
+// Sets the bit of every row that is stored.
+__global__ void mark_nonempty_kernel(const std::int32_t* __restrict__ row_ids, std::int64_t count,
+                                     std::uint32_t* __restrict__ words) {
+  const std::int64_t p = std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x;
+  if (p < count) atomicOr(words + row_ids[p] / 32, 1u << row_ids[p] % 32);
 }
 
 template <class Value>
 class dcsr_vector_plan final : public spmv_plan {
  public:
-  dcsr_vector_plan(const row_storage& rows, int threads_per_row, const device_allocator& allocate)
-      : dcsr_vector_plan(rows, {rows.indptr.begin(), rows.indptr.end()}, mark_nonempty_rows(rows), threads_per_row,
-                         allocate) {}
+  dcsr_vector_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
+      : threads_per_row_(request.parameters.at("threads_per_row")),
+        matrix_(matrix.kept(allocate)),
+        rows_(matrix, request.row_ids.get(), false, allocate),
+        nonempty_((matrix.num_rows() + 31) / 32, allocate) {
+    if (nonempty_.size() == 0) return;
+    WARPLOOM_CUDA_CHECK(cudaMemsetAsync(nonempty_.data(), 0, nonempty_.bytes(), matrix.stream()));
+    if (rows_.count == 0) return;
+    const auto blocks = static_cast<unsigned>((rows_.count + threads_per_block - 1) / threads_per_block);
+    mark_nonempty_kernel<<<blocks, threads_per_block, 0, matrix.stream()>>>(rows_.row_ids.data(), rows_.count,
+                                                                            nonempty_.data());
+    cuda::check_launch("mark_nonempty_kernel");
+  }
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
-    if (num_rows_ == 0) return;
+    if (matrix_->num_rows() == 0) return;
     cuda::dispatch_constant<2, 4, 8, 16, 32>(threads_per_row_, [&](auto threads) { launch<threads>(x, y, stream); });
   }
 
-  std::size_t bytes() const override {
-    return nonempty_.bytes() + indptr_.bytes() + row_ids_.bytes() + indices_.bytes() + data_.bytes();
-  }
+  std::size_t bytes() const override { return nonempty_.bytes() + rows_.bytes() + matrix_->bytes(); }
 
  private:
-  dcsr_vector_plan(const row_storage& rows, const std::vector<std::int32_t>& indptr,
-                   const std::vector<std::uint8_t>& nonempty, int threads_per_row, const device_allocator& allocate)
-      : num_rows_(rows.num_rows),
-        threads_per_row_(threads_per_row),
-        nonempty_(cuda::upload(nonempty.data(), nonempty.size(), allocate)),
-        indptr_(cuda::upload(indptr.data(), indptr.size(), allocate)),
-        row_ids_(cuda::upload(rows.row_ids.data(), rows.row_ids.size(), allocate)),
-        indices_(cuda::upload(rows.indices, rows.nnz(), allocate)),
-        data_(cuda::upload(static_cast<const Value*>(rows.data), rows.nnz(), allocate)) {}
-
   template <int T>
   void launch(const void* x, void* y, cudaStream_t stream) const {
-    const dcsr_view<Value> A{static_cast<unsigned>(num_rows_),
-                             static_cast<unsigned>(row_ids_.size()),
-                             nonempty_.data(),
-                             indptr_.data(),
-                             row_ids_.data(),
-                             indices_.data(),
-                             data_.data()};
+    const std::int64_t num_rows = matrix_->num_rows();
+    const dcsr_view<Value> A{static_cast<unsigned>(num_rows),
+                             static_cast<unsigned>(rows_.count),
+                             reinterpret_cast<const std::uint8_t*>(nonempty_.data()),
+                             rows_.indptr32.data(),
+                             rows_.row_ids.data(),
+                             matrix_->indices(),
+                             matrix_->values<Value>()};
     // Enough threads for all stored rows, and for y.
     constexpr std::int64_t rows_cleared = vectors_per_thread * (16 / static_cast<std::int64_t>(sizeof(Value)));
-    const std::int64_t threads =
-        std::max(static_cast<std::int64_t>(row_ids_.size()) * T, (num_rows_ + rows_cleared - 1) / rows_cleared);
+    const std::int64_t threads = std::max(rows_.count * T, (num_rows + rows_cleared - 1) / rows_cleared);
     const auto blocks = static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);
     dcsr_vector_kernel<T>
         <<<blocks, threads_per_block, 0, stream>>>(A, static_cast<const Value*>(x), static_cast<Value*>(y));
     cuda::check_launch("dcsr_vector_kernel");
   }
 
-  std::int64_t num_rows_;
   int threads_per_row_;
-  cuda::device_array<std::uint8_t> nonempty_;
-  cuda::device_array<std::int32_t> indptr_;
-  cuda::device_array<std::int32_t> row_ids_;
-  cuda::device_array<std::int32_t> indices_;
-  cuda::device_array<Value> data_;
+  std::shared_ptr<const device_csr> matrix_;
+  cuda::nonempty_rows rows_;
+  cuda::device_array<std::uint32_t> nonempty_;  // a bit for each row
 };
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_dcsr_vector(const device_csr& source, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_dcsr_vector(const device_csr& matrix, const product_request& request,
                                                             const device_allocator& allocate) {
-  const csr_view& matrix = source.host();
-  const row_storage rows = store_nonempty_rows(matrix, request.perm);
-  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-    return std::make_unique<dcsr_vector_plan<decltype(value)>>(rows, request.parameters.at("threads_per_row"),
-                                                               allocate);
+  return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
+    return std::make_unique<dcsr_vector_plan<decltype(value)>>(matrix, request, allocate);
   });
 }
 

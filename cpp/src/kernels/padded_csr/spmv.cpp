@@ -52,6 +52,7 @@ product_kernel spmv_padded_csr_vector() {
       .layouts = {layout::column_major},
       .parameters = {{"threads_per_row", 2, {1, 2, 4, 8, 16, 32}, {1, 2, 4, 8, 16}, false, "threads that share a row"}},
       .dtypes = all_value_types,
+      .from_device = true,
       .redundant = too_many_threads_per_row,
       .unsupported_reason = padded_reason,
       .prepare_cpu = prepare_cpu,

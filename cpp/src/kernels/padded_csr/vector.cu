@@ -6,7 +6,7 @@
 #include "kernels/device/vector.cuh"
 #include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
-#include "kernels/padded_csr/padded_csr.hpp"
+#include "kernels/padded_csr/device_padded.hpp"
 #include "kernels/spmv_plan.hpp"
 
 namespace warploom {
@@ -66,53 +66,41 @@ __global__ void __launch_bounds__(256)
 template <class Value>
 class padded_csr_vector_plan final : public spmv_plan {
  public:
-  padded_csr_vector_plan(const padded_csr& matrix, int threads_per_row, const device_allocator& allocate)
-      : num_rows_(matrix.num_rows),
-        width_(matrix.width),
-        threads_per_row_(threads_per_row),
-        indices_(cuda::upload(matrix.indices.data(), matrix.indices.size(), allocate)),
-        data_(cuda::upload(reinterpret_cast<const Value*>(matrix.data.data()), matrix.indices.size(), allocate)),
-        row_ids_(cuda::upload(matrix.row_ids.data(), matrix.row_ids.size(), allocate)) {}
+  padded_csr_vector_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
+      : threads_per_row_(request.parameters.at("threads_per_row")), rows_(matrix, request.row_ids, allocate) {}
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
-    if (num_rows_ == 0) return;
+    if (rows_.num_rows() == 0) return;
     cuda::dispatch_constant<1, 2, 4, 8, 16, 32>(threads_per_row_, [&](auto threads) { launch<threads>(x, y, stream); });
   }
 
-  std::size_t bytes() const override { return indices_.bytes() + data_.bytes() + row_ids_.bytes(); }
+  std::size_t bytes() const override { return rows_.bytes(); }
 
  private:
   template <int T>
   void launch(const void* x, void* y, cudaStream_t stream) const {
     // Small thread blocks distribute few threads over all multiprocessors; many small ones take longer to start.
-    const std::int64_t threads = num_rows_ * T;
+    const std::int64_t threads = rows_.num_rows() * T;
     const int per_block = threads <= 32768 ? 128 : 256;
     const auto blocks = static_cast<unsigned>((threads + per_block - 1) / per_block);
-    const padded_rows<Value> A{static_cast<unsigned>(num_rows_), static_cast<unsigned>(width_), indices_.data(),
-                               data_.data(), row_ids_.data()};
+    const padded_rows<Value> A{static_cast<unsigned>(rows_.num_rows()), static_cast<unsigned>(rows_.width()),
+                               rows_.indices(), rows_.data<Value>(), rows_.row_ids()};
     padded_csr_vector_kernel<T>
         <<<blocks, per_block, 0, stream>>>(A, static_cast<const Value*>(x), static_cast<Value*>(y));
     cuda::check_launch("padded_csr_vector_kernel");
   }
 
-  std::int64_t num_rows_;
-  std::int64_t width_;
   int threads_per_row_;
-  cuda::device_array<std::int32_t> indices_;
-  cuda::device_array<Value> data_;
-  cuda::device_array<std::int32_t> row_ids_;
+  cuda::device_padded rows_;
 };
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_padded_csr_vector(const device_csr& source,
+std::unique_ptr<product_plan> prepare_cuda_spmv_padded_csr_vector(const device_csr& matrix,
                                                                   const product_request& request,
                                                                   const device_allocator& allocate) {
-  const csr_view& matrix = source.host();
-  const padded_csr padded = to_padded(store_all_rows(matrix, request.perm));
-  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-    return std::make_unique<padded_csr_vector_plan<decltype(value)>>(padded, request.parameters.at("threads_per_row"),
-                                                                     allocate);
+  return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
+    return std::make_unique<padded_csr_vector_plan<decltype(value)>>(matrix, request, allocate);
   });
 }
 

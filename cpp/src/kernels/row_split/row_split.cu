@@ -19,6 +19,7 @@
 #include "kernels/device/last_arrival.cuh"
 #include "kernels/device/vector.cuh"
 #include "kernels/device/warp.cuh"
+#include "kernels/padded_csr/device_padded.hpp"
 #include "kernels/spmm/device_rows.hpp"
 #include "kernels/spmm/device_segments.hpp"
 #include "kernels/spmm/transposing_plan.hpp"
@@ -396,8 +397,9 @@ row_major_operands<Value> make_operands(const dense_view& B, const dense_view& C
 template <class Value>
 class row_plan final : public product_plan {
  public:
-  row_plan(const row_storage& rows, const product_request& request, const device_allocator& allocate)
-      : rows_(rows, allocate), launch_(row_split_shape(request), rows_.num_items()) {}
+  row_plan(const device_csr& matrix, cuda::stored_rows which, const product_request& request,
+           const device_allocator& allocate)
+      : rows_(matrix, which, request, allocate), launch_(row_split_shape(request), rows_.num_items()) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
@@ -415,29 +417,28 @@ class row_plan final : public product_plan {
 template <class Value>
 class padded_plan final : public product_plan {
  public:
-  padded_plan(const padded_csr& matrix, const product_request& request, const device_allocator& allocate)
-      : rows_(matrix, allocate), launch_(row_split_shape(request), matrix.num_rows) {}
+  padded_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
+      : rows_(matrix, request.row_ids, allocate), launch_(row_split_shape(request), matrix.num_rows()) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
     const padded_items<Value> items{static_cast<unsigned>(rows_.num_rows()), rows_.width(), rows_.row_ids(),
-                                    rows_.indices(), rows_.data()};
+                                    rows_.indices(), rows_.data<Value>()};
     launch_(items, make_operands<Value>(B, C), stream);
   }
   std::size_t bytes() const override { return rows_.bytes(); }
 
  private:
-  cuda::device_padded<Value> rows_;
+  cuda::device_padded rows_;
   launcher<Value, padded_items<Value>> launch_;
 };
 
 template <class Value>
 class segment_plan final : public product_plan {
  public:
-  segment_plan(const segmented_csr& matrix, const row_storage& rows, const product_request& request,
-               const device_allocator& allocate)
-      : segments_(matrix, rows, request.k, row_split_shape(request).tiles(request.k), allocate),
-        launch_(row_split_shape(request), matrix.segments.size()) {}
+  segment_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
+      : segments_(matrix, request, request.k, row_split_shape(request).tiles(request.k), allocate),
+        launch_(row_split_shape(request), segments_.size()) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
@@ -459,64 +460,45 @@ class segment_plan final : public product_plan {
   launcher<Value, segment_items<Value>> launch_;
 };
 
-// `prepare` gets a request in row-major order. Column-major B and C are transposed before and after its plan.
-template <class Prepare>
-std::unique_ptr<product_plan> in_requested_order(const csr_view& matrix, product_request request,
-                                                 const device_allocator& allocate, Prepare prepare) {
-  if (request.order == layout::row_major) return prepare(request);
+// The plan of the value type, Plan<Value>(matrix, arguments..., request, allocate), in row-major order. Column-major B
+// and C are transposed before and after it.
+template <template <class> class Plan, class... Arguments>
+std::unique_ptr<product_plan> prepare(const device_csr& matrix, product_request request,
+                                      const device_allocator& allocate, Arguments... arguments) {
+  const auto make = [&] {
+    return dispatch_wide_value_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
+      return std::make_unique<Plan<decltype(value)>>(matrix, arguments..., request, allocate);
+    });
+  };
+  if (request.order == layout::row_major) return make();
   const std::int64_t k = request.k;
   request.order = layout::row_major;
   request.k = cuda::padded_columns(k);
-  return cuda::make_transposing_plan(prepare(request), matrix, k, allocate);
-}
-
-std::unique_ptr<product_plan> prepare_rows(const csr_view& matrix, const row_storage& rows,
-                                           const product_request& request, const device_allocator& allocate) {
-  return in_requested_order(matrix, request, allocate, [&](const product_request& row_major) {
-    return dispatch_wide_value_type(rows.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-      return std::make_unique<row_plan<decltype(value)>>(rows, row_major, allocate);
-    });
-  });
+  return cuda::make_transposing_plan(make(), matrix.summary(), k, allocate);
 }
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_csr_row_split(const device_csr& source, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmm_csr_row_split(const device_csr& matrix, const product_request& request,
                                                               const device_allocator& allocate) {
-  const csr_view& matrix = source.host();
-  return prepare_rows(matrix, store_all_rows(matrix, request.perm), request, allocate);
+  return prepare<row_plan>(matrix, request, allocate, cuda::stored_rows::all);
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_dcsr_row_split(const device_csr& source, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmm_dcsr_row_split(const device_csr& matrix, const product_request& request,
                                                                const device_allocator& allocate) {
-  const csr_view& matrix = source.host();
-  return prepare_rows(matrix, store_nonempty_rows(matrix, request.perm), request, allocate);
+  return prepare<row_plan>(matrix, request, allocate, cuda::stored_rows::nonempty);
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_segmented_csr_row_split(const device_csr& source,
+std::unique_ptr<product_plan> prepare_cuda_spmm_segmented_csr_row_split(const device_csr& matrix,
                                                                         const product_request& request,
                                                                         const device_allocator& allocate) {
-  const csr_view& matrix = source.host();
-  const row_storage rows = store_all_rows(matrix, request.perm);
-  const segmented_csr segments =
-      to_segmented(rows, request.parameters.at("segment_length"), request.parameters.at("longest_first") != 0);
-  return in_requested_order(matrix, request, allocate, [&](const product_request& row_major) {
-    return dispatch_wide_value_type(rows.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-      return std::make_unique<segment_plan<decltype(value)>>(segments, rows, row_major, allocate);
-    });
-  });
+  return prepare<segment_plan>(matrix, request, allocate);
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmm_padded_csr_row_split(const device_csr& source,
+std::unique_ptr<product_plan> prepare_cuda_spmm_padded_csr_row_split(const device_csr& matrix,
                                                                      const product_request& request,
                                                                      const device_allocator& allocate) {
-  const csr_view& matrix = source.host();
-  const padded_csr padded = to_padded(store_all_rows(matrix, request.perm));
-  return in_requested_order(matrix, request, allocate, [&](const product_request& row_major) {
-    return dispatch_wide_value_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-      return std::make_unique<padded_plan<decltype(value)>>(padded, row_major, allocate);
-    });
-  });
+  return prepare<padded_plan>(matrix, request, allocate);
 }
 
 }  // namespace warploom

@@ -14,8 +14,6 @@
 namespace warploom {
 namespace {
 
-constexpr std::int64_t max_segments_per_row = 1024;
-
 void check_offsets_fit(std::int64_t nnz) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   if (nnz <= most) return;

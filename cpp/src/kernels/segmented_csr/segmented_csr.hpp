@@ -16,6 +16,8 @@
 
 namespace warploom {
 
+inline constexpr int max_segments_per_row = 1024;
+
 // The nonzeros begin .. begin + length of row `row` of C. Four int32, so that a GPU thread reads one with one load.
 struct segment {
   std::int32_t row;

@@ -1,48 +1,36 @@
-// row_storage and padded_csr on the device.
+// Whole rows in GPU memory, as the SpMM kernels on CSR and DCSR take them.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <limits>
-#include <vector>
+#include <memory>
+#include <optional>
 
-#include "device/runtime.hpp"
-#include "kernels/csr/row_storage.hpp"
+#include "device/device_csr.hpp"
+#include "kernels/dcsr/device_dcsr.hpp"
 #include "kernels/device/rows.cuh"
-#include "kernels/padded_csr/padded_csr.hpp"
 #include "warploom/kernels/product.hpp"
 
 namespace warploom::cuda {
 
+enum class stored_rows { all, nonempty };
+
 template <class Value>
 class device_rows {
  public:
-  device_rows(const row_storage& rows, const device_allocator& allocate)
-      : num_stored_rows_(rows.num_stored_rows()),
-        indices_(upload(rows.indices, rows.nnz(), allocate)),
-        data_(upload(static_cast<const Value*>(rows.data), rows.nnz(), allocate)),
-        row_ids_(upload(rows.row_ids.data(), rows.row_ids.size(), allocate)) {
-    if (rows.nnz() <= std::numeric_limits<std::int32_t>::max()) {
-      const std::vector<std::int32_t> narrow(rows.indptr.begin(), rows.indptr.end());
-      indptr32_ = upload(narrow.data(), narrow.size(), allocate);
-    } else {
-      indptr64_ = upload(rows.indptr.data(), rows.indptr.size(), allocate);
-    }
-    if (!rows.stores_every_row()) {
-      std::vector<bool> stored(rows.num_rows, false);
-      for (const std::int32_t row : rows.row_ids) stored[row] = true;
-      std::vector<std::int32_t> empty;
-      empty.reserve(rows.num_rows - num_stored_rows_);
-      for (std::int64_t row = 0; row < rows.num_rows; ++row) {
-        if (!stored[row]) empty.push_back(static_cast<std::int32_t>(row));
-      }
-      clears_first_ = 2 * static_cast<std::int64_t>(empty.size()) > rows.num_rows;
-      if (!clears_first_) empty_rows_ = upload(empty.data(), empty.size(), allocate);
-    }
+  device_rows(const device_csr& matrix, stored_rows which, const product_request& request,
+              const device_allocator& allocate)
+      : matrix_(matrix.kept(allocate)), row_ids_(request.row_ids) {
+    if (which == stored_rows::all) return;
+    const matrix_summary& summary = matrix.summary();
+    clears_first_ = 2 * summary.empty_rows > summary.num_rows;
+    nonempty_.emplace(matrix, row_ids_.get(), !clears_first_, allocate);
+    row_ids_ = nullptr;
   }
 
   // Rows a kernel has to write: those stored, and the empty ones unless C is cleared first.
-  std::int64_t num_items() const { return num_stored_rows_ + static_cast<std::int64_t>(empty_rows_.size()); }
+  std::int64_t num_items() const {
+    return nonempty_ ? nonempty_->count + static_cast<std::int64_t>(nonempty_->empty_rows.size()) : matrix_->num_rows();
+  }
 
   // Where most rows are empty, zeroing all of C at once costs less than zeroing them one by one.
   void clear(const dense_view& C, layout order, cudaStream_t stream) const {
@@ -58,56 +46,34 @@ class device_rows {
   }
 
   rows_view<Value> view() const {
-    const bool wide = indptr64_.size() > 0;
-    return {num_stored_rows_,
-            static_cast<std::int64_t>(empty_rows_.size()),
-            {wide ? static_cast<const void*>(indptr64_.data()) : indptr32_.data(), wide},
-            row_ids_.data(),
-            empty_rows_.data(),
-            indices_.data(),
-            data_.data()};
+    const device_csr& A = *matrix_;
+    if (!nonempty_) {
+      return {A.num_rows(),     0, offsets(A.indptr32(), A.indptr64()), row_ids_.get(), nullptr, A.indices(),
+              A.values<Value>()};
+    }
+    return {nonempty_->count,
+            static_cast<std::int64_t>(nonempty_->empty_rows.size()),
+            offsets(nonempty_->indptr32.data(), nonempty_->indptr64.data()),
+            nonempty_->row_ids.data(),
+            nonempty_->empty_rows.data(),
+            A.indices(),
+            A.values<Value>()};
   }
 
   std::size_t bytes() const {
-    return indptr32_.bytes() + indptr64_.bytes() + indices_.bytes() + data_.bytes() + row_ids_.bytes() +
-           empty_rows_.bytes();
+    const std::size_t ids = row_ids_ ? matrix_->num_rows() * sizeof(std::int32_t) : 0;
+    return matrix_->bytes() + ids + (nonempty_ ? nonempty_->bytes() : 0);
   }
 
  private:
+  static offsets_view offsets(const std::int32_t* narrow, const std::int64_t* wide) {
+    return {wide ? static_cast<const void*>(wide) : narrow, wide != nullptr};
+  }
+
+  std::shared_ptr<const device_csr> matrix_;
+  std::shared_ptr<const std::int32_t> row_ids_;
+  std::optional<nonempty_rows> nonempty_;
   bool clears_first_ = false;
-  std::int64_t num_stored_rows_;
-  device_array<std::int32_t> indices_;
-  device_array<Value> data_;
-  device_array<std::int32_t> row_ids_;
-  device_array<std::int32_t> indptr32_;
-  device_array<std::int64_t> indptr64_;
-  device_array<std::int32_t> empty_rows_;
-};
-
-// padded_csr on the device.
-template <class Value>
-class device_padded {
- public:
-  device_padded(const padded_csr& matrix, const device_allocator& allocate)
-      : num_rows_(matrix.num_rows),
-        width_(matrix.width),
-        row_ids_(upload(matrix.row_ids.data(), matrix.row_ids.size(), allocate)),
-        indices_(upload(matrix.indices.data(), matrix.indices.size(), allocate)),
-        data_(upload(reinterpret_cast<const Value*>(matrix.data.data()), matrix.indices.size(), allocate)) {}
-
-  std::int64_t num_rows() const { return num_rows_; }
-  int width() const { return width_; }
-  const std::int32_t* row_ids() const { return row_ids_.data(); }
-  const std::int32_t* indices() const { return indices_.data(); }
-  const Value* data() const { return data_.data(); }
-  std::size_t bytes() const { return row_ids_.bytes() + indices_.bytes() + data_.bytes(); }
-
- private:
-  std::int64_t num_rows_;
-  int width_;
-  device_array<std::int32_t> row_ids_;
-  device_array<std::int32_t> indices_;
-  device_array<Value> data_;
 };
 
 }  // namespace warploom::cuda

@@ -84,7 +84,7 @@ class transposing_plan final : public product_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> make_transposing_plan(std::unique_ptr<product_plan> inner, const csr_view& matrix,
+std::unique_ptr<product_plan> make_transposing_plan(std::unique_ptr<product_plan> inner, const matrix_summary& matrix,
                                                     std::int64_t k, const device_allocator& allocate) {
   return dispatch_wide_value_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
     return std::make_unique<transposing_plan<decltype(value)>>(std::move(inner), matrix.num_rows, matrix.num_cols, k,

@@ -12,7 +12,7 @@ inline std::int64_t padded_columns(std::int64_t k) { return (k + 3) / 4 * 4; }
 
 // Copies B to row-major order, runs `inner`, and copies the result back to column-major order. Holds room for k columns
 // of B and C; wider products are computed panel by panel. `inner` is prepared for padded_columns(k) columns.
-std::unique_ptr<product_plan> make_transposing_plan(std::unique_ptr<product_plan> inner, const csr_view& matrix,
+std::unique_ptr<product_plan> make_transposing_plan(std::unique_ptr<product_plan> inner, const matrix_summary& matrix,
                                                     std::int64_t k, const device_allocator& allocate);
 
 }  // namespace warploom::cuda

@@ -1,0 +1,25 @@
+// The segments of segmented_csr in GPU memory, made there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "device/device_csr.hpp"
+#include "kernels/device/rows.cuh"
+#include "kernels/segmented_csr/segmented_csr.hpp"
+
+namespace warploom::cuda {
+
+struct segment_list {
+  device_array<int4> segments;                  // row, begin, length, partial (-1: the row is not cut)
+  device_array<std::int32_t> split_of_partial;  // [number of partial sums]
+  device_array<row_segments> splits;            // one for each cut row
+
+  // `row_ids` of the stored rows may be null.
+  segment_list(const device_csr& matrix, const std::int32_t* row_ids, int segment_length, bool longest_first,
+               const device_allocator& allocate);
+  std::size_t bytes() const { return segments.bytes() + split_of_partial.bytes() + splits.bytes(); }
+};
+
+}  // namespace warploom::cuda
