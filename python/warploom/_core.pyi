@@ -418,15 +418,31 @@ class Problem:
     """
     What is to be multiplied, and where.
     """
+    @staticmethod
+    def on_gpu(
+        indptr: tuple,
+        indices: tuple,
+        data: tuple,
+        dtype: str,
+        num_rows: int,
+        num_cols: int,
+        op: str,
+        k: int,
+        layout: str,
+        cache: str,
+        device: int,
+        stream: int,
+        allocate: typing.Any = None,
+        owner: typing.Any = None,
+    ) -> Problem:
+        """
+        The arrays of a CSR matrix in the memory of a GPU, each as its address, its size and the bytes of an element. They are to stay as they are until all plans are made.
+        """
     def __init__(
         self, matrix: CsrView, op: str, k: int, layout: str, cache: str, device: int, allocate: typing.Any = None
     ) -> None:
         """
         `device` is the number of a GPU, or -1 for the CPU; `allocate(bytes)` returns an address and its owner.
-        """
-    def copy_on_gpu(self, indptr: int, indices: int, data: int) -> None:
-        """
-        The matrix is in the memory of the GPU already, and copied there: int32 indices and values, by their addresses.
         """
     def is_redundant(self, candidate: Candidate) -> bool:
         """
@@ -451,9 +467,16 @@ class Problem:
     @property
     def layout(self) -> str: ...
     @property
-    def matrix(self) -> CsrView: ...
+    def matrix(self) -> CsrView:
+        """
+        In host memory, where a matrix that is on a GPU is copied.
+        """
+    @property
+    def nnz(self) -> int: ...
     @property
     def op(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, int]: ...
 
 class Row:
     """

@@ -84,7 +84,7 @@ TEST_CASE("preparation says what each step took") {
   const auto prepared = prepare_candidate(given, parse_candidate("spmm/lpt/dcsr/row_split"));
   REQUIRE(prepared->preparation().size() == 2);
   CHECK(prepared->preparation()[0].name == "permutation");
-  CHECK(prepared->preparation()[1].name == "conversion and upload");
+  CHECK(prepared->preparation()[1].name == "conversion");
   CHECK(prepared->preparation_ms() > 0);
   CHECK(prepared->why().chosen == "spmm/lpt/dcsr/row_split");
 }
