@@ -1,6 +1,8 @@
-// Kernels that measure where products spend their time.
+// Kernels that measure where products spend their time, and the vendor's library without warploom around it.
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <tuple>
 
 #include "common.hpp"
 #include "device/cuda_function.hpp"
@@ -47,6 +49,40 @@ csr_parts make_parts(int threads_per_row, bool gather, bool arithmetic) {
   return {threads_per_row, gather, arithmetic};
 }
 
+// Addresses of row offsets, columns and values.
+using csr_addresses = std::tuple<std::uintptr_t, std::uintptr_t, std::uintptr_t>;
+
+vendor_problem make_vendor_problem(const std::string& op, std::tuple<std::int64_t, std::int64_t> shape,
+                                   std::int64_t nnz, const csr_addresses& arrays, const py::dtype& dtype,
+                                   int index_bytes, bool on_host, std::int64_t k, int algorithm, bool preprocess) {
+  if (op != "spmv" && op != "spmm")
+    throw error(error_kind::parameter, "op", -1, "op must be spmv or spmm, got '" + op + "'");
+  if (index_bytes != 4 && index_bytes != 8)
+    throw error(error_kind::parameter, "index_bytes", -1,
+                "index_bytes must be 4 or 8, got " + std::to_string(index_bytes));
+  const int algorithms = op == "spmv" ? vendor_problem::spmv_algorithms : vendor_problem::spmm_algorithms;
+  if (algorithm < 0 || algorithm >= algorithms)
+    throw error(error_kind::parameter, "algorithm", -1,
+                "algorithm must be from 0 to " + std::to_string(algorithms - 1) + ", got " + std::to_string(algorithm));
+  if (k < 1 || (op == "spmv" && k != 1))
+    throw error(error_kind::parameter, "k", -1, "k must be at least 1, and 1 for SpMV, got " + std::to_string(k));
+  const auto pointer = [](std::uintptr_t address) { return reinterpret_cast<const void*>(address); };
+  vendor_problem problem;
+  problem.op = op == "spmv" ? operation::spmv : operation::spmm;
+  std::tie(problem.num_rows, problem.num_cols) = shape;
+  problem.nnz = nnz;
+  problem.indptr = pointer(std::get<0>(arrays));
+  problem.indices = pointer(std::get<1>(arrays));
+  problem.data = pointer(std::get<2>(arrays));
+  problem.wide_indices = index_bytes == 8;
+  problem.on_host = on_host;
+  problem.dtype = parse_dtype(dtype);
+  problem.k = k;
+  problem.algorithm = algorithm;
+  problem.preprocess = preprocess;
+  return problem;
+}
+
 }  // namespace
 
 void bind_experiments(py::module_& module) {
@@ -81,6 +117,23 @@ void bind_experiments(py::module_& module) {
       },
       py::arg("device"), py::arg("dtype"), py::kw_only(), py::arg("height"), py::arg("strips"),
       "Occupancy: share of the threads of a multiprocessor that can be resident with this kernel.");
+  module.def(
+      "time_vendor",
+      [](int device, const std::string& op, std::tuple<std::int64_t, std::int64_t> shape, std::int64_t nnz,
+         const csr_addresses& arrays, const py::dtype& dtype, int index_bytes, bool on_host, std::int64_t k,
+         int algorithm, bool preprocess, std::uintptr_t B, std::uintptr_t C, int warm_up, int products, bool separate) {
+        const vendor_problem problem =
+            make_vendor_problem(op, shape, nnz, arrays, dtype, index_bytes, on_host, k, algorithm, preprocess);
+        const device_guard guard(device);
+        const vendor_times found = WARPLOOM_CUDA(time_vendor)(problem, reinterpret_cast<const void*>(B),
+                                                              reinterpret_cast<void*>(C), warm_up, products, separate);
+        return std::tuple(found.planning_us, found.products_us, found.buffer_bytes);
+      },
+      py::arg("device"), py::arg("op"), py::kw_only(), py::arg("shape"), py::arg("nnz"), py::arg("arrays"),
+      py::arg("dtype"), py::arg("index_bytes"), py::arg("on_host"), py::arg("k"), py::arg("algorithm"),
+      py::arg("preprocess"), py::arg("B"), py::arg("C"), py::arg("warm_up"), py::arg("products"), py::arg("separate"),
+      "Microseconds of planning and of products with cuSPARSE on the clock of the host, and bytes of its buffer. "
+      "`arrays` are the addresses of row offsets, columns and values; `B` and `C` are row-major, and on the GPU.");
 }
 
 }  // namespace warploom::python

@@ -900,6 +900,29 @@ def store(format: str, matrix: CsrView, options: dict[str, typing.Any]) -> Store
 def synchronize(device: int) -> None: ...
 def threads_per_row_mean(matrix: CsrView) -> int: ...
 def threads_per_row_square_mean(matrix: CsrView) -> int: ...
+def time_vendor(
+    device: int,
+    op: str,
+    *,
+    shape: tuple[int, int],
+    nnz: int,
+    arrays: tuple[int, int, int],
+    dtype: numpy.dtype[typing.Any],
+    index_bytes: int,
+    on_host: bool,
+    k: int,
+    algorithm: int,
+    preprocess: bool,
+    B: int,
+    C: int,
+    warm_up: int,
+    products: int,
+    separate: bool,
+) -> tuple[float, float, int]:
+    """
+    Microseconds of planning and of products with cuSPARSE on the clock of the host, and bytes of its buffer. `arrays` are the addresses of row offsets, columns and values; `B` and `C` are row-major, and on the GPU.
+    """
+
 def validate_permutation(perm: numpy.typing.NDArray[numpy.int32], num_rows: int) -> None: ...
 
 LOSS_OUTPUT: str = "loss"

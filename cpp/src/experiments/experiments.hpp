@@ -1,7 +1,9 @@
-// Kernels that measure where products spend their time: they leave out parts of a product, and what they write to y is
-// for tests only. Defined in builds with CUDA alone.
+// Kernels that measure where products spend their time, which leave out parts of a product, and what they write to y is
+// for tests only; and the vendor's library as a program in C calls it. Defined in builds with CUDA alone.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "warploom/csr_view.hpp"
@@ -37,5 +39,39 @@ std::unique_ptr<product_plan> prepare_cmrs_read(std::shared_ptr<const device_csr
 
 // Occupancy: the share of the threads of a multiprocessor of the current device that can be resident with this kernel.
 double cmrs_read_occupancy(value_type dtype, const cmrs_read& read);
+
+// A product of cuSPARSE's with a matrix in CSR, as a program in C asks for it. B and C are row-major. Arrays are given
+// by their addresses, and nothing is checked about them.
+struct vendor_problem {
+  static constexpr int spmv_algorithms = 3;  // the default, CSR_ALG1 and CSR_ALG2
+  static constexpr int spmm_algorithms = 4;  // the default and CSR_ALG1 to CSR_ALG3
+
+  operation op = operation::spmv;
+  std::int64_t num_rows = 0;
+  std::int64_t num_cols = 0;
+  std::int64_t nnz = 0;
+  const void* indptr = nullptr;
+  const void* indices = nullptr;
+  const void* data = nullptr;
+  bool wide_indices = false;  // row offsets and columns are int64 rather than int32
+  bool on_host = false;       // the arrays are in host memory: copying them is part of planning
+  value_type dtype = value_type::float32;
+  std::int64_t k = 1;  // columns of B
+  int algorithm = 0;
+  bool preprocess = false;
+};
+
+// Microseconds on the clock of the host.
+struct vendor_times {
+  double planning_us = 0;  // descriptors, the buffer and its allocation, preprocessing; the handle is there already
+  double products_us = 0;  // after planning and warm-up, until the products are done
+  std::size_t buffer_bytes = 0;
+};
+
+// Plans, multiplies `warm_up` times and, if there were such products, waits for them; then multiplies `products` times
+// and waits. With `separate`, it waits after planning too; without it, work of the planning that the GPU has not done
+// when the calls return counts with the products. Throws error_kind::device where cuSPARSE refuses.
+vendor_times time_vendor(const vendor_problem& problem, const void* B, void* C, int warm_up, int products,
+                         bool separate);
 
 }  // namespace warploom

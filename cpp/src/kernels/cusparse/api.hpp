@@ -27,7 +27,7 @@ using vector_descriptor = dense_vector*;
 
 enum status : int { success = 0, allocation_failed = 2, insufficient_resources = 11 };
 enum operation : int { non_transpose = 0 };
-enum index_type : int { index_int32 = 2 };
+enum index_type : int { index_int32 = 2, index_int64 = 3 };
 enum index_base : int { base_zero = 0 };
 enum order : int { column_major = 1, row_major = 2 };
 enum spmm_algorithm : int {
