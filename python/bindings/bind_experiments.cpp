@@ -117,23 +117,33 @@ void bind_experiments(py::module_& module) {
       },
       py::arg("device"), py::arg("dtype"), py::kw_only(), py::arg("height"), py::arg("strips"),
       "Occupancy: share of the threads of a multiprocessor that can be resident with this kernel.");
-  module.def(
-      "time_vendor",
-      [](int device, const std::string& op, std::tuple<std::int64_t, std::int64_t> shape, std::int64_t nnz,
-         const csr_addresses& arrays, const py::dtype& dtype, int index_bytes, bool on_host, std::int64_t k,
-         int algorithm, bool preprocess, std::uintptr_t B, std::uintptr_t C, int warm_up, int products, bool separate) {
-        const vendor_problem problem =
-            make_vendor_problem(op, shape, nnz, arrays, dtype, index_bytes, on_host, k, algorithm, preprocess);
-        const device_guard guard(device);
-        const vendor_times found = WARPLOOM_CUDA(time_vendor)(problem, reinterpret_cast<const void*>(B),
-                                                              reinterpret_cast<void*>(C), warm_up, products, separate);
-        return std::tuple(found.planning_us, found.products_us, found.buffer_bytes);
-      },
-      py::arg("device"), py::arg("op"), py::kw_only(), py::arg("shape"), py::arg("nnz"), py::arg("arrays"),
-      py::arg("dtype"), py::arg("index_bytes"), py::arg("on_host"), py::arg("k"), py::arg("algorithm"),
-      py::arg("preprocess"), py::arg("B"), py::arg("C"), py::arg("warm_up"), py::arg("products"), py::arg("separate"),
-      "Microseconds of planning and of products with cuSPARSE on the clock of the host, and bytes of its buffer. "
-      "`arrays` are the addresses of row offsets, columns and values; `B` and `C` are row-major, and on the GPU.");
+  py::class_<vendor_problem>(
+      module, "VendorProblem",
+      "A product of cuSPARSE's with a matrix in CSR. `arrays` are the addresses of row offsets, columns and values; B "
+      "and C are row-major, and on the GPU.")
+      .def(py::init(&make_vendor_problem), py::arg("op"), py::kw_only(), py::arg("shape"), py::arg("nnz"),
+           py::arg("arrays"), py::arg("dtype"), py::arg("index_bytes"), py::arg("on_host"), py::arg("k"),
+           py::arg("algorithm"), py::arg("preprocess"))
+      .def(
+          "time",
+          [](const vendor_problem& problem, int device, std::uintptr_t B, std::uintptr_t C, int products) {
+            const device_guard guard(device);
+            const vendor_times found = WARPLOOM_CUDA(time_vendor)(problem, reinterpret_cast<const void*>(B),
+                                                                  reinterpret_cast<void*>(C), products);
+            return std::tuple(found.planning_us, found.first_us, found.products_us, found.buffer_bytes);
+          },
+          py::arg("device"), py::arg("B"), py::arg("C"), py::arg("products"),
+          "Microseconds on the clock of the host of planning, of the first product and of others after it, and bytes "
+          "of the buffer.")
+      .def(
+          "time_until",
+          [](const vendor_problem& problem, int device, std::uintptr_t B, std::uintptr_t C, int products) {
+            const device_guard guard(device);
+            return WARPLOOM_CUDA(time_vendor_until)(problem, reinterpret_cast<const void*>(B),
+                                                    reinterpret_cast<void*>(C), products);
+          },
+          py::arg("device"), py::arg("B"), py::arg("C"), py::arg("products"),
+          "Microseconds from the start of planning until so many products are done.");
 }
 
 }  // namespace warploom::python

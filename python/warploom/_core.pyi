@@ -673,6 +673,33 @@ class EntryLines:
         Return the number of the first bad line, from 0 over all pieces, or -1.
         """
 
+class VendorProblem:
+    """
+    A product of cuSPARSE's with a matrix in CSR. `arrays` are the addresses of row offsets, columns and values; B and C are row-major, and on the GPU.
+    """
+    def __init__(
+        self,
+        op: str,
+        *,
+        shape: tuple[int, int],
+        nnz: int,
+        arrays: tuple[int, int, int],
+        dtype: numpy.dtype[typing.Any],
+        index_bytes: int,
+        on_host: bool,
+        k: int,
+        algorithm: int,
+        preprocess: bool,
+    ) -> None: ...
+    def time(self, device: int, B: int, C: int, products: int) -> tuple[float, float, float, int]:
+        """
+        Microseconds on the clock of the host of planning, of the first product and of others after it, and bytes of the buffer.
+        """
+    def time_until(self, device: int, B: int, C: int, products: int) -> float:
+        """
+        Microseconds from the start of planning until so many products are done.
+        """
+
 def _cta_aware_by_brute_force(
     matrix: CsrView, warps: int = 32, threads: int = 32, elements_per_cache_line: int = 32
 ) -> numpy.typing.NDArray[numpy.int32]:
@@ -900,29 +927,6 @@ def store(format: str, matrix: CsrView, options: dict[str, typing.Any]) -> Store
 def synchronize(device: int) -> None: ...
 def threads_per_row_mean(matrix: CsrView) -> int: ...
 def threads_per_row_square_mean(matrix: CsrView) -> int: ...
-def time_vendor(
-    device: int,
-    op: str,
-    *,
-    shape: tuple[int, int],
-    nnz: int,
-    arrays: tuple[int, int, int],
-    dtype: numpy.dtype[typing.Any],
-    index_bytes: int,
-    on_host: bool,
-    k: int,
-    algorithm: int,
-    preprocess: bool,
-    B: int,
-    C: int,
-    warm_up: int,
-    products: int,
-    separate: bool,
-) -> tuple[float, float, int]:
-    """
-    Microseconds of planning and of products with cuSPARSE on the clock of the host, and bytes of its buffer. `arrays` are the addresses of row offsets, columns and values; `B` and `C` are row-major, and on the GPU.
-    """
-
 def validate_permutation(perm: numpy.typing.NDArray[numpy.int32], num_rows: int) -> None: ...
 
 LOSS_OUTPUT: str = "loss"

@@ -64,14 +64,16 @@ struct vendor_problem {
 // Microseconds on the clock of the host.
 struct vendor_times {
   double planning_us = 0;  // descriptors, the buffer and its allocation, preprocessing; the handle is there already
-  double products_us = 0;  // after planning and warm-up, until the products are done
+  double first_us = 0;     // after that, until one product is done
+  double products_us = 0;  // after that, until the others are done
   std::size_t buffer_bytes = 0;
 };
 
-// Plans, multiplies `warm_up` times and, if there were such products, waits for them; then multiplies `products` times
-// and waits. With `separate`, it waits after planning too; without it, work of the planning that the GPU has not done
-// when the calls return counts with the products. Throws error_kind::device where cuSPARSE refuses.
-vendor_times time_vendor(const vendor_problem& problem, const void* B, void* C, int warm_up, int products,
-                         bool separate);
+// Plans and waits, multiplies once and waits, multiplies `products` times and waits. Throws error_kind::device where
+// cuSPARSE refuses.
+vendor_times time_vendor(const vendor_problem& problem, const void* B, void* C, int products);
+
+// Plans, multiplies `products` times, and waits at the end only.
+double time_vendor_until(const vendor_problem& problem, const void* B, void* C, int products);
 
 }  // namespace warploom
