@@ -13,6 +13,7 @@ import pandas as pd
 from warploom import corpus
 from warploom._terminal import progress_bar
 from warploom.bench import Measurements, describe, merge, run, settings
+from warploom.bench.end_to_end.cli import end_to_end
 from warploom.bench.measure import CACHES, Limits
 from warploom.corpus import Entry
 from warploom.errors import ParameterError
@@ -23,6 +24,9 @@ __all__ = ["bench"]
 @click.group()
 def bench() -> None:
     """Measure candidates on many matrices, and summarise what was measured."""
+
+
+bench.add_command(end_to_end)
 
 
 @bench.command("run")

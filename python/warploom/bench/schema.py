@@ -31,6 +31,7 @@ __all__ = [
     "Column",
     "arrow_schema",
     "describe",
+    "describe_table",
     "environment_key",
     "matrix_columns",
     "round_times",
@@ -221,18 +222,22 @@ def round_times(times: Any, digits: int) -> np.ndarray[Any, np.dtype[np.float32]
 
 def describe() -> str:
     """Return both tables as text: every column with its type, unit and meaning."""
+    return describe_table("measurements", MEASUREMENTS) + describe_table("matrices", matrix_columns())
+
+
+def describe_table(title: str, columns: Iterable[Column]) -> str:
+    """Return a table as text: every column with its type, unit and meaning."""
     import rich.box
     import rich.console
     import rich.table
 
     text = io.StringIO()
     console = rich.console.Console(file=text, width=140, color_system=None, force_jupyter=False)
-    for title, columns in (("measurements", MEASUREMENTS), ("matrices", matrix_columns())):
-        rendered = rich.table.Table(title=title, title_justify="left", box=rich.box.SIMPLE_HEAD)
-        for heading in ("column", "type", "unit", "meaning"):
-            rendered.add_column(heading)
-        for column in columns:
-            kind = "string" if pa.types.is_dictionary(column.type) else str(column.type)
-            rendered.add_row(column.name, kind, column.unit, column.meaning)
-        console.print(rendered)
+    rendered = rich.table.Table(title=title, title_justify="left", box=rich.box.SIMPLE_HEAD)
+    for heading in ("column", "type", "unit", "meaning"):
+        rendered.add_column(heading)
+    for column in columns:
+        kind = "string" if pa.types.is_dictionary(column.type) else str(column.type)
+        rendered.add_row(column.name, kind, column.unit, column.meaning)
+    console.print(rendered)
     return text.getvalue()
