@@ -19,6 +19,7 @@ from warploom.errors import ParameterError
 __all__ = ["draw"]
 
 _FONT = 7.0
+_FILLABLE = (*(marker for marker in MARKERS if marker != "x"), "h")
 _TOOLS = (DEFAULT, BEST, "torch", "cupy", *CALLS)
 _BETWEEN = (2, 3, 5)
 """Further points between powers of ten, which are always computed."""
@@ -100,7 +101,7 @@ def _style(tool: str) -> dict[str, Any]:
     line = ":" if tool in CALLS else "-"
     return {
         "color": COLOURS[number % len(COLOURS)],
-        "marker": MARKERS[number % len(MARKERS)],
+        "marker": _FILLABLE[number % len(_FILLABLE)],
         "linewidth": 0.9,
         "linestyle": line,
     }

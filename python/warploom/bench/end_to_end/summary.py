@@ -41,6 +41,18 @@ BEST = "best of cusparse"
 _CASE = ["matrix", "setting", "place"]
 _GROUP = ["op", "place", "size"]
 _SCIPY = "scipy"
+_PLANNING = {
+    "median_us": "us",
+    "max_us": "max us",
+    "median_products": "products",
+    "max_products": "max products",
+    "median_own_products": "own",
+    "in_aim": "in aim",
+    "in_60_products": "in 60",
+    "median_memory": "memory",
+    "max_memory": "max memory",
+}
+"""What columns of the table of planning are called in print."""
 
 
 def size_of(nnz: Iterable[int]) -> pd.Categorical:
@@ -73,8 +85,9 @@ class Findings:
     def tables(self) -> list[Summary]:
         """Return the tables that ``warploom bench end-to-end summary`` prints."""
         vendor = " (its default algorithm, not preprocessed)" if self.baseline == VENDOR else ""
+        places = [f"{place}: {PLACES[place]}" for place in self.relative["place"].unique() if self.baseline == VENDOR]
         notes = [
-            f"{self.environment}. device: {PLACES['device']}.",
+            ". ".join([self.environment, *places]) + ".",
             f"Wall time until n products are done, planning included: geometric mean of the time of {self.baseline}"
             f"{vendor} over that of the tool,",
             "and the share of cases (matrices and value types) in which the tool is done first.",
@@ -87,20 +100,22 @@ class Findings:
                 "What planning costs",
                 self._planning_table(),
                 [
-                    f"A product is one with {self.baseline} on the same matrix; own products are those of the plan.",
+                    "Medians and maxima over the cases, in microseconds, in products with "
+                    f"{self.baseline} on the same matrix, and in products of the plan (own).",
                     "Aim: planning takes at most 150 us below 10^5 nonzeros, 500 us below 10^6, and 20 products above "
-                    "(own ones where the other tool was not measured).",
-                    "Memory: the most that planning held on the device, over the matrix as given and the plan.",
+                    "(in 60: within 60).",
+                    "Memory: the most that planning held at a time, the plan included, over the matrix as given and "
+                    "the plan; known where the matrix is a torch tensor.",
                 ],
                 {
-                    "median us": ",.0f",
+                    "us": ",.0f",
                     "max us": ",.0f",
-                    "median products": ".1f",
+                    "products": ".1f",
                     "max products": ".1f",
-                    "median own products": ".1f",
+                    "own": ".1f",
                     "in aim": ".0%",
-                    "in 60 products": ".0%",
-                    "median memory": ".2f",
+                    "in 60": ".0%",
+                    "memory": ".2f",
                     "max memory": ".2f",
                 },
             ),
@@ -113,14 +128,14 @@ class Findings:
         for key, part in self.relative.groupby(order, sort=False, observed=True):
             row = dict(zip(order, key, strict=True)) | {"cases": int(part["cases"].max())}
             for n, mean, faster in part[["products", "mean", "faster"]].itertuples(index=False):
-                row[f"n = {n:,}"] = f"{mean:.2f} ({faster:.0%})"
+                row[f"n = {n:,}"] = f"{mean:{'.2f' if mean >= 0.1 else '.2g'}} ({faster:.0%})"
             end = ends.loc[key]
             row["break-even"] = f"{end['median']:,.0f} ({end['reached']:.0%})" if end["reached"] > 0 else "never"
             rows.append(row)
         return pd.DataFrame(rows)
 
     def _planning_table(self) -> pd.DataFrame:
-        return self.planning.rename(columns=lambda name: str(name).replace("_", " "))
+        return self.planning.rename(columns=_PLANNING)
 
     def to_json(self) -> str:
         """Return everything as JSON; numbers that there are not are null."""

@@ -39,7 +39,7 @@ VENDOR = "cusparse"
 _ALGORITHMS = {"spmv": 3, "spmm": 4}
 _OPTIONS = re.compile(r"cusparse(?:\[(?:algorithm=(?P<algorithm>\d))?,?(?P<preprocess>preprocess)?\])?")
 
-# What is measured where, unless settings or tools are named: everything in GPU memory, and elsewhere what differs there.
+# What is measured where, unless settings or tools are named: everything in GPU memory, elsewhere what differs there.
 _SETTINGS = {
     "device": ("spmv/float32", "spmv/float64", "spmm/float32/row/k=32"),
     "device-int64": ("spmv/float32", "spmm/float32/row/k=32"),
@@ -200,9 +200,8 @@ class Problem:
         rows = np.unique([*rng.integers(0, A.shape[0], _ROWS_CHECKED), int(lengths.argmax()), A.shape[0] - 1])
         rows = rows[lengths[rows] <= _LONGEST_CHECKED]
         found = _take(product, rows)
-        places = np.concatenate(
-            [np.arange(A.indptr[row], A.indptr[row + 1]) for row in rows] or [np.empty(0, np.int64)]
-        )
+        spans = [np.arange(A.indptr[row], A.indptr[row + 1]) for row in rows]
+        places = np.concatenate([np.empty(0, np.int64), *spans])
         starts = np.concatenate([[0], np.cumsum(lengths[rows])])
         picked = scipy.sparse.csr_array(
             (A.data[places].astype(np.float64), np.arange(places.size), starts), shape=(rows.size, places.size)
@@ -394,11 +393,11 @@ def _quietly() -> Iterator[None]:
 
 
 def _take(array: Any, rows: NDArray[Any]) -> NDArray[np.float64]:
-    """Rows of an array wherever it is, in float64."""
+    """Take rows of an array wherever it is, in float64."""
     if isinstance(array, np.ndarray):
-        return array[rows].astype(np.float64)
-    if hasattr(array, "cpu"):
-        torch = _torch()
-        return np.asarray(array[torch.from_numpy(rows.astype(np.int64)).to(array.device)].cpu(), np.float64)
-    cupy = importlib.import_module("cupy")
-    return np.asarray(array[cupy.asarray(rows)].get(), np.float64)
+        taken = array[rows]
+    elif hasattr(array, "cpu"):
+        taken = array[_torch().from_numpy(rows.astype(np.int64)).to(array.device)].cpu().numpy()
+    else:
+        taken = array[importlib.import_module("cupy").asarray(rows)].get()
+    return np.asarray(taken, np.float64)
