@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import importlib
+import itertools
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -30,6 +31,7 @@ Progress = Callable[[int, int, str], None]
 _WARM_UP = "grid2d(nx=100,ny=100)"
 _DIRECT = (tools.DEFAULT, tools.VENDOR, f"{tools.VENDOR}[preprocess]", "torch", "cupy", "scipy")
 """Tools that are asked for n products in one go; for the others, n products are computed."""
+_MOST_LINES = 20
 
 
 @dataclasses.dataclass
@@ -53,7 +55,9 @@ class Report:
         text = f"{self.measured} matrices measured in {self.seconds:.0f} s, {self.rows} rows; {self.known} were there"
         if self.left:
             text += f"; no time for {self.left}"
-        lines = [text, *(f"{name}: {reason}" for name, reason in self.failed.items())]
+        lines = [text, *itertools.islice((f"{name}: {reason}" for name, reason in self.failed.items()), _MOST_LINES)]
+        if len(self.failed) > _MOST_LINES:
+            lines.append(f"and {len(self.failed) - _MOST_LINES} more that failed")
         if self.missing:
             lines.append(f"left out because they are not installed: {', '.join(self.missing)}")
         return "\n".join(lines)
@@ -233,10 +237,10 @@ def _measured(name: str, problem: tools.Problem, limits: Limits) -> dict[str, An
     tool, product = tools.make(name, problem)
     peak = _peak_memory(problem)
     found = measure(tool, limits, direct=name in _DIRECT)
-    if wrong := problem.wrong(product()):
-        return {"status": "wrong result", "note": wrong}
     if name == tools.DEFAULT or name in tools.CALLS:
         found["peak_bytes"] = peak()
+    if wrong := problem.wrong(product()):
+        return {"status": "wrong result", "note": wrong}
     return found | {"status": "ok"}
 
 
