@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from warploom.bench.end_to_end.rows import PRODUCTS, Rows
+from warploom.bench.end_to_end.rows import Rows
 from warploom.bench.end_to_end.summary import BEST, SIZES, baseline_of, environment_of, relative_times, usable
 from warploom.bench.end_to_end.tools import CALLS, DEFAULT
 from warploom.bench.medians import geometric_mean
@@ -21,8 +21,7 @@ __all__ = ["draw"]
 _FONT = 7.0
 _FILLABLE = (*(marker for marker in MARKERS if marker != "x"), "h")
 _TOOLS = (DEFAULT, BEST, "torch", "cupy", *CALLS)
-_BETWEEN = (2, 3, 5)
-"""Further points between powers of ten, which are always computed."""
+_DECADES = tuple(10**power for power in range(6))
 _OPERATIONS = {"spmv": "SpMV", "spmm": "SpMM"}
 
 
@@ -39,8 +38,7 @@ def draw(rows: Rows, *, place: str | None = None) -> Figure:
     -------
     matplotlib.figure.Figure
         A line of operations, a column of sizes; a line for each tool, geometric means over matrices and value types.
-        Below 1, the tool is done first. Markers are at the numbers that `PRODUCTS` lists, filled where all times were
-        measured from the start of planning.
+        Below 1, the tool is done first. Markers are filled where all times were measured from the start of planning.
 
     Raises
     ------
@@ -53,8 +51,7 @@ def draw(rows: Rows, *, place: str | None = None) -> Figure:
     if frame.empty:
         raise ParameterError(f"no times of matrices at '{where}'", argument="place")
     baseline = baseline_of(frame)
-    decades = sorted({10**power for power in range(6)} | {step * 10**power for power in range(5) for step in _BETWEEN})
-    ratios = relative_times(frame, decades, baseline)
+    ratios = relative_times(frame, _DECADES, baseline)
     known = [tool for tool in _TOOLS if (ratios["tool"] == tool).any()]
     operations = [op for op in _OPERATIONS if (ratios["op"] == op).any()]
     sizes = [size for size in SIZES if (ratios["size"] == size).any()]
@@ -72,7 +69,7 @@ def draw(rows: Rows, *, place: str | None = None) -> Figure:
             _decorate(axis)
         line[0].set_ylabel(f"time until n products\nare done / {baseline}", fontsize=_FONT)
     for axis in axes[-1]:
-        axis.set_xlabel("n", fontsize=_FONT)
+        axis.set_xlabel("n products", fontsize=_FONT)
     handles = [Line2D([], [], **_style(tool), markersize=3) for tool in known]
     figure.legend(handles, known, loc="outside upper center", ncols=4, fontsize=_FONT, frameon=False)
     figure.supxlabel(
@@ -91,7 +88,7 @@ def _line(axis: Axes, part: Any, tool: str) -> None:
     style = _style(tool)
     axis.plot(means.index, means, label=tool, **(style | {"marker": ""}))
     for hollow in (False, True):
-        at = [n for n in PRODUCTS if n in means.index and bool(computed[n]) == hollow]
+        at = [n for n in means.index if bool(computed[n]) == hollow]
         face = "white" if hollow else style["color"]
         axis.plot(at, means[at], **(style | {"linestyle": ""}), markersize=3, markerfacecolor=face)
 
@@ -116,7 +113,7 @@ def _decorate(axis: Axes) -> None:
     axis.set_ylim(low, high)
     steps = np.array([0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000])
     axis.set_yticks([float(step) for step in steps if low <= step <= high])
-    axis.set_xticks([float(n) for n in (1, 10, 100, 1000, 10_000, 100_000)])
+    axis.set_xticks([float(n) for n in _DECADES])
     axis.minorticks_off()
     axis.tick_params(labelsize=_FONT)
     axis.grid(True, linewidth=0.3)

@@ -68,7 +68,7 @@ class Findings:
     relative: pd.DataFrame
     """For each operation, place, class of sizes, tool and number of products: ``mean``, the geometric mean of the time
     of `baseline` over that of the tool; ``faster``, the share of the cases in which the tool is done first; ``cases``,
-    which are matrices and value types; and ``computed``, the share of the times that were computed from those of
+    which are matrices and value types; and ``computed``, the share of the cases whose times were computed from those of
     planning and of a product."""
     break_even: pd.DataFrame
     """For the same without the number: ``median``, the number of products from which the tool is ahead of `baseline`,
@@ -231,19 +231,22 @@ def baseline_of(frame: pd.DataFrame) -> str:
 
 
 def until(frame: pd.DataFrame, products: float) -> tuple[pd.Series, pd.Series]:
-    """Return the times until so many products are done, and whether they are computed from planning and product."""
+    """Return the times until so many products are done: those that were measured, which may be NaN, and computed ones.
+
+    A time is computed from those of planning and of a product.
+    """
     computed = frame["planning_us"] + products * frame["call_us"]
     if products == 1:
-        measured = frame["first_us"]
-    elif products in DIRECT:
-        measured = frame[f"until_{int(products)}_us"]
-    else:
-        return computed, pd.Series(True, index=frame.index)
-    return measured.fillna(computed), measured.isna()
+        return frame["first_us"], computed
+    if products in DIRECT:
+        return frame[f"until_{int(products)}_us"], computed
+    return pd.Series(np.nan, index=frame.index), computed
 
 
 def relative_times(frame: pd.DataFrame, products: Sequence[float], baseline: str) -> pd.DataFrame:
     """Return the time of the baseline over that of each tool, for each case and number of products.
+
+    Measured times are compared with measured ones. Where one of the two is missing, both are computed.
 
     Parameters
     ----------
@@ -256,21 +259,26 @@ def relative_times(frame: pd.DataFrame, products: Sequence[float], baseline: str
     Returns
     -------
     pandas.DataFrame
-        The columns that name a case, ``op``, ``size``, ``tool``, ``products``, ``us``, ``ratio`` and ``computed``.
-        `BEST` is among the tools where more of cuSPARSE was measured than its default.
+        The columns that name a case, ``op``, ``size``, ``tool``, ``products``, ``ratio`` and ``computed``. `BEST` is
+        among the tools where more of cuSPARSE was measured than its default.
     """
     parts = []
     for n in products:
-        us, computed = until(frame, n)
-        parts.append(frame[[*_CASE, "op", "size", "tool"]].assign(products=n, us=us, computed=computed))
-    times = pd.concat(parts, ignore_index=True).dropna(subset="us")
+        measured, computed = until(frame, n)
+        part = frame[[*_CASE, "op", "size", "tool"]].assign(products=n, measured=measured, expected=computed)
+        parts.append(part.assign(order=part["measured"] if n == 1 else part["expected"]))
+    times = pd.concat(parts, ignore_index=True).dropna(subset="expected")
     vendor = times["tool"].str.startswith(VENDOR)
     if (vendor & (times["tool"] != VENDOR)).any():
-        best = times[vendor].sort_values("us", kind="stable").drop_duplicates([*_CASE, "products"])
+        best = times[vendor].sort_values("order", kind="stable").drop_duplicates([*_CASE, "products"])
         times = pd.concat([times[~vendor | (times["tool"] == VENDOR)], best.assign(tool=BEST)], ignore_index=True)
-    against = times.loc[times["tool"] == baseline, [*_CASE, "products", "us"]].rename(columns={"us": "against"})
-    joined = times[times["tool"] != baseline].merge(against, on=[*_CASE, "products"], validate="many_to_one")
-    return joined.assign(ratio=joined["against"] / joined["us"]).drop(columns="against")
+    against = times.loc[times["tool"] == baseline, [*_CASE, "products", "measured", "expected"]]
+    others = times[times["tool"] != baseline]
+    joined = others.merge(against, on=[*_CASE, "products"], suffixes=("", "_against"), validate="many_to_one")
+    ratio = joined["measured_against"] / joined["measured"]
+    joined["ratio"] = ratio.fillna(joined["expected_against"] / joined["expected"])
+    joined["computed"] = ratio.isna()
+    return joined[[*_CASE, "op", "size", "tool", "products", "ratio", "computed"]]
 
 
 def _break_even(frame: pd.DataFrame, baseline: str) -> pd.DataFrame:
