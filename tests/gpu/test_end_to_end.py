@@ -43,12 +43,12 @@ def test_every_tool_multiplies(setting, place, tool):
     for multiply in (lambda: made.time(2), lambda: made.time_until(2)):
         problem.clear()
         try:
-            times = multiply()
+            multiply()
         except DeviceError as error:
-            assert tool.startswith("cusparse["), error
-            pytest.skip(f"cuSPARSE refuses: {error}")
+            if tool.startswith("cusparse["):
+                pytest.skip(f"cuSPARSE refuses: {error}")
+            raise
         assert problem.wrong(product()) == ""
-    assert times > 0
     times = made.time(2)
     assert min(times.planning_us, times.first_us, times.products_us) >= 0
     assert times.products_us > 0
