@@ -34,10 +34,11 @@ def test_matrices_of_a_folder_and_of_the_sample_are_measured_and_summarised(fold
     assert "broken.mtx" in result.output
     assert "2 were there" in invoke("run", *options, *chosen).output
 
-    result = invoke("summary", tmp_path / "out", "--json", tmp_path / "figures.json")
+    result = invoke("summary", tmp_path / "out", "--json", tmp_path / "figures.json", "--slowest", 1)
     assert result.exit_code == 0, result.output
     assert "Until n products are done, over scipy" in result.output
     assert "What planning costs" in result.output
+    assert "Cases in which planning exceeds its aim the most: 1" in result.output
     found = json.loads((tmp_path / "figures.json").read_text())
     assert {entry["cases"] for entry in found["until"]} == {2}
 

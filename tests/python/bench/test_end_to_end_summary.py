@@ -137,6 +137,22 @@ def test_what_planning_costs(rows):
     assert large["median_memory"] == large["max_memory"] == 1.5
 
 
+def test_the_slowest_plans_are_those_that_exceed_their_aim_most(rows):
+    sizes = {"a": 50, "b": 2 * 10**5, "c": 2 * 10**6}
+    planning = {"a": 300.0, "b": 2000.0, "c": 120.0}  # of aims of 150, 500 and 40 us
+    phases = {"phases": '{"features": 0.25}', "candidate": "spmv/none/csr/vector"}
+    findings = summarise(
+        rows(
+            *(row(name, nnz=sizes[name], planning=planning[name], call=1, **phases) for name in sizes),
+            *(row(name, VENDOR, nnz=sizes[name], planning=0, call=2) for name in sizes),
+        )
+    )
+    assert findings.plans[["matrix", "excess"]].to_numpy().tolist() == [["b", 4.0], ["c", 3.0], ["a", 2.0]]
+    shown = findings.slowest(2)
+    assert shown.frame["matrix"].tolist() == ["b", "c"]
+    assert shown.frame["phases"].tolist() == ["features 250"] * 2
+
+
 def test_memory_that_is_not_known_is_left_out(rows):
     findings = summarise(rows(row(place="host"), row(tool=VENDOR, place="host")))
     assert findings.planning["median_memory"].isna().all()
@@ -181,6 +197,7 @@ def test_json_has_what_the_tables_have(rows):
     assert [entry["products"] for entry in found["until"]] == [1, 10, 100, 1000, 100_000]
     assert found["break_even"][0]["median"] == 11
     assert found["planning"][0]["median_us"] == 90
+    assert (found["plans"][0]["matrix"], found["plans"][0]["planning_us"]) == ("a", 90)
 
 
 def test_classes_of_sizes_include_their_lower_bound():

@@ -92,10 +92,11 @@ def _entries(name: str) -> list[Entry]:
 @end_to_end.command("summary")
 @click.argument("inputs", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
 @click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write the figures to this file too.")
-def summary_command(inputs: tuple[str, ...], json_file: str | None) -> None:
+@click.option("--slowest", type=click.IntRange(min=1), help="List so many cases whose planning exceeds its aim most.")
+def summary_command(inputs: tuple[str, ...], json_file: str | None, slowest: int | None) -> None:
     """Print how tools compare with the vendor's library, and what planning costs."""
     found = summarise(Rows.load(*inputs))
-    for table in found.tables():
+    for table in [*found.tables(), *([found.slowest(slowest)] if slowest else [])]:
         click.echo(f"{table}\n")
     if json_file is not None:
         pathlib.Path(json_file).write_text(found.to_json() + "\n", encoding="utf-8")

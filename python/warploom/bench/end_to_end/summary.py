@@ -41,6 +41,10 @@ BEST = "best of cusparse"
 _CASE = ["matrix", "setting", "place"]
 _GROUP = ["op", "place", "size"]
 _SCIPY = "scipy"
+_AIM_US = {SIZES[0]: 150.0, SIZES[1]: 500.0}
+"""Microseconds that planning is to take at most."""
+_AIM_PRODUCTS, _MOST_PRODUCTS = 20.0, 60.0
+"""The same for larger matrices, in products: in half of the cases, and in all."""
 _PLANNING = {
     "median_us": "us",
     "max_us": "max us",
@@ -76,6 +80,9 @@ class Findings:
     planning: pd.DataFrame
     """For each operation, place, class of sizes and variant of warploom, what planning costs: microseconds, products,
     the share of cases that meet the aim of their size, and memory."""
+    plans: pd.DataFrame
+    """For each case and variant of warploom: the candidate, what planning costs, its phases, and ``excess``, the time
+    over the aim of its size. The greatest excess comes first."""
     baseline: str
     """What tools are compared with: the vendor's default, or on the CPU SciPy."""
     environment: str
@@ -121,6 +128,21 @@ class Findings:
             ),
         ]
 
+    def slowest(self, count: int) -> Summary:
+        """Return the cases in which planning as it is called without `calls` exceeds its aim the most."""
+        plans = self.plans[self.plans["tool"] == DEFAULT].head(count)
+        phases = [
+            ", ".join(f"{name} {1e3 * milliseconds:,.0f}" for name, milliseconds in json.loads(text or "{}").items())
+            for text in plans["phases"]
+        ]
+        shown = plans[["matrix", "nnz", "setting", "place", "planning_us", "products", "excess", "candidate"]]
+        return Summary(
+            f"Cases in which planning exceeds its aim the most: {len(plans)}",
+            shown.rename(columns={"planning_us": "us", "excess": "over aim"}).assign(phases=phases),
+            ["Phases in microseconds, as the plan reports them."],
+            {"us": ",.0f", "products": ".1f", "over aim": ".1f"},
+        )
+
     def _relative_table(self) -> pd.DataFrame:
         rows = []
         order = [*_GROUP, "tool"]
@@ -150,6 +172,7 @@ class Findings:
                 "until": records(self.relative),
                 "break_even": records(self.break_even),
                 "planning": records(self.planning),
+                "plans": records(self.plans),
             },
             indent=1,
         )
@@ -193,10 +216,12 @@ def summarise(rows: Rows) -> Findings:
         faster=("ratio", lambda ratio: float(np.mean(ratio > 1))),
         computed=("computed", "mean"),
     ).reset_index()
+    plans = _plans(frame, baseline)
     return Findings(
         _sorted(table),
         _sorted(_break_even(frame, baseline)),
-        _planning(frame, baseline),
+        _planning(plans),
+        plans[[*_CASE, "tool", "nnz", "candidate", "planning_us", "products", "excess", "phases"]],
         baseline,
         environment_of(rows),
         rows.environments,
@@ -306,23 +331,23 @@ def break_even(planning_us: float, call_us: float, planning_of_other_us: float, 
     return max(1.0, math.floor((planning_us - planning_of_other_us) / saved) + 1.0)
 
 
-def _planning(frame: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """Sum up what planning of warploom costs, by size."""
+def _plans(frame: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Describe what planning of warploom costs in each case, the greatest excess first."""
     own = frame[frame["tool"].isin([DEFAULT, *CALLS])]
     unit = frame.loc[frame["tool"] == baseline, [*_CASE, "call_us"]].rename(columns={"call_us": "unit_us"})
     own = own.merge(unit, on=_CASE, how="left")
     products = own["planning_us"] / own["unit_us"]
     own_products = own["planning_us"] / own["call_us"]
-    counted = products.fillna(own_products)
     size = own["size"].astype(str)
-    in_aim = np.select(
-        [size == SIZES[0], size == SIZES[1]],
-        [own["planning_us"] <= 150, own["planning_us"] <= 500],
-        counted <= 20,
-    ).astype(bool)
-    known = own["peak_bytes"] >= 0
-    memory = (own["peak_bytes"] / (own["csr_bytes"] + own["plan_bytes"])).where(known)
-    own = own.assign(products=products, own_products=own_products, in_aim=in_aim, in_60=counted <= 60, memory=memory)
+    aim_us = np.select([size == name for name in _AIM_US], list(_AIM_US.values()), _AIM_PRODUCTS * own["unit_us"])
+    memory = (own["peak_bytes"] / (own["csr_bytes"] + own["plan_bytes"])).where(own["peak_bytes"] >= 0)
+    own = own.assign(products=products, own_products=own_products, excess=own["planning_us"] / aim_us, memory=memory)
+    return own.sort_values("excess", ascending=False, kind="stable", ignore_index=True)
+
+
+def _planning(plans: pd.DataFrame) -> pd.DataFrame:
+    """Sum up what planning of warploom costs, by size."""
+    own = plans.assign(in_aim=plans["excess"] <= 1, in_60=plans["products"] <= _MOST_PRODUCTS)
     table = own.groupby([*_GROUP, "tool"], observed=True).agg(
         cases=("planning_us", "size"),
         median_us=("planning_us", "median"),

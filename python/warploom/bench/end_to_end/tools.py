@@ -159,7 +159,8 @@ class Problem:
         """
         values = _VALUES[setting.dtype]
         matrix = scipy.sparse.csr_array(
-            (A.data.astype(values, copy=False), A.indices.astype(np.int32), A.indptr.astype(np.int32)), shape=A.shape
+            (A.data.astype(values, copy=False), *(part.astype(np.int32, copy=False) for part in (A.indices, A.indptr))),
+            shape=A.shape,
         )
         columns = () if setting.op == "spmv" else (setting.k,)
         shapes = [(size, *columns) for size in reversed(A.shape)]
