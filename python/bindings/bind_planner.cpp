@@ -329,7 +329,7 @@ foreign_array cast_array(const py::tuple& given) {
   return {given[0].cast<std::uintptr_t>(), given[1].cast<std::int64_t>(), given[2].cast<int>()};
 }
 
-std::unique_ptr<bound_problem> make_problem_on_gpu(const py::tuple& indptr, const py::tuple& indices,
+std::shared_ptr<bound_problem> make_problem_on_gpu(const py::tuple& indptr, const py::tuple& indices,
                                                    const py::tuple& data, const std::string& dtype,
                                                    std::int64_t num_rows, std::int64_t num_cols, const std::string& op,
                                                    std::int64_t k, const std::string& order, const std::string& cache,
@@ -350,7 +350,7 @@ std::unique_ptr<bound_problem> make_problem_on_gpu(const py::tuple& indptr, cons
   where.dtype = parse_value_type(dtype);
   where.stream = reinterpret_cast<CUstream_st*>(stream);
   const device_allocator memory = make_allocator(allocate);
-  auto bound = std::make_unique<bound_problem>();
+  auto bound = std::make_shared<bound_problem>();
   {
     const py::gil_scoped_release release;
     bound->given = problem(where, memory);
