@@ -542,6 +542,10 @@ void bind_plan(py::module_& module) {
           },
           "Milliseconds spent on each step of the preparation.")
       .def("explanation", [](bound_plan& b) { return b.planned->why(); })
+      .def(
+          "fast_path", [](const py::object& self) { return make_fast_path(self, *self.cast<bound_plan&>().planned); },
+          "A function of B and out (which may be None) that returns C = A B, a new array of the kind of B or out, and "
+          "NotImplemented where an operand is not what the plan works on as it is.")
       .def("run_host", &run_host, py::arg("B").noconvert(), py::arg("C").noconvert(),
            "Overwrite C with the product of the matrix and B, both host arrays; complete on return.")
       .def(

@@ -16,6 +16,7 @@
 
 namespace warploom {
 class device_csr;
+class plan;
 class product_plan;
 }  // namespace warploom
 
@@ -68,6 +69,9 @@ inline geometry make_geometry(int warps, int threads, int elements_per_cache_lin
 
 // A plan of an SpMV for the memory of a GPU, as Python sees plans: a _core.ProductPlan.
 py::object wrap_spmv_plan(const csr_holder& matrix, int device, std::unique_ptr<product_plan> plan);
+
+// A builtin function fast_path(B, out) of a plan, which lives as long as its owner (bind_call.cpp).
+py::function make_fast_path(py::object owner, plan& planned);
 
 void bind_errors(py::module_& module);
 void bind_csr_view(py::module_& module);

@@ -38,6 +38,7 @@ class Plan:
 
     def __init__(self, core: _core.Plan, problem: _core.Problem, device: _device.Device) -> None:
         self._core = core
+        self._fast_path = core.fast_path()
         self.preparation_ms: dict[str, float] = core.preparation_ms
         """Milliseconds spent on each step of the preparation."""
         self.shape: tuple[int, int] = problem.shape
@@ -92,7 +93,8 @@ class Plan:
         return Explanation.of(self._core.explanation(), self._product)
 
     def __matmul__(self, B: Any) -> Any:
-        return self(B)
+        result = self._fast_path(B, None)
+        return self._multiply(B, None) if result is NotImplemented else result
 
     def __call__(self, B: Any, out: Any = None) -> Any:
         """Multiply: C = A B.
@@ -118,6 +120,11 @@ class Plan:
         DeviceError
             If `B` or `out` is on another device than the plan.
         """
+        result = self._fast_path(B, out)
+        return self._multiply(B, out) if result is NotImplemented else result
+
+    def _multiply(self, B: Any, out: Any) -> Any:
+        """Multiply operands of every kind: what the fast path leaves, with all checks and copies."""
         B = _array(B)
         if getattr(B, "ndim", 2) == 1:
             return self._multiply_vector(B, out)
@@ -159,10 +166,10 @@ class Plan:
                 argument="B",
             )
         if out is None:
-            return self(x.reshape(-1, 1)).reshape(-1)
+            return self._multiply(x.reshape(-1, 1), None).reshape(-1)
         if tuple(getattr(out, "shape", ())) != (self.shape[0],):
             raise ShapeError(f"out must be an array of shape {(self.shape[0],)}", argument="out")
-        self(x.reshape(-1, 1), out=out[:, None])
+        self._multiply(x.reshape(-1, 1), out[:, None])
         return out
 
     def _check_device(self, b: _device.Operand, name: str) -> None:

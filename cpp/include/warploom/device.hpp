@@ -35,6 +35,9 @@ struct cuda_info {
 // Never throws: a missing driver, GPU or CUDA build is reported in the result.
 cuda_info query_cuda();
 
+// Number of the GPU that is current in this thread.
+int current_device();
+
 // Makes `ordinal` the current device of this thread for as long as the guard lives.
 class device_guard {
  public:
@@ -44,7 +47,7 @@ class device_guard {
   device_guard& operator=(const device_guard&) = delete;
 
  private:
-  [[maybe_unused]] int previous_ = 0;  // unused in builds without CUDA
+  [[maybe_unused]] int previous_ = -1;  // negative: it was current already; unused in builds without CUDA
 };
 
 // Memory on the current device that lives as long as the pointer. Frameworks plug their own pools in here.
@@ -52,6 +55,9 @@ using device_allocator = std::function<std::shared_ptr<void>(std::size_t)>;
 
 // The stream-ordered pool of the current device.
 std::shared_ptr<void> allocate_device_memory(std::size_t bytes);
+
+// Page-locked memory of the host, which the current device copies from and to without a copy in between.
+std::shared_ptr<void> allocate_pinned_memory(std::size_t bytes);
 
 void fill_device(void* to, int byte, std::size_t bytes, CUstream_st* stream);
 void copy_to_device(void* to, const void* from, std::size_t bytes, CUstream_st* stream);

@@ -115,7 +115,7 @@ class plan {
   // complete on return. Throws error_kind::shape where shapes do not fit.
   void multiply(const dense_view& B, const dense_view& C, CUstream_st* stream = nullptr);
   // The same for operands in host memory, which a plan on a GPU copies there and back. Complete on return, and safe to
-  // call from several threads.
+  // call from several threads. The plan keeps the memory that small operands are copied through.
   void multiply_on_host(const dense_view& B, const dense_view& C);
 
   // Microseconds of each repeat between events on the GPU; see time_on_device.
@@ -128,6 +128,7 @@ class plan {
   const std::vector<preparation_step>& preparation() const { return preparation_; }
   double preparation_ms() const;
   std::size_t bytes() const { return prepared_->bytes(); }  // on its device
+  operation op() const { return op_; }
   std::int64_t num_rows() const { return num_rows_; }
   std::int64_t num_cols() const { return num_cols_; }
   value_type dtype() const { return dtype_; }
@@ -139,7 +140,15 @@ class plan {
   void explain_by(std::function<explanation()> explain) { explain_ = std::move(explain); }
 
  private:
+  // Where an operand in host memory is copied to.
+  struct staging {
+    std::size_t bytes = 0;
+    std::shared_ptr<void> device{};
+    std::shared_ptr<void> pinned{};  // between the operand and the device; null if it is copied at once
+  };
+
   void check_operands(const dense_view& B, const dense_view& C) const;
+  static staging make_staging(staging& kept, std::size_t bytes);
   void run_staged(const dense_view& B, const dense_view& C);
 
   candidate chosen_;
@@ -151,6 +160,7 @@ class plan {
   layout order_;
   int device_;
   process_mutex running_;
+  staging staged_B_, staged_C_;  // guarded by running_
   std::function<explanation()> explain_;
   std::unique_ptr<const explanation> why_;
 };

@@ -45,28 +45,50 @@ cuda_info query_cuda() {
   return known;
 }
 
+int current_device() { return cuda::current_device(); }
+
 device_guard::device_guard(int ordinal) {
-  previous_ = cuda::current_device();
-  if (ordinal != previous_) WARPLOOM_CUDA_CHECK(cudaSetDevice(ordinal));
+  const int current = cuda::current_device();
+  if (ordinal == current) return;
+  WARPLOOM_CUDA_CHECK(cudaSetDevice(ordinal));
+  previous_ = current;
 }
 
-device_guard::~device_guard() { cudaSetDevice(previous_); }
+device_guard::~device_guard() {
+  if (previous_ >= 0) cudaSetDevice(previous_);
+}
 
-std::shared_ptr<void> allocate_device_memory(std::size_t bytes) {
-  if (bytes == 0) return nullptr;
+namespace {
+
+// The memory as a pointer that frees it while the device that is current now is current again.
+std::shared_ptr<void> own(void* memory, cudaError_t (*free)(void*)) {
   const int device = cuda::current_device();
-  const cudaStream_t stream = cuda::allocation_stream(device);
-  void* memory = cuda::allocate_from_pool(bytes, stream);
-  // The memory may be used on any stream as soon as this returns.
-  WARPLOOM_CUDA_CHECK(cudaStreamSynchronize(stream));
-  return std::shared_ptr<void>(memory, [device](void* p) {
-    // cudaFree waits for work that may still read the memory, on whatever stream that runs.
+  return std::shared_ptr<void>(memory, [device, free](void* p) {
     int previous = 0;
     if (cudaGetDevice(&previous) != cudaSuccess) return;
     if (previous != device) cudaSetDevice(device);
-    cudaFree(p);
+    free(p);
     if (previous != device) cudaSetDevice(previous);
   });
+}
+
+}  // namespace
+
+std::shared_ptr<void> allocate_device_memory(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  const cudaStream_t stream = cuda::allocation_stream(cuda::current_device());
+  void* const memory = cuda::allocate_from_pool(bytes, stream);
+  // The memory may be used on any stream as soon as this returns.
+  WARPLOOM_CUDA_CHECK(cudaStreamSynchronize(stream));
+  // cudaFree waits for work that may still read the memory, on whatever stream that runs.
+  return own(memory, cudaFree);
+}
+
+std::shared_ptr<void> allocate_pinned_memory(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  void* memory = nullptr;
+  WARPLOOM_CUDA_CHECK(cudaMallocHost(&memory, bytes));
+  return own(memory, cudaFreeHost);
 }
 
 void fill_device(void* to, int byte, std::size_t bytes, CUstream_st* stream) {

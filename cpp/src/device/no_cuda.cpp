@@ -22,10 +22,13 @@ cuda_info query_cuda() {
   return info;
 }
 
+int current_device() { no_cuda(); }
+
 device_guard::device_guard(int) { no_cuda(); }
 device_guard::~device_guard() = default;
 
 std::shared_ptr<void> allocate_device_memory(std::size_t) { no_cuda(); }
+std::shared_ptr<void> allocate_pinned_memory(std::size_t) { no_cuda(); }
 void fill_device(void*, int, std::size_t, CUstream_st*) { no_cuda(); }
 void copy_to_device(void*, const void*, std::size_t, CUstream_st*) { no_cuda(); }
 void copy_to_host(void*, const void*, std::size_t, CUstream_st*) { no_cuda(); }

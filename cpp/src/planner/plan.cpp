@@ -1,5 +1,8 @@
 #include "warploom/plan.hpp"
 
+#include <algorithm>
+#include <bit>
+#include <cstring>
 #include <mutex>
 #include <optional>
 
@@ -125,18 +128,34 @@ void plan::multiply_on_host(const dense_view& B, const dense_view& C) {
   }
 }
 
+// Allocating memory takes longer than a small product does, so what small operands need is kept.
+plan::staging plan::make_staging(staging& kept, std::size_t bytes) {
+  constexpr std::size_t least = 4096, most = std::size_t{1} << 20;
+  if (bytes > most) return {bytes, allocate_device_memory(bytes), nullptr};
+  if (kept.bytes < bytes) {
+    const std::size_t size = std::max(least, std::bit_ceil(bytes));
+    kept = {size, allocate_device_memory(size), allocate_pinned_memory(size)};
+  }
+  return kept;
+}
+
 // Padding between columns or rows of C may be overwritten only with what it held, so C travels both ways if it has any.
 void plan::run_staged(const dense_view& B, const dense_view& C) {
   const device_guard guard(device_);
   const std::size_t B_bytes = span_bytes(B, order_, dtype_), C_bytes = span_bytes(C, order_, dtype_);
-  const auto B_device = allocate_device_memory(B_bytes);
-  const auto C_device = allocate_device_memory(C_bytes);
-  copy_to_device(B_device.get(), B.data, B_bytes, nullptr);
+  const staging B_there = make_staging(staged_B_, B_bytes), C_there = make_staging(staged_C_, C_bytes);
+  const auto send = [](const staging& to, const void* from, std::size_t bytes) {
+    if (bytes == 0) return;
+    if (to.pinned) from = std::memcpy(to.pinned.get(), from, bytes);
+    copy_to_device(to.device.get(), from, bytes, nullptr);
+  };
+  send(B_there, B.data, B_bytes);
   const std::int64_t tight = order_ == layout::row_major ? C.num_cols : C.num_rows;
-  if (C.leading_dimension != tight) copy_to_device(C_device.get(), C.data, C_bytes, nullptr);
-  prepared_->run({B_device.get(), B.num_rows, B.num_cols, B.leading_dimension},
-                 {C_device.get(), C.num_rows, C.num_cols, C.leading_dimension}, nullptr);
-  copy_to_host(C.data, C_device.get(), C_bytes, nullptr);
+  if (C.leading_dimension != tight) send(C_there, C.data, C_bytes);
+  prepared_->run({B_there.device.get(), B.num_rows, B.num_cols, B.leading_dimension},
+                 {C_there.device.get(), C.num_rows, C.num_cols, C.leading_dimension}, nullptr);
+  copy_to_host(C_there.pinned ? C_there.pinned.get() : C.data, C_there.device.get(), C_bytes, nullptr);
+  if (C_there.pinned && C_bytes > 0) std::memcpy(C.data, C_there.pinned.get(), C_bytes);
 }
 
 std::vector<double> plan::time(const dense_view& B, const dense_view& C, CUstream_st* stream,

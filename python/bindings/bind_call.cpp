@@ -1,0 +1,433 @@
+// The fast path of a product: operands that are what a plan works on, read and multiplied without a step in Python.
+//
+// It takes an operand only if nothing needs to be converted, copied or refused, and returns NotImplemented for all
+// others: the complete path (Plan._multiply in plan.py) then copies them or says what is wrong with them. What is
+// checked here is therefore no more than what the complete path takes, and often less.
+#include <Python.h>
+
+#include <array>
+#include <exception>
+
+#include "common.hpp"
+#include "dlpack.hpp"
+#include "warploom/plan.hpp"
+
+namespace warploom::python {
+namespace {
+
+// ---- Frameworks
+
+// Objects that are kept as long as the process runs; a reference each. Only touched with the GIL.
+struct known_frameworks {
+  struct {
+    PyTypeObject* type;
+    PyObject* empty;
+    std::array<PyObject*, 3> dtypes;  // by value_type
+  } numpy{};
+  struct {
+    PyTypeObject* type;  // null: not imported, or without what is needed
+    PyTypeObject* without_exchange;
+    const dlpack::exchange_api* exchange;
+    PyObject* strided;
+  } torch{};
+  struct {
+    PyTypeObject* type;
+    PyObject* get_current_stream;
+  } cupy{};
+};
+
+known_frameworks known;
+
+// Attributes and keywords, interned.
+struct names {
+  PyObject* requires_grad = intern("requires_grad");
+  PyObject* layout = intern("layout");
+  PyObject* is_neg = intern("is_neg");
+  PyObject* new_empty = intern("new_empty");
+  PyObject* new_empty_strided = intern("new_empty_strided");
+  PyObject* data = intern("data");
+  PyObject* ptr = intern("ptr");
+  PyObject* device_id = intern("device_id");
+  PyObject* shape = intern("shape");
+  PyObject* strides = intern("strides");
+  PyObject* dtype = intern("dtype");
+  PyObject* column_major = intern("F");
+  PyObject* order_keyword = PyTuple_Pack(1, intern("order"));
+  PyObject* torch = intern("torch");
+  PyObject* cupy = intern("cupy");
+
+  static PyObject* intern(const char* text) { return PyUnicode_InternFromString(text); }
+};
+
+const names& name() {
+  static const names all;
+  return all;
+}
+
+PyObject* keep(py::object object) { return object.release().ptr(); }
+
+void learn_numpy() {
+  const auto numpy = py::module_::import("numpy");
+  known.numpy.empty = keep(numpy.attr("empty"));
+  for (const value_type type : {value_type::float16, value_type::float32, value_type::float64}) {
+    known.numpy.dtypes.at(static_cast<std::size_t>(type)) = keep(numpy_dtype(type));
+  }
+  known.numpy.type = reinterpret_cast<PyTypeObject*>(keep(numpy.attr("ndarray")));
+}
+
+// An attribute of a module that is imported already, if the attribute is `type`; else null.
+py::object module_of(PyObject* module_name, const char* type_name, PyTypeObject* type) {
+  auto module = py::reinterpret_steal<py::object>(PyImport_GetModule(module_name));
+  if (!module) return {};
+  const py::object found = py::getattr(module, type_name, py::none());
+  return found.ptr() == reinterpret_cast<PyObject*>(type) ? module : py::object();
+}
+
+bool learn_torch(PyTypeObject* type) {
+  if (type == known.torch.without_exchange) return false;
+  const py::object torch = module_of(name().torch, "Tensor", type);
+  if (!torch) return false;
+  const py::handle handle(reinterpret_cast<PyObject*>(type));
+  const py::object capsule = py::getattr(handle, dlpack::exchange_api_attribute, py::none());
+  const dlpack::exchange_api* exchange = nullptr;
+  if (PyCapsule_IsValid(capsule.ptr(), dlpack::exchange_api_capsule)) {
+    exchange =
+        static_cast<const dlpack::exchange_api*>(PyCapsule_GetPointer(capsule.ptr(), dlpack::exchange_api_capsule));
+    while (exchange != nullptr && exchange->version.major != dlpack::major_version) exchange = exchange->previous;
+  }
+  if (exchange == nullptr || exchange->view == nullptr) {
+    known.torch.without_exchange = type;
+    return false;
+  }
+  known.torch.exchange = exchange;
+  known.torch.strided = keep(torch.attr("strided"));
+  known.torch.type = type;
+  return true;
+}
+
+bool learn_cupy(PyTypeObject* type) {
+  const py::object cupy = module_of(name().cupy, "ndarray", type);
+  if (!cupy) return false;
+  known.cupy.get_current_stream = keep(cupy.attr("cuda").attr("get_current_stream"));
+  known.cupy.type = type;
+  return true;
+}
+
+enum class framework { numpy, torch, cupy, unknown };
+
+// By the exact type: a subclass may have a meaning of its own.
+framework framework_of(PyTypeObject* type) {
+  if (type == known.torch.type) return framework::torch;
+  if (type == known.numpy.type) return framework::numpy;
+  if (type == known.cupy.type) return framework::cupy;
+  if (learn_torch(type)) return framework::torch;
+  if (learn_cupy(type)) return framework::cupy;
+  return framework::unknown;
+}
+
+// ---- Operands
+
+constexpr int host = -1;
+
+// A vector or a matrix; sizes and strides in elements.
+struct operand {
+  char* data = nullptr;
+  int ndim = 0;
+  int device = host;
+  std::array<std::int64_t, 2> shape{1, 1};
+  std::array<std::int64_t, 2> strides{1, 1};
+};
+
+enum class purpose { read, write, fresh };  // B, out, a result that was just made
+
+// What the complete path has to say about an operand that raises an exception is clearer.
+bool not_seen() {
+  PyErr_Clear();
+  return false;
+}
+
+bool is_false(const py::object& value) { return value.ptr() == Py_False; }
+
+py::object attribute(PyObject* of, PyObject* attribute_name) {
+  return py::reinterpret_steal<py::object>(PyObject_GetAttr(of, attribute_name));
+}
+
+// Identity is enough nearly always; arrays that were pickled have types of their own.
+bool is_type(const py::object& type, value_type dtype) {
+  const py::handle expected = known.numpy.dtypes[static_cast<std::size_t>(dtype)];
+  if (type.is(expected)) return true;
+  if (!type || !py::isinstance<py::dtype>(type)) return false;
+  const auto found = py::reinterpret_borrow<py::dtype>(type);
+  return found.num() == py::reinterpret_borrow<py::dtype>(expected).num() && found.byteorder() == '=';
+}
+
+bool view_numpy(PyObject* object, value_type dtype, purpose use, operand& seen) {
+  const auto array = py::reinterpret_borrow<py::array>(object);
+  const py::ssize_t ndim = array.ndim();
+  if (ndim != 1 && ndim != 2) return false;
+  if (!is_type(array.dtype(), dtype)) return false;
+  if (use == purpose::write && !array.writeable()) return false;
+  const auto size = static_cast<py::ssize_t>(size_of(dtype));
+  for (py::ssize_t i = 0; i < ndim; ++i) {
+    if (array.strides(i) % size != 0) return false;
+    seen.shape[i] = array.shape(i);
+    seen.strides[i] = array.strides(i) / size;
+  }
+  seen.ndim = static_cast<int>(ndim);
+  seen.device = host;
+  seen.data = static_cast<char*>(const_cast<void*>(array.data()));
+  return true;
+}
+
+// What the exchange does not look at. Where gradients are off, the complete path takes what requires one.
+bool is_plain_tensor(PyObject* object) {
+  return is_false(attribute(object, name().requires_grad)) &&
+         attribute(object, name().layout).is(py::handle(known.torch.strided)) &&
+         is_false(py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(object, name().is_neg)));
+}
+
+bool view_torch(PyObject* object, value_type dtype, purpose use, operand& seen) {
+  if (use != purpose::fresh && !is_plain_tensor(object)) return not_seen();
+  dlpack::tensor tensor;
+  if (known.torch.exchange->view(object, &tensor) != 0) return not_seen();
+  if (tensor.ndim != 1 && tensor.ndim != 2) return false;
+  if (tensor.data == nullptr || tensor.shape == nullptr || tensor.strides == nullptr) return false;
+  const dlpack::data_type& type = tensor.dtype;
+  if (type.code != dlpack::floating_point || type.bits != 8 * size_of(dtype) || type.lanes != 1) return false;
+  if (tensor.device.type == dlpack::device_type::cuda) {
+    seen.device = tensor.device.number;
+  } else if (tensor.device.type == dlpack::device_type::cpu) {
+    seen.device = host;
+  } else {
+    return false;
+  }
+  for (int i = 0; i < tensor.ndim; ++i) {
+    seen.shape[i] = tensor.shape[i];
+    seen.strides[i] = tensor.strides[i];
+  }
+  seen.ndim = tensor.ndim;
+  seen.data = static_cast<char*>(tensor.data) + tensor.byte_offset;
+  return true;
+}
+
+// A tuple of one or two integers.
+bool read_integers(const py::object& tuple, operand& seen, std::array<std::int64_t, 2>& integers) {
+  if (!tuple || !PyTuple_CheckExact(tuple.ptr())) return false;
+  const py::ssize_t size = PyTuple_GET_SIZE(tuple.ptr());
+  if (size != 1 && size != 2) return false;
+  for (py::ssize_t i = 0; i < size; ++i) integers[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple.ptr(), i));
+  seen.ndim = static_cast<int>(size);
+  return PyErr_Occurred() == nullptr;
+}
+
+// CuPy has no exchange functions.
+bool view_cupy(PyObject* object, value_type dtype, operand& seen) {
+  if (!is_type(attribute(object, name().dtype), dtype)) return not_seen();
+  const py::object memory = attribute(object, name().data);
+  if (!memory) return not_seen();
+  const py::object pointer = attribute(memory.ptr(), name().ptr);
+  const py::object device = attribute(memory.ptr(), name().device_id);
+  if (!pointer || !device) return not_seen();
+  seen.data = static_cast<char*>(PyLong_AsVoidPtr(pointer.ptr()));
+  seen.device = static_cast<int>(PyLong_AsLong(device.ptr()));
+  if (seen.data == nullptr || seen.device < 0) return not_seen();
+  if (!read_integers(attribute(object, name().shape), seen, seen.shape)) return not_seen();
+  const int ndim = seen.ndim;
+  if (!read_integers(attribute(object, name().strides), seen, seen.strides)) return not_seen();
+  const auto size = static_cast<std::int64_t>(size_of(dtype));
+  for (int i = 0; i < ndim; ++i) {
+    if (seen.strides[i] % size != 0) return false;
+    seen.strides[i] /= size;
+  }
+  return seen.ndim == ndim;
+}
+
+bool view(framework kind, PyObject* object, value_type dtype, purpose use, operand& seen) {
+  switch (kind) {
+    case framework::numpy:
+      return view_numpy(object, dtype, use, seen);
+    case framework::torch:
+      return view_torch(object, dtype, use, seen);
+    case framework::cupy:
+      return view_cupy(object, dtype, seen);
+    default:
+      return false;
+  }
+}
+
+// The leading dimension if the strides of an operand that is not empty are those of the layout, else 0. A vector of
+// stride s is a matrix of one column with rows s apart.
+std::int64_t leading_dimension(const operand& seen, layout order) {
+  const int major = order == layout::row_major ? 0 : 1;
+  const int minor = 1 - major;
+  const std::int64_t extent = seen.shape[minor];
+  if (extent > 1 && seen.strides[minor] != 1) return 0;
+  if (seen.shape[major] == 1) return extent;
+  return seen.strides[major] >= extent ? seen.strides[major] : 0;
+}
+
+// One past the last element.
+const char* end_of(const operand& seen, std::size_t size) {
+  std::int64_t last = 0;
+  for (int i = 0; i < seen.ndim; ++i) last += (seen.shape[i] - 1) * seen.strides[i];
+  return seen.data + (last + 1) * static_cast<std::int64_t>(size);
+}
+
+bool apart(const operand& a, const operand& b, std::size_t size) {
+  return end_of(a, size) <= b.data || end_of(b, size) <= a.data;
+}
+
+// ---- Results
+
+// An uninitialised array of the kind of B, in the layout of the plan; null with an exception set.
+py::object make_result(framework kind, PyObject* B, const operand& shape, layout order, value_type dtype) {
+  const auto rows = py::reinterpret_steal<py::object>(PyLong_FromLongLong(shape.shape[0]));
+  const auto columns = py::reinterpret_steal<py::object>(PyLong_FromLongLong(shape.shape[1]));
+  if (!rows || !columns) return {};
+  const bool by_column = shape.ndim == 2 && order == layout::column_major;
+  if (kind == framework::torch) {
+    if (by_column) {
+      const auto sizes = py::reinterpret_steal<py::object>(PyTuple_Pack(2, rows.ptr(), columns.ptr()));
+      const auto one = py::reinterpret_steal<py::object>(PyLong_FromLong(1));
+      const auto strides = py::reinterpret_steal<py::object>(PyTuple_Pack(2, one.ptr(), rows.ptr()));
+      if (!sizes || !strides) return {};
+      PyObject* const arguments[] = {B, sizes.ptr(), strides.ptr()};
+      return py::reinterpret_steal<py::object>(
+          PyObject_VectorcallMethod(name().new_empty_strided, arguments, 3, nullptr));
+    }
+    PyObject* const arguments[] = {B, rows.ptr(), columns.ptr()};
+    return py::reinterpret_steal<py::object>(
+        PyObject_VectorcallMethod(name().new_empty, arguments, 1 + shape.ndim, nullptr));
+  }
+  const auto sizes = py::reinterpret_steal<py::object>(shape.ndim == 1 ? PyTuple_Pack(1, rows.ptr())
+                                                                       : PyTuple_Pack(2, rows.ptr(), columns.ptr()));
+  if (!sizes) return {};
+  PyObject* const make = kind == framework::numpy ? known.numpy.empty : reinterpret_cast<PyObject*>(known.cupy.type);
+  PyObject* const arguments[] = {sizes.ptr(), known.numpy.dtypes[static_cast<std::size_t>(dtype)], name().column_major};
+  return py::reinterpret_steal<py::object>(
+      PyObject_Vectorcall(make, arguments, 2, by_column ? name().order_keyword : nullptr));
+}
+
+// ---- Products
+
+// The stream that is current for the framework on the device of the plan. False if there is none to be had, with an
+// exception set or not.
+bool find_stream(framework kind, int device, CUstream_st*& stream) {
+  if (kind == framework::torch) {
+    void* found = nullptr;
+    if (known.torch.exchange->current_stream(dlpack::device_type::cuda, device, &found) != 0) return false;
+    stream = static_cast<CUstream_st*>(found);
+    return true;
+  }
+  const auto current = py::reinterpret_steal<py::object>(PyObject_CallNoArgs(known.cupy.get_current_stream));
+  if (!current) return false;
+  const py::object pointer = attribute(current.ptr(), name().ptr);
+  if (!pointer) return false;
+  stream = static_cast<CUstream_st*>(PyLong_AsVoidPtr(pointer.ptr()));
+  return PyErr_Occurred() == nullptr;
+}
+
+void multiply(plan& planned, const operand& B, const operand& C, CUstream_st* stream) {
+  const layout order = planned.order();
+  const dense_view B_view{B.data, B.shape[0], B.shape[1], leading_dimension(B, order)};
+  const dense_view C_view{C.data, C.shape[0], C.shape[1], leading_dimension(C, order)};
+  if (B.device != host) {
+    planned.multiply(B_view, C_view, stream);
+  } else {
+    const py::gil_scoped_release release;  // a thread that waits for another one must not hold it
+    planned.multiply_on_host(B_view, C_view);
+  }
+}
+
+// Whether the plan works on an operand of so many rows as it is.
+bool fits(const plan& planned, const operand& seen, std::int64_t rows) {
+  if (seen.shape[0] != rows || rows < 1 || seen.shape[1] < 1 || seen.shape[1] >= std::int64_t{1} << 31) return false;
+  if (planned.op() == operation::spmv && seen.shape[1] != 1) return false;
+  if (reinterpret_cast<std::uintptr_t>(seen.data) % size_of(planned.dtype()) != 0) return false;
+  if (seen.device != host && seen.device != planned.device()) return false;
+  return leading_dimension(seen, planned.order()) > 0;
+}
+
+// The product, or nothing where the complete path is to be taken. An empty object with an exception set is an error.
+py::object call(plan& planned, PyObject* B, PyObject* out) {
+  const auto decline = [] { return py::reinterpret_borrow<py::object>(Py_NotImplemented); };
+  const value_type dtype = planned.dtype();
+  const framework kind = framework_of(Py_TYPE(B));
+  operand B_seen;
+  if (!view(kind, B, dtype, purpose::read, B_seen) || !fits(planned, B_seen, planned.num_cols())) return decline();
+  const bool on_gpu = B_seen.device != host;
+  // CuPy allocates on the current device.
+  if (kind == framework::cupy && (!on_gpu || current_device() != planned.device())) return decline();
+  CUstream_st* stream = nullptr;
+  if (on_gpu && !find_stream(kind, planned.device(), stream)) {
+    PyErr_Clear();
+    return decline();
+  }
+
+  operand C_seen;
+  const auto takes = [&](PyObject* C, purpose use) {
+    return framework_of(Py_TYPE(C)) == kind && view(kind, C, dtype, use, C_seen) &&
+           fits(planned, C_seen, planned.num_rows()) && C_seen.ndim == B_seen.ndim && C_seen.device == B_seen.device &&
+           C_seen.shape[1] == B_seen.shape[1];
+  };
+  py::object result;
+  if (out != Py_None) {
+    if (!takes(out, purpose::write) || !apart(B_seen, C_seen, size_of(dtype))) return decline();
+    result = py::reinterpret_borrow<py::object>(out);
+  } else {
+    operand wanted;
+    wanted.ndim = B_seen.ndim;
+    wanted.shape = {planned.num_rows(), B_seen.shape[1]};
+    result = make_result(kind, B, wanted, planned.order(), dtype);
+    if (!result) return {};
+    if (!takes(result.ptr(), purpose::fresh)) return decline();  // it has no rows, or a mode made something else
+  }
+  multiply(planned, B_seen, C_seen, stream);
+  return result;
+}
+
+// ---- What Python calls: a builtin function, which costs less than a function of pybind11 does
+
+// The plan, and the object that owns it.
+struct called_plan {
+  py::object owner;
+  plan* planned;
+};
+
+constexpr const char* capsule_name = "warploom.fast_path";
+
+PyObject* call_fast_path(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 2) {
+    PyErr_SetString(PyExc_TypeError, "fast_path takes B and out");
+    return nullptr;
+  }
+  auto* const called = static_cast<called_plan*>(PyCapsule_GetPointer(self, capsule_name));
+  if (called == nullptr) return nullptr;
+  std::exception_ptr failure;
+  try {
+    return call(*called->planned, arguments[0], arguments[1]).release().ptr();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  // As an error of a bound function.
+  const py::cpp_function raise([failure] { std::rethrow_exception(failure); });
+  return PyObject_CallNoArgs(raise.ptr());
+}
+
+PyMethodDef fast_path_definition = {
+    "fast_path", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call_fast_path)), METH_FASTCALL,
+    "fast_path(B, out): C = A B if the plan works on B and out as they are, else NotImplemented."};
+
+}  // namespace
+
+py::function make_fast_path(py::object owner, plan& planned) {
+  if (known.numpy.type == nullptr) learn_numpy();
+  const py::capsule self(new called_plan{std::move(owner), &planned}, capsule_name, [](PyObject* capsule) {
+    delete static_cast<called_plan*>(PyCapsule_GetPointer(capsule, capsule_name));
+  });
+  auto function = py::reinterpret_steal<py::function>(PyCFunction_New(&fast_path_definition, self.ptr()));
+  if (!function) throw py::error_already_set();
+  return function;
+}
+
+}  // namespace warploom::python
