@@ -78,7 +78,10 @@ void learn_numpy() {
 // An attribute of a module that is imported already, if the attribute is `type`; else null.
 py::object module_of(PyObject* module_name, const char* type_name, PyTypeObject* type) {
   auto module = py::reinterpret_steal<py::object>(PyImport_GetModule(module_name));
-  if (!module) return {};
+  if (!module) {
+    PyErr_Clear();
+    return {};
+  }
   const py::object found = py::getattr(module, type_name, py::none());
   return found.ptr() == reinterpret_cast<PyObject*>(type) ? module : py::object();
 }

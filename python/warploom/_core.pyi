@@ -578,6 +578,10 @@ class Plan:
     A candidate prepared for one matrix on one device.
     """
     def explanation(self) -> Explanation: ...
+    def fast_path(self) -> collections.abc.Callable[..., typing.Any]:
+        """
+        A function of B and out (which may be None) that returns C = A B, a new array of the kind of B or out, and NotImplemented where an operand is not what the plan works on as it is.
+        """
     def run_device(self, B: int, ldb: int, C: int, ldc: int, k: int, stream: int) -> None:
         """
         Enqueue the product of operands in device memory, given by their addresses.

@@ -65,7 +65,7 @@ class Plan:
 
     @property
     def nbytes(self) -> int:
-        """Memory the plan holds on its device, in bytes."""
+        """Memory the plan holds on its device, in bytes; without what host operands are copied to."""
         return self._core.nbytes
 
     @property

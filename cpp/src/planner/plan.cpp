@@ -130,10 +130,10 @@ void plan::multiply_on_host(const dense_view& B, const dense_view& C) {
 
 // Allocating memory takes longer than a small product does, so what small operands need is kept.
 plan::staging plan::make_staging(staging& kept, std::size_t bytes) {
-  constexpr std::size_t least = 4096, most = std::size_t{1} << 20;
-  if (bytes > most) return {bytes, allocate_device_memory(bytes), nullptr};
+  constexpr std::size_t smallest = 4096, largest = std::size_t{1} << 20;
+  if (bytes > largest) return {bytes, allocate_device_memory(bytes), nullptr};
   if (kept.bytes < bytes) {
-    const std::size_t size = std::max(least, std::bit_ceil(bytes));
+    const std::size_t size = std::max(smallest, std::bit_ceil(bytes));
     kept = {size, allocate_device_memory(size), allocate_pinned_memory(size)};
   }
   return kept;
@@ -144,14 +144,14 @@ void plan::run_staged(const dense_view& B, const dense_view& C) {
   const device_guard guard(device_);
   const std::size_t B_bytes = span_bytes(B, order_, dtype_), C_bytes = span_bytes(C, order_, dtype_);
   const staging B_there = make_staging(staged_B_, B_bytes), C_there = make_staging(staged_C_, C_bytes);
-  const auto send = [](const staging& to, const void* from, std::size_t bytes) {
+  const auto upload = [](const staging& to, const void* from, std::size_t bytes) {
     if (bytes == 0) return;
     if (to.pinned) from = std::memcpy(to.pinned.get(), from, bytes);
     copy_to_device(to.device.get(), from, bytes, nullptr);
   };
-  send(B_there, B.data, B_bytes);
+  upload(B_there, B.data, B_bytes);
   const std::int64_t tight = order_ == layout::row_major ? C.num_cols : C.num_rows;
-  if (C.leading_dimension != tight) send(C_there, C.data, C_bytes);
+  if (C.leading_dimension != tight) upload(C_there, C.data, C_bytes);
   prepared_->run({B_there.device.get(), B.num_rows, B.num_cols, B.leading_dimension},
                  {C_there.device.get(), C.num_rows, C.num_cols, C.leading_dimension}, nullptr);
   copy_to_host(C_there.pinned ? C_there.pinned.get() : C.data, C_there.device.get(), C_bytes, nullptr);

@@ -1,0 +1,163 @@
+"""Measure what a product of a small matrix costs the caller, operand by operand, on the GPU at hand.
+
+``python tests/gpu/measure_calls.py`` prints one JSON line a case: microseconds of wall time a call, median, minimum and
+maximum of 7 repeats of 2,000 calls, each with one synchronisation at the end. The matrix is 1,000 x 1,000 with 5,000
+nonzeros in float32, so that the time is that of the call and not of the product. torch and CuPy are left out where they
+are not installed. If OUT is set, the lines are also written to calls.jsonl in that folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy.sparse import random_array
+
+import warploom as wl
+from warploom import _core
+
+SIZE, NONZEROS, K = 1_000, 5_000, 32
+CALLS, REPEATS = 2_000, 7
+
+Case = tuple[str, Callable[[], Any]]
+
+
+def measure(call: Callable[[], Any], synchronize: Callable[[], Any]) -> dict[str, float]:
+    """Return microseconds a call."""
+    for _ in range(50):
+        call()
+    synchronize()
+    times = []
+    for _ in range(REPEATS):
+        begin = time.perf_counter()
+        for _ in range(CALLS):
+            call()
+        synchronize()
+        times.append((time.perf_counter() - begin) / CALLS * 1e6)
+    return {
+        "median_us": round(statistics.median(times), 3),
+        "min_us": round(min(times), 3),
+        "max_us": round(max(times), 3),
+    }
+
+
+def calls_of(plan: wl.Plan, x: Any, y: Any) -> Iterator[Case]:
+    """Yield a product, the same into an array, and both on the fast and the complete path alone."""
+    fast, complete = plan._fast_path, plan._multiply
+    yield "plan @ x", lambda: plan @ x
+    yield "plan(x, out=y)", lambda: plan(x, out=y)
+    if fast(x, y) is not NotImplemented:
+        yield "fast path", lambda: fast(x, None)
+        yield "fast path, out", lambda: fast(x, y)
+    yield "complete path", lambda: complete(x, None)
+    yield "complete path, out", lambda: complete(x, y)
+
+
+def launch(plan: wl.Plan, x: Any, y: Any, address: Callable[[Any], int], stream: int) -> Case:
+    """Return the bare product of operands given by their addresses."""
+    run, columns = plan._core.run_device, x.shape[1] if x.ndim == 2 else 1
+    ldb, ldc = (columns, columns) if plan.layout == "row" else (x.shape[0], y.shape[0])
+    arguments = (address(x), ldb, address(y), ldc, columns, stream)
+    return "run_device", lambda: run(*arguments)
+
+
+def torch_cases(A: Any, plan: wl.Plan, values: Any) -> Iterator[Case]:
+    """Yield the calls with torch tensors, and torch's own."""
+    import torch
+
+    x = torch.from_numpy(np.ascontiguousarray(values)).cuda()
+    if plan.layout == "column" and x.ndim == 2:
+        x = x.t().contiguous().t()
+    y = plan @ x
+    yield from calls_of(plan, x, y)
+    yield launch(plan, x, y, lambda tensor: tensor.data_ptr(), torch.cuda.current_stream().cuda_stream)
+    yield "empty result alone", lambda: torch.empty_like(y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's CSR is in beta, and says so
+        own = torch.sparse_csr_tensor(
+            torch.from_numpy(A.indptr), torch.from_numpy(A.indices), torch.from_numpy(A.data), size=A.shape
+        ).cuda()
+    yield "torch: A @ x", lambda: own @ x
+
+
+def cupy_cases(A: Any, plan: wl.Plan, values: Any) -> Iterator[Case]:
+    """Yield the calls with CuPy arrays, and CuPy's own."""
+    import cupy
+    import cupyx.scipy.sparse
+
+    x = cupy.array(values, order="C" if plan.layout == "row" else "F")
+    y = plan @ x
+    yield from calls_of(plan, x, y)
+    yield launch(plan, x, y, lambda array: array.data.ptr, cupy.cuda.get_current_stream().ptr)
+    yield "empty result alone", lambda: cupy.empty_like(y)
+    own = cupyx.scipy.sparse.csr_matrix(A)
+    yield "CuPy: A @ x", lambda: own @ x
+
+
+def numpy_cases(A: Any, plan: wl.Plan, values: Any) -> Iterator[Case]:
+    """Yield the calls with NumPy arrays, which travel to the GPU and back."""
+    x = np.asarray(values, order="C" if plan.layout == "row" else "F")
+    yield from calls_of(plan, x, plan @ x)
+    yield "SciPy: A @ x", lambda: A @ x
+
+
+def plans(A: Any) -> Iterator[tuple[wl.Plan, Any]]:
+    """Yield plans with values of an operand."""
+    values = np.random.default_rng(0).standard_normal((SIZE, K)).astype(np.float32)
+    yield wl.plan(A, "spmv", device="cuda", select="spmv/none/csr/vector"), values[:, 0].copy()
+    for layout in ("row", "column"):
+        yield wl.plan(A, k=K, layout=layout, device="cuda", select="spmm/none/csr/row_split"), values
+
+
+def main() -> None:
+    """Measure all cases."""
+    A = random_array(
+        (SIZE, SIZE),
+        density=NONZEROS / SIZE**2,
+        format="csr",
+        dtype=np.float32,
+        rng=np.random.default_rng(0),
+    )
+    folder = os.environ.get("OUT")
+    lines: list[str] = []
+
+    def say(**values: Any) -> None:
+        lines.append(json.dumps(values))
+        print(lines[-1], flush=True)
+        if folder:
+            (pathlib.Path(folder) / "calls.jsonl").write_text("\n".join(lines) + "\n")
+
+    frameworks: dict[str, Any] = {"numpy": numpy_cases}
+    synchronize: Callable[[], Any] = lambda: None  # noqa: E731
+    for name, cases in (("cupy", cupy_cases), ("torch", torch_cases)):
+        try:
+            module = __import__(name)
+        except ImportError as error:
+            say(framework=name, left_out=str(error))
+            continue
+        frameworks = {name: cases, **frameworks}
+        synchronize = module.cuda.synchronize if name == "torch" else module.cuda.Device().synchronize
+        say(framework=name, version=module.__version__)
+    say(gpu=_core.cuda_info()["devices"][0]["name"], shape=A.shape, nnz=A.nnz, calls=CALLS, repeats=REPEATS)
+    for plan, values in plans(A):
+        for name, cases in frameworks.items():
+            for label, call in cases(A, plan, values):
+                say(
+                    framework=name,
+                    op=plan.op,
+                    k=plan.k,
+                    layout=plan.layout,
+                    case=label,
+                    **measure(call, synchronize),
+                )
+
+
+if __name__ == "__main__":
+    main()
