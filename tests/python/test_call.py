@@ -263,7 +263,7 @@ def test_whatever_is_taken_has_the_outcome_of_the_complete_path(data, layout, sh
     plan = wl.plan(matrix(np.float64, (m, n)), k=k, layout=layout, device="cpu", select="spmm/none/csr/row_split")
     B_shape, B_strides, B_offset, B_bytes = data.draw(views(n, k, layout, item))
     C_shape, C_strides, C_offset, C_bytes = data.draw(views(m, k, layout, item))
-    between = data.draw(st.sampled_from([0, 8, 40, B_bytes - 8])) if shared else B_bytes + -B_bytes % 8
+    between = data.draw(st.sampled_from([0, 8, 40, max(B_bytes - 8, 0)])) if shared else B_bytes + -B_bytes % 8
 
     def multiply(call, with_out):
         values = np.arange((between + B_bytes + C_bytes) // 8 + 2, dtype=np.float64)
