@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common.hpp"
+#include "warploom/device.hpp"
 #include "warploom/error.hpp"
 #include "warploom/formats/format.hpp"
 
@@ -56,7 +57,8 @@ py::list describe_formats() {
                               py::arg("tested") = tested));
     }
     list.append(py::dict(py::arg("name") = format.name, py::arg("options") = options,
-                         py::arg("adds_repeated") = format.adds_repeated));
+                         py::arg("adds_repeated") = format.adds_repeated,
+                         py::arg("on_gpu") = format.from_csr_on_gpu != nullptr));
   }
   return list;
 }
@@ -191,10 +193,20 @@ std::shared_ptr<stored_matrix> store_in_format(const std::string& name, const cs
   return store(format, matrix.view, options);
 }
 
+std::shared_ptr<stored_matrix> convert_on_gpu(const std::string& name, const resident_csr& matrix,
+                                              const py::dict& given) {
+  const format_description& format = find_format(name);
+  const std::map<std::string, option_value> options = parse_options(format, given);
+  if (!matrix.matrix) throw error(error_kind::parameter, "matrix", -1, "the matrix is not in GPU memory");
+  const py::gil_scoped_release release;
+  const device_guard guard(matrix.device);
+  return store_on_gpu(format, *matrix.matrix, options);
+}
+
 }  // namespace
 
 void bind_formats(py::module_& module) {
-  module.def("formats", &describe_formats, "The registry of formats: names and options.");
+  module.def("formats", &describe_formats, "The registry of formats: names, options, whether made on a GPU.");
   py::class_<stored_matrix, std::shared_ptr<stored_matrix>>(module, "StoredMatrix", "A matrix in one of the formats.")
       .def_property_readonly("shape", [](const stored_matrix& m) { return py::make_tuple(m.num_rows(), m.num_cols()); })
       .def_property_readonly("dtype", [](const stored_matrix& m) { return numpy_dtype(m.dtype()); })
@@ -216,6 +228,8 @@ void bind_formats(py::module_& module) {
       .def("to_csr", &to_csr_arrays, "Data, indices and indptr.");
   module.def("store", &store_in_format, py::arg("format"), py::arg("matrix"), py::arg("options"),
              "Store a matrix in a format, with the options that are given.");
+  module.def("convert_on_gpu", &convert_on_gpu, py::arg("format"), py::arg("matrix"), py::arg("options"),
+             "Store a matrix in a format that is made on the GPU where the matrix is.");
 }
 
 }  // namespace warploom::python

@@ -13,7 +13,6 @@ PYBIND11_MODULE(_core, module) {
   bind_errors(module);
   bind_csr_view(module);
   bind_permutations(module);
-  bind_formats(module);
   bind_predictor(module);
   bind_profile(module);  // after the models that it holds
   bind_model_inputs(module);
@@ -21,6 +20,7 @@ PYBIND11_MODULE(_core, module) {
   bind_device(module);
   bind_planner(module);
   bind_features(module);  // after the matrix in GPU memory that it takes
+  bind_formats(module);   // likewise
   bind_row_partition(module);
   bind_matrix_market(module);
   bind_experiments(module);  // after the plans that it returns

@@ -553,7 +553,12 @@ class Explanation:
     @property
     def chosen(self) -> str: ...
     @property
-    def copy_bandwidth(self) -> float: ...
+    def convert_on_gpu(format: str, matrix: DeviceCsr, options: dict[str, typing.Any]) -> StoredMatrix:
+    """
+    Store a matrix in a format that is made on the GPU where the matrix is.
+    """
+
+def copy_bandwidth(self) -> float: ...
     @property
     def deciding_inputs(self) -> list[str]: ...
     @property
@@ -798,7 +803,7 @@ def find_profile(
 
 def formats() -> list[dict[str, typing.Any]]:
     """
-    The registry of formats: names and options.
+    The registry of formats: names, options, whether made on a GPU.
     """
 
 def invert_permutation(perm: numpy.typing.NDArray[numpy.int32]) -> numpy.typing.NDArray[numpy.int32]: ...

@@ -38,6 +38,7 @@ struct stored_array {
 };
 
 class stored_matrix;
+class device_csr;  // a CSR matrix in the memory of a GPU (device/device_csr.hpp)
 
 // Numbers by name, such as rows and entries of categories of rows.
 using named_counts = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
@@ -99,11 +100,16 @@ class option_values {
   std::map<std::string, option_value, std::less<>> values_;
 };
 
+// Converts a matrix on the GPU where it is, and returns the arrays in host memory: those that from_csr makes.
+using convert_on_gpu_function = std::unique_ptr<stored_matrix>(const device_csr& matrix, const option_values& options);
+
 struct format_description {
   std::string name;  // "sell", as in the names of candidates
   std::vector<format_option> options{};
   bool adds_repeated = false;  // entries of one row and column are added up
   std::unique_ptr<stored_matrix> (*from_csr)(const csr_view& matrix, const option_values& options);
+  // Null for formats that are made on the host only, and in builds without CUDA.
+  convert_on_gpu_function* from_csr_on_gpu = nullptr;
 };
 
 // The registry.
@@ -116,6 +122,11 @@ const format_description& find_format(std::string_view name);
 // unknown option or one of another type, and whatever the format throws.
 std::unique_ptr<stored_matrix> store(const format_description& format, const csr_view& matrix,
                                      const std::map<std::string, option_value>& given);
+
+// The same, converted on the current device, where the matrix is. Throws error_kind::parameter as well if the format is
+// not made on a GPU, and index_overflow from 2^31 nonzeros on.
+std::unique_ptr<stored_matrix> store_on_gpu(const format_description& format, const device_csr& matrix,
+                                            const std::map<std::string, option_value>& given);
 
 // ---- For the formats themselves
 
