@@ -2,14 +2,19 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "device/cuda_function.hpp"
 #include "warploom/error.hpp"
 #include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
+
+convert_on_gpu_function convert_to_packed_csr_on_gpu;
+
 namespace {
 
 void check_small(const char* argument, int value) {
@@ -18,16 +23,8 @@ void check_small(const char* argument, int value) {
               std::string(argument) + " must be 1, 2 or 4, got " + std::to_string(value));
 }
 
-void check(const row_storage& rows, int entries_per_lane, int steps) {
-  check_small("entries_per_lane", entries_per_lane);
-  check_small("steps", steps);
-  if (rows.num_rows >= std::int64_t{packed_target}) {
-    throw error(error_kind::index_overflow, "matrix", -1,
-                "format packed-csr holds fewer than 2^30 - 1 rows, got " + std::to_string(rows.num_rows));
-  }
-}
-
-// Where every stored row begins, in lanes, and how many lanes there are.
+// Where every stored row begins, in lanes, and how many lanes there are. kernels/packed_csr/device_packed.cu finds the
+// same places in parallel.
 class lane_layout {
  public:
   std::vector<std::int64_t> first;
@@ -35,65 +32,102 @@ class lane_layout {
   std::int64_t size = 0;
 
   lane_layout(const row_storage& rows, std::int64_t entries_per_lane, std::int64_t lanes_per_warp)
-      : first(rows.num_rows), lanes_per_warp_(lanes_per_warp) {
-    const auto lanes_of = [&](std::int64_t p) {
-      return (rows.indptr[p + 1] - rows.indptr[p] + entries_per_lane - 1) / entries_per_lane;
-    };
+      : first(rows.num_rows), lanes_(rows.num_rows), lanes_per_warp_(lanes_per_warp) {
     for (std::int64_t p = 0; p < rows.num_rows; ++p) {
-      if (lanes_of(p) > lanes_per_warp) cut_rows.push_back(static_cast<std::int32_t>(p));
+      lanes_[p] = (rows.indptr[p + 1] - rows.indptr[p] + entries_per_lane - 1) / entries_per_lane;
+      if (lanes_[p] > lanes_per_warp) cut_rows.push_back(static_cast<std::int32_t>(p));
     }
     std::stable_sort(cut_rows.begin(), cut_rows.end(),
-                     [&](std::int32_t a, std::int32_t b) { return warps_of(lanes_of(a)) > warps_of(lanes_of(b)); });
-    for (const std::int32_t p : cut_rows) first[p] = place_cut_row(lanes_of(p));
-    std::size_t gap = 0;
-    for (std::int64_t p = 0; p < rows.num_rows; ++p) {
-      const std::int64_t lanes = lanes_of(p);
-      if (lanes <= lanes_per_warp) first[p] = place_short_row(lanes, gap);
-    }
-    size = warps_of(size) * lanes_per_warp_;
+                     [&](std::int32_t a, std::int32_t b) { return warps_of(a) > warps_of(b); });
+    const std::int64_t cut_warps = place_cut_rows();
+    const std::vector<std::int64_t> free_before = find_free_lanes(cut_warps);
+    const std::vector<std::int32_t> others = place_in_free_lanes(free_before);
+    size = place_in_tiles(others, cut_warps) * lanes_per_warp;
   }
 
-  std::int64_t warps_of(std::int64_t lanes) const { return (lanes + lanes_per_warp_ - 1) / lanes_per_warp_; }
+  std::int64_t warps_of(std::int64_t p) const { return (lanes_[p] + lanes_per_warp_ - 1) / lanes_per_warp_; }
 
  private:
-  struct gap_in_warp {
-    std::int64_t first;
-    std::int64_t count;
-  };
-
-  // `size` is at the beginning of a warp before and after.
-  std::int64_t place_cut_row(std::int64_t lanes) {
-    const std::int64_t warps = warps_of(lanes);
-    std::int64_t warp = size / lanes_per_warp_;
-    const std::int64_t used = warp % packed_warps_per_block;
-    if (used > 0 && used + warps > packed_warps_per_block) {  // begin the next block
-      for (std::int64_t i = used; i < packed_warps_per_block; ++i) {
-        gaps_.push_back({warp++ * lanes_per_warp_, lanes_per_warp_});
+  // Rows of at most a block lie side by side in blocks of their number of warps. Returns the end of the last one.
+  std::int64_t place_cut_rows() {
+    std::int64_t end = 0;         // in warps
+    std::int64_t next_block = 0;  // behind all rows so far
+    std::int64_t class_block = 0, class_size = 0, class_warps = 0;
+    for (const std::int32_t p : cut_rows) {
+      const std::int64_t warps = warps_of(p);
+      std::int64_t begin = next_block * packed_warps_per_block;
+      if (warps > packed_warps_per_block) {
+        next_block += (warps + packed_warps_per_block - 1) / packed_warps_per_block;
+      } else {
+        if (warps != class_warps) {
+          class_block = next_block;
+          class_size = 0;
+          class_warps = warps;
+        }
+        const std::int64_t per_block = packed_warps_per_block / warps;
+        const std::int64_t block = class_block + class_size / per_block;
+        begin = block * packed_warps_per_block + class_size % per_block * warps;
+        next_block = block + 1;
+        ++class_size;
       }
+      first[p] = begin * lanes_per_warp_;
+      end = begin + warps;
     }
-    const std::int64_t begin = warp * lanes_per_warp_;
-    size = (warp + warps) * lanes_per_warp_;
-    if (begin + lanes < size) gaps_.push_back({begin + lanes, size - begin - lanes});
-    return begin;
+    return end;
   }
 
-  std::int64_t place_short_row(std::int64_t lanes, std::size_t& gap) {
-    while (gap < gaps_.size() && gaps_[gap].count < lanes) ++gap;
-    if (gap < gaps_.size()) {
-      const std::int64_t begin = gaps_[gap].first;
-      gaps_[gap].first += lanes;
-      gaps_[gap].count -= lanes;
-      return begin;
+  // [cut_warps + 1]: the lanes in earlier warps that cut rows leave free. Those of a warp are its last ones.
+  std::vector<std::int64_t> find_free_lanes(std::int64_t cut_warps) const {
+    std::vector<std::int64_t> free(cut_warps + 1, lanes_per_warp_);
+    for (const std::int32_t p : cut_rows) {
+      const std::int64_t begin = first[p] / lanes_per_warp_;
+      const std::int64_t end = begin + warps_of(p);
+      std::fill(free.begin() + begin, free.begin() + end, 0);
+      free[end - 1] = warps_of(p) * lanes_per_warp_ - lanes_[p];
     }
-    const std::int64_t used = size % lanes_per_warp_;
-    if (used > 0 && used + lanes > lanes_per_warp_) size += lanes_per_warp_ - used;
-    const std::int64_t begin = size;
-    size += lanes;
-    return begin;
+    std::exclusive_scan(free.begin(), free.end(), free.begin(), std::int64_t{0});
+    return free;
   }
 
+  // Lays the rows that are not cut over the free lanes. Returns those that do not get to lie within one warp.
+  std::vector<std::int32_t> place_in_free_lanes(const std::vector<std::int64_t>& free_before) {
+    std::vector<std::int32_t> others;
+    std::int64_t lane = 0;  // among the free ones
+    std::size_t warp = 0;   // the last one with free_before[warp] <= lane
+    for (std::size_t p = 0; p < lanes_.size(); ++p) {
+      const std::int64_t lanes = lanes_[p];
+      if (lanes == 0 || lanes > lanes_per_warp_) continue;
+      while (warp + 1 < free_before.size() && free_before[warp + 1] <= lane) ++warp;
+      if (warp + 1 < free_before.size() && lane + lanes <= free_before[warp + 1]) {
+        const std::int64_t end = (static_cast<std::int64_t>(warp) + 1) * lanes_per_warp_;
+        first[p] = end - (free_before[warp + 1] - lane);
+      } else {
+        others.push_back(static_cast<std::int32_t>(p));
+      }
+      lane += lanes;
+    }
+    return others;
+  }
+
+  // Packs rows into the warps behind the cut rows, those of each tile into warps of its own. Returns the number of
+  // warps.
+  std::int64_t place_in_tiles(const std::vector<std::int32_t>& rows, std::int64_t num_warps) {
+    std::int64_t used = lanes_per_warp_;  // lanes of the last warp
+    std::int32_t tile = -1;
+    for (const std::int32_t p : rows) {
+      if (p / packed_rows_per_tile != tile || used + lanes_[p] > lanes_per_warp_) {
+        tile = p / packed_rows_per_tile;
+        used = 0;
+        ++num_warps;
+      }
+      first[p] = (num_warps - 1) * lanes_per_warp_ + used;
+      used += lanes_[p];
+    }
+    return num_warps;
+  }
+
+  std::vector<std::int64_t> lanes_;  // of each row
   std::int64_t lanes_per_warp_;
-  std::vector<gap_in_warp> gaps_;  // lanes that cut rows leave free
 };
 
 // The segments of the cut rows, and the first one of each stored row (-1: not cut).
@@ -102,10 +136,8 @@ std::vector<std::int32_t> append_segments(packed_csr& result, const row_storage&
   std::int32_t num_partials = 0;
   for (const std::int32_t p : layout.cut_rows) {
     first_segment[p] = static_cast<std::int32_t>(result.pieces.size());
-    const std::int64_t lanes =
-        (rows.indptr[p + 1] - rows.indptr[p] + result.entries_per_lane - 1) / result.entries_per_lane;
     const std::int64_t begin = layout.first[p] / result.lanes_per_warp();
-    const std::int64_t end = begin + layout.warps_of(lanes);
+    const std::int64_t end = begin + layout.warps_of(p);
     const std::int64_t first_block = begin / packed_warps_per_block;
     const auto num_blocks = static_cast<std::int32_t>((end - 1) / packed_warps_per_block - first_block + 1);
     const std::int32_t row = rows.row_ids.empty() ? p : rows.row_ids[p];
@@ -124,13 +156,22 @@ std::vector<std::int32_t> append_segments(packed_csr& result, const row_storage&
 
 }  // namespace
 
+void check_packed(std::int64_t num_rows, int entries_per_lane, int steps) {
+  check_small("entries_per_lane", entries_per_lane);
+  check_small("steps", steps);
+  if (num_rows >= std::int64_t{packed_target}) {
+    throw error(error_kind::index_overflow, "matrix", -1,
+                "format packed-csr holds fewer than 2^30 - 1 rows, got " + std::to_string(num_rows));
+  }
+}
+
 std::size_t packed_csr::bytes() const {
   return lanes.size() * sizeof(lanes[0]) + indices.size() * sizeof(indices[0]) + data.size() +
          pieces.size() * sizeof(packed_segment) + empty_rows.size() * sizeof(empty_rows[0]);
 }
 
 packed_csr to_packed(const row_storage& rows, int entries_per_lane, int steps) {
-  check(rows, entries_per_lane, steps);
+  check_packed(rows.num_rows, entries_per_lane, steps);
   packed_csr result;
   result.num_rows = rows.num_rows;
   result.num_cols = rows.num_cols;
@@ -223,6 +264,7 @@ format_description packed_csr_format() {
             return stored(
                 to_packed(store_all_rows(matrix, {}), options.integer("entries_per_lane"), options.integer("steps")));
           },
+      .from_csr_on_gpu = WARPLOOM_CUDA(convert_to_packed_csr_on_gpu),
   };
 }
 

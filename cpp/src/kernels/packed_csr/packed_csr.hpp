@@ -1,10 +1,18 @@
 // CSR packed into warps: a warp finds its entries without a load, and the row of each lane is stored beside them.
 //
 // A lane holds `entries_per_lane` consecutive entries of one row; a row takes as many neighbouring lanes as it needs. A
-// warp has `steps` times 32 lanes, one step after another, and a block has eight warps. Rows longer than a warp come
-// first, the longest at the front: each is cut into segments that begin neighbouring warps, of one block if the row
-// fits into one. The other rows follow in their order, within one warp each; they also fill the lanes that the long
-// rows leave free. Rows without entries are listed apart.
+// warp has `steps` times 32 lanes, one step after another, and a block has eight warps. Rows without entries are listed
+// apart. Where all others go can be found in parallel:
+//
+// - Rows longer than a warp come first, those of most warps at the front: each is cut into segments that begin
+//   neighbouring warps. Rows of more than eight warps begin a block each. Rows of eight warps or fewer lie side by side
+//   in blocks for rows of the same number of warps, as many as fit into one.
+// - Cut rows leave lanes free: behind the end of each, and in warps that complete their blocks. The other rows, in
+// their
+//   order, are laid over the free lanes as if these were consecutive; a row that comes to lie within one warp is there.
+// - The rest of them follow in their order, next to each other as long as a warp has lanes left. They are packed in
+// tiles
+//   of 4,096 rows of the matrix, each of which begins a warp.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +26,7 @@
 namespace warploom {
 
 inline constexpr int packed_warps_per_block = 8;
+inline constexpr int packed_rows_per_tile = 4096;
 
 // One segment of a cut row. The segments of a row follow each other. A row of several blocks has a partial sum for each
 // of them, those from `first_partial` on.
@@ -58,8 +67,11 @@ struct packed_csr {
   std::vector<format_field> fields() const;
 };
 
-// `rows` must store every row; there may be at most 2^30 - 2 of them. Throws error_kind::parameter unless
-// `entries_per_lane` and `steps` are 1, 2 or 4.
+// Throws error_kind::parameter unless `entries_per_lane` and `steps` are 1, 2 or 4, and index_overflow from 2^30 - 1
+// rows on.
+void check_packed(std::int64_t num_rows, int entries_per_lane, int steps);
+
+// `rows` must store every row. Throws what check_packed throws.
 packed_csr to_packed(const row_storage& rows, int entries_per_lane, int steps);
 
 // In the caller's row order, entries in their stored order.
