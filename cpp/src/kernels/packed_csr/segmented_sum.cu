@@ -1,14 +1,13 @@
 // SpMV on rows packed into warps. All entries of a warp are loaded at once, from addresses that are known without a
 // load; the lanes of a row are summed by a segmented scan, so that rows of any lengths share a warp. Two dependent
 // memory accesses (entries, x) precede the sums, as for padded rows, and no lane waits for a longer row.
-#include "device/device_csr.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/last_arrival.cuh"
 #include "kernels/device/values.cuh"
 #include "kernels/device/vector.cuh"
 #include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
-#include "kernels/packed_csr/packed_csr.hpp"
+#include "kernels/packed_csr/device_packed.hpp"
 #include "kernels/spmv_plan.hpp"
 
 namespace warploom {
@@ -148,38 +147,28 @@ __global__ void __launch_bounds__(packed_warps_per_block * 32)
 template <class Value>
 class packed_csr_plan final : public spmv_plan {
  public:
-  packed_csr_plan(const packed_csr& matrix, const device_allocator& allocate)
-      : entries_per_lane_(matrix.entries_per_lane),
-        steps_(matrix.steps),
-        num_warps_(static_cast<unsigned>(matrix.num_warps())),
-        lanes_(cuda::upload(matrix.lanes.data(), matrix.lanes.size(), allocate)),
-        indices_(cuda::upload(matrix.indices.data(), matrix.indices.size(), allocate)),
-        data_(cuda::upload(reinterpret_cast<const Value*>(matrix.data.data()), matrix.indices.size(), allocate)),
-        pieces_(cuda::upload(matrix.pieces.data(), matrix.pieces.size(), allocate)),
-        empty_rows_(cuda::upload(matrix.empty_rows.data(), matrix.empty_rows.size(), allocate)),
-        partial_(matrix.num_partials, allocate),
-        arrived_(matrix.num_partials, allocate) {
-    if (arrived_.size() > 0) WARPLOOM_CUDA_CHECK(cudaMemset(arrived_.data(), 0, arrived_.bytes()));
+  packed_csr_plan(cuda::device_packed matrix, cudaStream_t stream, const device_allocator& allocate)
+      : matrix_(std::move(matrix)),
+        partial_(matrix_.num_partials(), allocate),
+        arrived_(matrix_.num_partials(), allocate) {
+    fill_device(arrived_.data(), 0, arrived_.bytes(), stream);
   }
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
-    cuda::dispatch_constant<1, 2, 4>(entries_per_lane_, [&](auto entries) { launch<entries>(x, y, stream); });
+    cuda::dispatch_constant<1, 2, 4>(matrix_.entries_per_lane(), [&](auto entries) { launch<entries>(x, y, stream); });
   }
 
-  std::size_t bytes() const override {
-    return lanes_.bytes() + indices_.bytes() + data_.bytes() + pieces_.bytes() + empty_rows_.bytes() +
-           partial_.bytes() + arrived_.bytes();
-  }
+  std::size_t bytes() const override { return matrix_.bytes() + partial_.bytes() + arrived_.bytes(); }
 
  private:
   template <int V>
   void launch(const void* x, void* y, cudaStream_t stream) const {
-    cuda::dispatch_constant<1, 2, 4>(steps_, [&](auto steps) { launch<V, steps>(x, y, stream); });
+    cuda::dispatch_constant<1, 2, 4>(matrix_.steps(), [&](auto steps) { launch<V, steps>(x, y, stream); });
   }
 
   template <int V, int S>
   void launch(const void* x, void* y, cudaStream_t stream) const {
-    if (pieces_.size() > 0) {
+    if (matrix_.num_pieces() > 0) {
       launch<V, S, true>(x, y, stream);
     } else {
       launch<V, S, false>(x, y, stream);
@@ -188,42 +177,39 @@ class packed_csr_plan final : public spmv_plan {
 
   template <int V, int S, bool Cuts>
   void launch(const void* x, void* y, cudaStream_t stream) const {
-    const std::size_t warps = num_warps_ + (empty_rows_.size() + 31) / 32;
+    const std::size_t warps = matrix_.num_warps() + (matrix_.num_empty_rows() + 31) / 32;
     if (warps == 0) return;
     // Small thread blocks distribute few warps over all multiprocessors; the segments of a row need full thread blocks.
     const unsigned warps_per_block = Cuts || warps > 1024 ? packed_warps_per_block : 4;
-    const packed_view<Value> A{
-        num_warps_,     static_cast<unsigned>(empty_rows_.size()),     lanes_.data(),      indices_.data(),
-        data_.data(),   reinterpret_cast<const int4*>(pieces_.data()), empty_rows_.data(), partial_.data(),
-        arrived_.data()};
+    const packed_view<Value> A{static_cast<unsigned>(matrix_.num_warps()),
+                               static_cast<unsigned>(matrix_.num_empty_rows()),
+                               matrix_.lanes(),
+                               matrix_.indices(),
+                               matrix_.values<Value>(),
+                               reinterpret_cast<const int4*>(matrix_.pieces()),
+                               matrix_.empty_rows(),
+                               partial_.data(),
+                               arrived_.data()};
     const auto blocks = static_cast<unsigned>((warps + warps_per_block - 1) / warps_per_block);
     packed_csr_segmented_sum_kernel<V, S, Cuts>
         <<<blocks, warps_per_block * 32, 0, stream>>>(A, static_cast<const Value*>(x), static_cast<Value*>(y));
     cuda::check_launch("packed_csr_segmented_sum_kernel");
   }
 
-  int entries_per_lane_;
-  int steps_;
-  unsigned num_warps_;
-  cuda::device_array<std::uint32_t> lanes_;
-  cuda::device_array<std::int32_t> indices_;
-  cuda::device_array<Value> data_;
-  cuda::device_array<packed_segment> pieces_;
-  cuda::device_array<std::int32_t> empty_rows_;
+  cuda::device_packed matrix_;
   cuda::device_array<cuda::sum_type_t<Value>> partial_;
   cuda::device_array<unsigned> arrived_;
 };
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_packed_csr_segmented_sum(const device_csr& source,
+std::unique_ptr<product_plan> prepare_cuda_spmv_packed_csr_segmented_sum(const device_csr& matrix,
                                                                          const product_request& request,
                                                                          const device_allocator& allocate) {
-  const csr_view& matrix = source.host();
-  const packed_csr packed = to_packed(store_all_rows(matrix, request.perm), request.parameters.at("entries_per_lane"),
-                                      request.parameters.at("steps"));
-  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-    return std::make_unique<packed_csr_plan<decltype(value)>>(packed, allocate);
+  cuda::device_packed packed(matrix, request.row_ids.get(), request.parameters.at("entries_per_lane"),
+                             request.parameters.at("steps"), allocate);
+  return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
+    return std::make_unique<packed_csr_plan<decltype(value)>>(std::move(packed), matrix.stream(), allocate);
   });
 }
 

@@ -78,6 +78,7 @@ product_kernel spmv_packed_csr_segmented_sum() {
       .parameters = {{"entries_per_lane", 4, {1, 2, 4}, {1, 2, 4}, true, "consecutive entries of a row in each lane"},
                      {"steps", 1, {1, 2, 4}, {1, 2, 4}, true, "steps of a warp, each with 32 lanes"}},
       .dtypes = all_value_types,
+      .from_device = true,
       .unsupported_reason = packed_reason,
       .prepare_cpu = prepare_cpu,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmv_packed_csr_segmented_sum),
