@@ -25,8 +25,9 @@ class PackedCSR(PaddedFormat, PlaceArrays):
     A lane holds `entries_per_lane` consecutive entries of one row, in the places ``i * entries_per_lane`` to
     ``(i + 1) * entries_per_lane`` (exclusive) of ``indices`` and ``data`` for lane i; a row takes as many
     neighbouring lanes as it needs. A warp has 32 lanes in each of its `steps`. Rows longer than a warp come first,
-    cut into pieces that begin a warp each. The other rows follow in their order, each within one warp; they also
-    fill what the long rows left over. ``lanes`` says what each lane adds to.
+    cut into pieces that begin a warp each. The other rows follow in their order, each within one warp; some of them
+    lie where the long rows left lanes free. Each 4,096 rows of the matrix begin a warp, so that a GPU can find all
+    places in parallel. ``lanes`` says what each lane adds to.
 
     Examples
     --------

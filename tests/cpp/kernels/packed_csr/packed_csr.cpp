@@ -57,6 +57,15 @@ void check_packed(const csr_matrix& matrix, int entries_per_lane, int steps) {
   CHECK(back.data == matrix.data);
 }
 
+// The first lane of a row that has entries.
+std::int64_t first_lane(const packed_csr& packed, std::int32_t row) {
+  const auto found = std::find_if(packed.lanes.begin(), packed.lanes.end(), [&](std::uint32_t lane) {
+    return lane != packed_filler && row_of(packed, lane) == row;
+  });
+  REQUIRE(found != packed.lanes.end());
+  return found - packed.lanes.begin();
+}
+
 }  // namespace
 
 TEST_CASE("packed-csr keeps every entry, whatever the lengths of the rows") {
@@ -97,6 +106,44 @@ TEST_CASE("the segments of a row say where it is") {
       CHECK(piece.num_blocks == 1);
     }
   }
+}
+
+TEST_CASE("cut rows of the same number of warps lie side by side in blocks of their own") {
+  const csr_matrix matrix = rows_of({200, 300, 130, 1024, 200, 256, 129, 1500, 300}, value_type::float32);
+  const packed_csr packed = to_packed(store_all_rows(matrix.view(), {}), 4, 1);  // 128 entries a warp
+  const auto first_warp = [&](std::int32_t row) { return first_lane(packed, row) / packed.lanes_per_warp(); };
+  CHECK(first_warp(7) == 0);   // 12 warps
+  CHECK(first_warp(3) == 16);  // 8 warps
+  CHECK(first_warp(1) == 24);  // 3 warps, two rows to a block
+  CHECK(first_warp(8) == 27);
+  CHECK(first_warp(0) == 32);  // 2 warps
+  CHECK(first_warp(2) == 34);
+  CHECK(first_warp(4) == 36);
+  CHECK(first_warp(5) == 38);
+  CHECK(first_warp(6) == 40);
+  CHECK(packed.num_warps() == 42);
+}
+
+TEST_CASE("short rows are laid over the free lanes in their order") {
+  // The cut row leaves 24 lanes free: the third of the other rows would end behind them, the fifth would begin there.
+  const csr_matrix matrix = rows_of({10, 40, 10, 0, 10, 3}, value_type::float32);
+  const packed_csr packed = to_packed(store_all_rows(matrix.view(), {}), 1, 1);
+  CHECK(first_lane(packed, 1) == 0);
+  CHECK(first_lane(packed, 0) == 40);
+  CHECK(first_lane(packed, 2) == 50);
+  CHECK(std::count(packed.lanes.begin() + 60, packed.lanes.begin() + 64, packed_filler) == 4);
+  CHECK(first_lane(packed, 4) == 64);
+  CHECK(first_lane(packed, 5) == 74);
+  CHECK(packed.num_warps() == 3);
+}
+
+TEST_CASE("every tile of rows begins a warp") {
+  const csr_matrix matrix = rows_of(std::vector<int>(packed_rows_per_tile + 7, 5), value_type::float16);
+  const packed_csr packed = to_packed(store_all_rows(matrix.view(), {}), 1, 1);  // six rows to a warp
+  constexpr std::int64_t warps = (packed_rows_per_tile + 5) / 6;
+  CHECK(first_lane(packed, packed_rows_per_tile - 1) == (warps - 1) * 32 + (packed_rows_per_tile - 1) % 6 * 5);
+  CHECK(first_lane(packed, packed_rows_per_tile) == warps * 32);
+  CHECK(packed.num_warps() == warps + 2);
 }
 
 TEST_CASE("packed-csr refuses what it cannot hold") {
