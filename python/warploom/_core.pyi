@@ -553,12 +553,7 @@ class Explanation:
     @property
     def chosen(self) -> str: ...
     @property
-    def convert_on_gpu(format: str, matrix: DeviceCsr, options: dict[str, typing.Any]) -> StoredMatrix:
-    """
-    Store a matrix in a format that is made on the GPU where the matrix is.
-    """
-
-def copy_bandwidth(self) -> float: ...
+    def copy_bandwidth(self) -> float: ...
     @property
     def deciding_inputs(self) -> list[str]: ...
     @property
@@ -760,6 +755,11 @@ def compute_features_of_arrays(
 def compute_permutation(
     name: str, matrix: CsrView, warps: int, threads: int, elements_per_cache_line: int
 ) -> numpy.typing.NDArray[numpy.int32]: ...
+def convert_on_gpu(format: str, matrix: DeviceCsr, options: dict[str, typing.Any]) -> StoredMatrix:
+    """
+    Store a matrix in a format that is made on the GPU where the matrix is.
+    """
+
 def copy_bandwidth(device: int) -> float:
     """
     Bytes per second, read plus written, of a large copy; -1 for the CPU. Measured once.
