@@ -1,9 +1,11 @@
 #include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
 
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 #include <cub/device/device_select.cuh>
+#include <cuda/std/bit>
 
 #include "device/algorithms.hpp"
 #include "device/workspace.hpp"
@@ -21,22 +23,26 @@ void with_workspace(cudaStream_t stream, Algorithm algorithm) {
 }
 
 template <class From, class To>
-void scan(const From* from, To* to, std::int64_t size, cudaStream_t stream) {
+void scan(From from, To* to, std::int64_t size, cudaStream_t stream) {
   if (size == 0) return;
   with_workspace(stream, [&](void* memory, std::size_t& bytes) {
     return cub::DeviceScan::ExclusiveScan(memory, bytes, from, to, ::cuda::std::plus<>{}, To{0}, size, stream);
   });
 }
 
-template <class Key>
-void sort(const Key* keys, Key* sorted_keys, const std::int32_t* values, std::int32_t* sorted_values, std::int64_t size,
-          int bits, cudaStream_t stream) {
+template <class Key, class Value>
+void sort(const Key* keys, Key* sorted_keys, const Value* values, Value* sorted_values, std::int64_t size, int bits,
+          cudaStream_t stream) {
   if (size == 0) return;
   with_workspace(stream, [&](void* memory, std::size_t& bytes) {
     return cub::DeviceRadixSort::SortPairs(memory, bytes, keys, sorted_keys, values, sorted_values, size, 0, bits,
                                            stream);
   });
 }
+
+struct count_bits {
+  __host__ __device__ std::int32_t operator()(std::uint32_t mask) const { return ::cuda::std::popcount(mask); }
+};
 
 }  // namespace
 
@@ -52,6 +58,10 @@ void exclusive_scan(const std::int32_t* from, std::int64_t* to, std::int64_t siz
   scan(from, to, size, stream);
 }
 
+void exclusive_scan_of_bits(const std::uint32_t* masks, std::int32_t* to, std::int64_t size, cudaStream_t stream) {
+  scan(thrust::make_transform_iterator(masks, count_bits{}), to, size, stream);
+}
+
 void sort_pairs(const std::uint32_t* keys, std::uint32_t* sorted_keys, const std::int32_t* values,
                 std::int32_t* sorted_values, std::int64_t size, int bits, cudaStream_t stream) {
   sort(keys, sorted_keys, values, sorted_values, size, bits, stream);
@@ -59,6 +69,11 @@ void sort_pairs(const std::uint32_t* keys, std::uint32_t* sorted_keys, const std
 
 void sort_pairs(const std::uint64_t* keys, std::uint64_t* sorted_keys, const std::int32_t* values,
                 std::int32_t* sorted_values, std::int64_t size, int bits, cudaStream_t stream) {
+  sort(keys, sorted_keys, values, sorted_values, size, bits, stream);
+}
+
+void sort_pairs(const std::uint32_t* keys, std::uint32_t* sorted_keys, const std::uint64_t* values,
+                std::uint64_t* sorted_values, std::int64_t size, int bits, cudaStream_t stream) {
   sort(keys, sorted_keys, values, sorted_values, size, bits, stream);
 }
 

@@ -13,11 +13,16 @@ void exclusive_scan(const std::int32_t* from, std::int32_t* to, std::int64_t siz
 void exclusive_scan(const std::int64_t* from, std::int64_t* to, std::int64_t size, cudaStream_t stream);
 void exclusive_scan(const std::int32_t* from, std::int64_t* to, std::int64_t size, cudaStream_t stream);
 
+// to[i] = number of bits that are set in masks[0], ..., masks[i - 1].
+void exclusive_scan_of_bits(const std::uint32_t* masks, std::int32_t* to, std::int64_t size, cudaStream_t stream);
+
 // Stable. Only the lowest `bits` bits of the keys are compared. Results go to other arrays.
 void sort_pairs(const std::uint32_t* keys, std::uint32_t* sorted_keys, const std::int32_t* values,
                 std::int32_t* sorted_values, std::int64_t size, int bits, cudaStream_t stream);
 void sort_pairs(const std::uint64_t* keys, std::uint64_t* sorted_keys, const std::int32_t* values,
                 std::int32_t* sorted_values, std::int64_t size, int bits, cudaStream_t stream);
+void sort_pairs(const std::uint32_t* keys, std::uint32_t* sorted_keys, const std::uint64_t* values,
+                std::uint64_t* sorted_values, std::int64_t size, int bits, cudaStream_t stream);
 void sort_pairs_descending(const std::uint32_t* keys, std::uint32_t* sorted_keys, const std::int32_t* values,
                            std::int32_t* sorted_values, std::int64_t size, int bits, cudaStream_t stream);
 

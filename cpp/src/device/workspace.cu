@@ -1,5 +1,7 @@
 #include <map>
+#include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "device/workspace.hpp"
@@ -79,6 +81,14 @@ pooled_memory::pooled_memory(std::size_t bytes, cudaStream_t stream) : stream_(s
 
 pooled_memory::~pooled_memory() {
   if (memory_ != nullptr) cudaFreeAsync(memory_, stream_);
+}
+
+device_allocator pooled_allocator(cudaStream_t stream) {
+  return [stream](std::size_t bytes) {
+    auto memory = std::make_shared<pooled_memory>(bytes, stream);
+    std::byte* const data = memory->data();
+    return std::shared_ptr<void>(std::move(memory), data);
+  };
 }
 
 }  // namespace warploom::cuda

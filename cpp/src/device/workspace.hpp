@@ -57,4 +57,7 @@ void* allocate_from_pool(std::size_t bytes, cudaStream_t stream);
 // A stream that nothing but allocations is enqueued on, so that waiting for one waits for no other work.
 cudaStream_t allocation_stream(int device);
 
+// Memory of the same pool for device_array, which work on the stream uses and nothing after it.
+device_allocator pooled_allocator(cudaStream_t stream);
+
 }  // namespace warploom::cuda

@@ -9,21 +9,22 @@
 #include <string>
 #include <utility>
 
+#include "device/cuda_function.hpp"
+#include "kernels/column_panels/panel_size.hpp"
 #include "warploom/error.hpp"
 #include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
+
+convert_on_gpu_function column_panels_on_gpu;
+
 namespace {
 
 std::int64_t ceil_divide(std::int64_t value, std::int64_t divisor) { return (value + divisor - 1) / divisor; }
 
 void check(const csr_view& matrix, int panel_columns) {
-  if (panel_columns < 1 || panel_columns > max_panel_columns) {
-    throw error(error_kind::parameter, "panel_columns", -1,
-                "panel_columns must be between 1 and " + std::to_string(max_panel_columns) + ", got " +
-                    std::to_string(panel_columns));
-  }
+  check_panel_columns(panel_columns);
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   if (matrix.nnz() > most) {
     throw error(error_kind::index_overflow, "matrix", -1,
@@ -185,6 +186,14 @@ void for_each_block_range(const column_panels_matrix& matrix, const std::vector<
 
 }  // namespace
 
+void check_panel_columns(int panel_columns) {
+  if (panel_columns < 1 || panel_columns > max_panel_columns) {
+    throw error(error_kind::parameter, "panel_columns", -1,
+                "panel_columns must be between 1 and " + std::to_string(max_panel_columns) + ", got " +
+                    std::to_string(panel_columns));
+  }
+}
+
 std::size_t column_panels_matrix::bytes() const {
   return panel_ptr.size() * sizeof(panel_ptr[0]) + columns.size() * sizeof(columns[0]) + data.size() + row_ends.size() +
          row_masks.size() * sizeof(row_masks[0]) + first_sums.size() * sizeof(first_sums[0]);
@@ -286,6 +295,7 @@ format_description column_panels_format() {
           [](const csr_view& matrix, const option_values& options) {
             return stored(to_column_panels(matrix, options.integer("panel_columns")));
           },
+      .from_csr_on_gpu = WARPLOOM_CUDA(column_panels_on_gpu),
   };
 }
 

@@ -15,4 +15,7 @@ inline std::int32_t panel_columns(std::int64_t num_cols, value_type dtype, std::
   return even_panel_columns(num_cols, bytes / static_cast<std::int64_t>(size_of(dtype)));
 }
 
+// Throws error_kind::parameter unless 1 <= panel_columns <= max_panel_columns.
+void check_panel_columns(int panel_columns);
+
 }  // namespace warploom

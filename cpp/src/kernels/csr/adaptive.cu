@@ -2,6 +2,7 @@
 // Several rows go through shared memory (CSR-stream), one row is summed by the whole thread block (CSR-vector), and the
 // segments of a longer one by several thread blocks (CSR-VectorL), the last of which adds the partial sums in order.
 #include "device/device_csr.hpp"
+#include "kernels/csr/device_row_blocks.hpp"
 #include "kernels/csr/row_blocks.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/last_arrival.cuh"
@@ -111,26 +112,24 @@ class csr_adaptive_plan final : public spmv_plan {
  public:
   using sum_type = cuda::sum_type_t<Value>;
 
-  csr_adaptive_plan(cuda::csr_rows rows, const row_blocks& blocks, int nnz_per_block, const device_allocator& allocate)
+  csr_adaptive_plan(cuda::csr_rows rows, cuda::device_row_blocks blocks, int nnz_per_block,
+                    const device_allocator& allocate)
       : rows_(std::move(rows)),
         nnz_per_block_(nnz_per_block),
-        blocks_(cuda::upload(reinterpret_cast<const int4*>(blocks.blocks.data()), blocks.blocks.size(), allocate)),
-        cut_rows_(
-            cuda::upload(reinterpret_cast<const int4*>(blocks.cut_rows.data()), blocks.cut_rows.size(), allocate)),
-        partial_sums_(blocks.num_partials, allocate),
-        arrived_(blocks.cut_rows.size(), allocate) {
-    static_assert(sizeof(row_block) == sizeof(int4) && sizeof(cut_row_sums) == sizeof(int4));
-    if (arrived_.size() > 0) WARPLOOM_CUDA_CHECK(cudaMemset(arrived_.data(), 0, arrived_.bytes()));
+        blocks_(std::move(blocks)),
+        partial_sums_(blocks_.num_partials(), allocate),
+        arrived_(blocks_.num_cut_rows(), allocate) {
+    fill_device(arrived_.data(), 0, arrived_.bytes(), rows_.matrix->stream());
   }
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
-    if (blocks_.size() == 0) return;
+    if (blocks_.num_blocks() == 0) return;
     cuda::dispatch_constant<256, 512, 1024, 2048, 4096>(nnz_per_block_,
                                                         [&](auto share) { launch<share>(x, y, stream); });
   }
 
   std::size_t bytes() const override {
-    return rows_.bytes() + blocks_.bytes() + cut_rows_.bytes() + partial_sums_.bytes() + arrived_.bytes();
+    return rows_.bytes() + blocks_.bytes() + partial_sums_.bytes() + arrived_.bytes();
   }
 
  private:
@@ -138,17 +137,16 @@ class csr_adaptive_plan final : public spmv_plan {
   void launch(const void* x, void* y, cudaStream_t stream) const {
     constexpr int threads = threads_for(Share);
     const device_csr& A = *rows_.matrix;
-    const adaptive_view<Value> view{blocks_.data(),      A.indptr32(),     A.indices(),          A.values<Value>(),
-                                    rows_.row_ids.get(), cut_rows_.data(), partial_sums_.data(), arrived_.data()};
-    csr_adaptive_kernel<threads, Share><<<static_cast<unsigned>(blocks_.size()), threads, 0, stream>>>(
+    const adaptive_view<Value> view{blocks_.blocks(),    A.indptr32(),       A.indices(),          A.values<Value>(),
+                                    rows_.row_ids.get(), blocks_.cut_rows(), partial_sums_.data(), arrived_.data()};
+    csr_adaptive_kernel<threads, Share><<<static_cast<unsigned>(blocks_.num_blocks()), threads, 0, stream>>>(
         view, static_cast<const Value*>(x), static_cast<Value*>(y));
     cuda::check_launch("csr_adaptive_kernel");
   }
 
   cuda::csr_rows rows_;
   int nnz_per_block_;
-  cuda::device_array<int4> blocks_;
-  cuda::device_array<int4> cut_rows_;
+  cuda::device_row_blocks blocks_;
   cuda::device_array<sum_type> partial_sums_;
   cuda::device_array<unsigned> arrived_;
 };
@@ -158,10 +156,11 @@ class csr_adaptive_plan final : public spmv_plan {
 std::unique_ptr<product_plan> prepare_cuda_spmv_csr_adaptive(const device_csr& matrix, const product_request& request,
                                                              const device_allocator& allocate) {
   const int nnz_per_block = request.parameters.at("nnz_per_block");
-  const row_blocks blocks = make_row_blocks(matrix.host_offsets(), nnz_per_block, threads_for(nnz_per_block));
+  cuda::device_row_blocks blocks(matrix, nnz_per_block, threads_for(nnz_per_block), allocate);
   cuda::csr_rows rows(matrix, request, allocate);
   return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
-    return std::make_unique<csr_adaptive_plan<decltype(value)>>(std::move(rows), blocks, nnz_per_block, allocate);
+    return std::make_unique<csr_adaptive_plan<decltype(value)>>(std::move(rows), std::move(blocks), nnz_per_block,
+                                                                allocate);
   });
 }
 

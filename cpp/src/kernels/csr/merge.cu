@@ -5,7 +5,7 @@
 #include <climits>
 
 #include "device/device_csr.hpp"
-#include "kernels/csr/merge_tiles.hpp"
+#include "kernels/csr/device_merge_tiles.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/last_arrival.cuh"
 #include "kernels/device/thread_block.cuh"
@@ -188,42 +188,40 @@ class csr_merge_plan final : public spmv_plan {
  public:
   using sum_type = cuda::sum_type_t<Value>;
 
-  csr_merge_plan(cuda::csr_rows rows, const merge_tiles& tiles, int items_per_thread, const device_allocator& allocate)
+  csr_merge_plan(cuda::csr_rows rows, cuda::device_merge_tiles tiles, int items_per_thread,
+                 const device_allocator& allocate)
       : rows_(std::move(rows)),
         items_per_thread_(items_per_thread),
-        tiles_(cuda::upload(reinterpret_cast<const int4*>(tiles.tiles.data()), tiles.tiles.size(), allocate)),
-        cuts_(cuda::upload(reinterpret_cast<const int2*>(tiles.cuts.data()), tiles.cuts.size(), allocate)),
-        tails_(tiles.cuts.size(), allocate),
-        heads_(tiles.cuts.size(), allocate),
-        arrived_(tiles.cuts.size(), allocate) {
-    static_assert(sizeof(merge_tile) == sizeof(int4) && sizeof(merge_cuts) == sizeof(int2));
-    if (arrived_.size() > 0) WARPLOOM_CUDA_CHECK(cudaMemset(arrived_.data(), 0, arrived_.bytes()));
+        tiles_(std::move(tiles)),
+        tails_(tiles_.cuts_rows() ? tiles_.num_tiles() : 0, allocate),
+        heads_(tails_.size(), allocate),
+        arrived_(tails_.size(), allocate) {
+    fill_device(arrived_.data(), 0, arrived_.bytes(), rows_.matrix->stream());
   }
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
-    if (tiles_.size() == 0) return;
+    if (tiles_.num_tiles() == 0) return;
     cuda::dispatch_constant<2, 4, 8, 16>(items_per_thread_, [&](auto items) { launch<items>(x, y, stream); });
   }
 
   std::size_t bytes() const override {
-    return rows_.bytes() + tiles_.bytes() + cuts_.bytes() + tails_.bytes() + heads_.bytes() + arrived_.bytes();
+    return rows_.bytes() + tiles_.bytes() + tails_.bytes() + heads_.bytes() + arrived_.bytes();
   }
 
  private:
   template <int Items>
   void launch(const void* x, void* y, cudaStream_t stream) const {
     const device_csr& A = *rows_.matrix;
-    const merge_view<Value> view{tiles_.data(),       cuts_.data(),  A.indptr32(),  A.indices(),    A.values<Value>(),
+    const merge_view<Value> view{tiles_.tiles(),      tiles_.cuts(), A.indptr32(),  A.indices(),    A.values<Value>(),
                                  rows_.row_ids.get(), tails_.data(), heads_.data(), arrived_.data()};
-    csr_merge_kernel<Items><<<static_cast<unsigned>(tiles_.size()), threads_per_block, 0, stream>>>(
+    csr_merge_kernel<Items><<<static_cast<unsigned>(tiles_.num_tiles()), threads_per_block, 0, stream>>>(
         view, static_cast<const Value*>(x), static_cast<Value*>(y));
     cuda::check_launch("csr_merge_kernel");
   }
 
   cuda::csr_rows rows_;
   int items_per_thread_;
-  cuda::device_array<int4> tiles_;
-  cuda::device_array<int2> cuts_;
+  cuda::device_merge_tiles tiles_;
   cuda::device_array<sum_type> tails_;
   cuda::device_array<sum_type> heads_;
   cuda::device_array<unsigned> arrived_;
@@ -234,10 +232,11 @@ class csr_merge_plan final : public spmv_plan {
 std::unique_ptr<product_plan> prepare_cuda_spmv_csr_merge(const device_csr& matrix, const product_request& request,
                                                           const device_allocator& allocate) {
   const int items_per_thread = request.parameters.at("items_per_thread");
-  const merge_tiles tiles = make_merge_tiles(matrix.host_offsets(), threads_per_block * items_per_thread);
+  cuda::device_merge_tiles tiles(matrix, threads_per_block * items_per_thread, allocate);
   cuda::csr_rows rows(matrix, request, allocate);
   return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
-    return std::make_unique<csr_merge_plan<decltype(value)>>(std::move(rows), tiles, items_per_thread, allocate);
+    return std::make_unique<csr_merge_plan<decltype(value)>>(std::move(rows), std::move(tiles), items_per_thread,
+                                                             allocate);
   });
 }
 

@@ -1,25 +1,10 @@
 #include "kernels/csr/row_blocks.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <utility>
 
 namespace warploom {
 namespace {
-
-// How many threads (as a power of two) should sum a row of a block. More threads shorten the longest row but fit
-// fewer rows into one pass of the thread block; a pass costs its steps and about two more.
-int log2_threads_per_row(std::int64_t num_rows, std::int64_t longest, std::int64_t threads_per_block) {
-  int best = 0;
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (int bits = 0; bits <= 5; ++bits) {
-    const std::int64_t passes = ((num_rows << bits) + threads_per_block - 1) / threads_per_block;
-    const std::int64_t cost = ((longest - 1) >> bits) + 1 + passes * (2 + bits);
-    if (cost >= least) continue;
-    least = cost;
-    best = bits;
-  }
-  return best;
-}
 
 class row_block_builder {
  public:
@@ -39,7 +24,7 @@ class row_block_builder {
  private:
   void add(std::int64_t row) {
     const std::int64_t length = indptr_[row + 1] - indptr_[row];
-    const bool cuts = length > 2 * share_;
+    const bool cuts = length > longest_uncut_row(share_);
     if (cuts || indptr_[row + 1] - indptr_[first_] > share_ || row - first_ == max_rows_) close(row);
     if (cuts) {
       cut(row);
@@ -52,11 +37,10 @@ class row_block_builder {
   // Ends the block of the rows first_ .. end, if there are any.
   void close(std::int64_t end) {
     if (end > first_) {
-      const std::int64_t num_rows = end - first_;
-      const int bits = log2_threads_per_row(num_rows, longest_, threads_per_block_);
+      const auto num_rows = static_cast<int>(end - first_);
+      const int bits = log2_threads_per_row(num_rows, static_cast<int>(longest_), threads_per_block_);
       result_.blocks.push_back({static_cast<std::int32_t>(first_), static_cast<std::int32_t>(indptr_[first_]),
-                                static_cast<std::int32_t>(indptr_[end] - indptr_[first_]),
-                                static_cast<std::int32_t>(num_rows * 8 + bits)});
+                                static_cast<std::int32_t>(indptr_[end] - indptr_[first_]), num_rows * 8 + bits});
     }
     first_ = end;
     longest_ = 0;
@@ -64,8 +48,7 @@ class row_block_builder {
 
   void cut(std::int64_t row) {
     const std::int64_t length = indptr_[row + 1] - indptr_[row];
-    const std::int64_t pieces = (length + share_ - 1) / share_;
-    const std::int64_t piece = (length + pieces - 1) / pieces;
+    const std::int64_t piece = segment_length(length, share_);
     const auto cut_row = static_cast<std::int32_t>(result_.cut_rows.size());
     const auto first_partial = static_cast<std::int32_t>(result_.num_partials);
     for (std::int64_t begin = indptr_[row]; begin < indptr_[row + 1]; begin += piece) {
@@ -78,8 +61,8 @@ class row_block_builder {
   }
 
   std::span<const std::int64_t> indptr_;
-  std::int64_t share_;
-  std::int64_t threads_per_block_;
+  int share_;
+  int threads_per_block_;
   std::int64_t max_rows_;
   row_blocks result_;
   std::int64_t first_ = 0;    // first row of the block under construction
