@@ -7,6 +7,7 @@
 #include "device/device_csr.hpp"
 #include "device/workspace.hpp"
 #include "features/device_boundary.hpp"
+#include "kernels/device/nonzeros.cuh"
 #include "kernels/device/warp.cuh"
 
 namespace warploom {
@@ -131,16 +132,14 @@ __global__ void __launch_bounds__(threads_per_block)
   }
 }
 
-__global__ void row_indices_kernel(const std::int32_t* __restrict__ indptr, std::int64_t num_rows,
-                                   std::int32_t* __restrict__ rows) {
-  const std::int64_t thread = std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x;
-  const std::int64_t row = thread / threads_per_row;
-  if (row >= num_rows) return;
-  const std::int32_t end = indptr[row + 1];
-  for (std::int32_t j = indptr[row] + static_cast<std::int32_t>(thread % threads_per_row); j < end;
-       j += threads_per_row) {
-    rows[j] = static_cast<std::int32_t>(row);
-  }
+__global__ void __launch_bounds__(threads_per_block)
+    row_indices_kernel(const std::int32_t* __restrict__ indptr, int num_rows, unsigned nnz, unsigned nnz_of_warp,
+                       std::int32_t* __restrict__ rows) {
+  const unsigned warp = (blockIdx.x * threads_per_block + threadIdx.x) / 32;
+  const unsigned first = min(warp * nnz_of_warp, nnz);
+  cuda::for_each_nonzero(indptr, num_rows, first, min(first + nnz_of_warp, nnz), [&](unsigned j, int row, bool there) {
+    if (there) rows[j] = row;
+  });
 }
 
 }  // namespace
@@ -327,8 +326,10 @@ namespace cuda {
 device_array<std::int32_t> row_indices_of(const device_csr& matrix, const device_allocator& allocate) {
   device_array<std::int32_t> rows(matrix.nnz(), allocate);
   if (matrix.nnz() > 0) {
-    row_indices_kernel<<<blocks_for(matrix.num_rows() * threads_per_row), threads_per_block, 0, matrix.stream()>>>(
-        matrix.indptr32(), matrix.num_rows(), rows.data());
+    const unsigned share = nnz_per_warp(matrix.nnz());
+    row_indices_kernel<<<blocks_for((matrix.nnz() + share - 1) / share * 32), threads_per_block, 0, matrix.stream()>>>(
+        matrix.indptr32(), static_cast<int>(matrix.num_rows()), static_cast<unsigned>(matrix.nnz()), share,
+        rows.data());
     check_launch("row_indices_kernel");
   }
   return rows;

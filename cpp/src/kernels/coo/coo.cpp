@@ -2,10 +2,14 @@
 
 #include <algorithm>
 
+#include "device/cuda_function.hpp"
 #include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
+
+convert_on_gpu_function coo_on_gpu;
+
 namespace {
 
 constexpr std::int64_t rows_per_task = 4096;
@@ -70,6 +74,7 @@ format_description coo_format() {
   return {
       .name = "coo",
       .from_csr = [](const csr_view& matrix, const option_values&) { return stored(to_coo(matrix)); },
+      .from_csr_on_gpu = WARPLOOM_CUDA(coo_on_gpu),
   };
 }
 

@@ -2,34 +2,22 @@
 // Items of them. A thread sums row by row; partial sums of its first and its last row are passed on between the lanes.
 //
 // A row that ends within the part is written directly; a row that several parts share is the sum of their partial sums,
-// added in a fixed order. Parts are cut at the end of a row where that leaves few of their places empty, so that few
-// rows are shared. Empty rows are in a list of their own, which further warps write.
-#include <algorithm>
-#include <vector>
+// added in a fixed order. Empty rows are in a list of their own, which further warps write.
+#include <utility>
 
 #include "device/device_csr.hpp"
-#include "kernels/coo/cut_rows.hpp"
+#include "kernels/coo/device_coo.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/last_arrival.cuh"
 #include "kernels/device/values.cuh"
 #include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 #include "kernels/spmv_plan.hpp"
-#include "warploom/formats/coo.hpp"
-#include "warploom/parallel.hpp"
 
 namespace warploom {
 namespace {
 
 constexpr int threads_per_block = 128;
-
-// The rows that a part shares with other parts. Numbers are -1 where there is none.
-struct part_borders {
-  std::int32_t head_cut;   // the row that began in an earlier part
-  std::int32_t head_slot;  // slot of the partial sum of its entries here
-  std::int32_t tail_cut;   // the row that begins here and continues in the next part
-  std::int32_t tail_slot;
-};
 
 template <class Value>
 struct coo_view {
@@ -112,7 +100,7 @@ __global__ void __launch_bounds__(threads_per_block)
     return;
   }
   const int4 loaded = __ldg(A.borders + part);
-  const part_borders borders{loaded.x, loaded.y, loaded.z, loaded.w};
+  const cuda::part_borders borders{loaded.x, loaded.y, loaded.z, loaded.w};
   const thread_sums<sum_type> mine = add_entries<Items>(A, (std::int64_t{part} * 32 + lane) * Items, x, y);
 
   // Segmented scan: `running` becomes the sum of the last row over this lane and the lanes before it that share it.
@@ -146,145 +134,59 @@ __global__ void __launch_bounds__(threads_per_block)
   }
 }
 
-// ---- Preparation
-
-// Where every part begins in the nonzeros, and the last one ends.
-std::vector<std::int64_t> cut_into_parts(const coo_matrix& matrix, std::int64_t part_size) {
-  // Small matrices pay for adding the partial sums of cut rows, large ones for the bandwidth that empty places take.
-  constexpr std::int64_t small = 1 << 17;
-  const std::int64_t spare = matrix.nnz() <= small ? part_size / 2 : part_size / 8;
-  const std::vector<std::int32_t>& rows = matrix.row_indices;
-  std::vector<std::int64_t> parts{0};
-  while (parts.back() < matrix.nnz()) {
-    const std::int64_t full = std::min(parts.back() + part_size, matrix.nnz());
-    std::int64_t end = full;
-    if (full < matrix.nnz()) {  // back to the start of the row that would be cut, if that is not far
-      const std::int64_t lowest = std::max(full - spare, parts.back() + 1);
-      while (end > lowest && rows[end - 1] == rows[full]) --end;
-      if (rows[end - 1] == rows[full]) end = full;
-    }
-    parts.push_back(end);
-  }
-  return parts;
-}
-
-// Numbers the rows that parts share.
-std::vector<part_borders> number_cut_rows(const coo_matrix& matrix, const std::vector<std::int64_t>& parts,
-                                          cuda::host_cut_rows& cut_rows) {
-  const std::vector<std::int32_t>& rows = matrix.row_indices;
-  std::vector<part_borders> borders(parts.size() - 1, {-1, -1, -1, -1});
-  const auto goes_on = [&](std::int64_t at) { return at > 0 && at < matrix.nnz() && rows[at - 1] == rows[at]; };
-  for (std::size_t p = 0; p < borders.size(); ++p) {
-    if (goes_on(parts[p])) {
-      borders[p].head_cut = static_cast<std::int32_t>(cut_rows.rows.size()) - 1;
-      borders[p].head_slot = cut_rows.add_segment();
-    }
-    const bool one_shared_row = borders[p].head_slot >= 0 && rows[parts[p]] == rows[parts[p + 1] - 1];
-    if (goes_on(parts[p + 1]) && !one_shared_row) {
-      borders[p].tail_cut = cut_rows.add_row();
-      borders[p].tail_slot = cut_rows.add_segment();
-    }
-  }
-  return borders;
-}
-
-// Copies every part to its places; the remaining ones repeat the last row of the part, without a column.
-template <class Element>
-std::vector<Element> spread(const Element* from, const std::vector<std::int64_t>& parts, std::int64_t part_size,
-                            bool repeat_last, Element padding) {
-  const auto count = static_cast<std::int64_t>(parts.size()) - 1;
-  std::vector<Element> to(count * part_size, padding);
-  parallel_for(0, count, 64, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t p = begin; p < end; ++p) {
-      Element* const rest = std::copy(from + parts[p], from + parts[p + 1], to.data() + p * part_size);
-      if (repeat_last) std::fill(rest, to.data() + (p + 1) * part_size, from[parts[p + 1] - 1]);
-    }
-  });
-  return to;
-}
-
-template <class Element>
-cuda::device_array<Element> upload(const std::vector<Element>& host, const device_allocator& allocate) {
-  return cuda::upload(host.data(), host.size(), allocate);
-}
-
-std::vector<std::int32_t> find_empty_rows(const csr_view& matrix) {
-  std::vector<std::int32_t> empty;
-  for (std::int64_t row = 0; row < matrix.num_rows; ++row) {
-    if (matrix.row_length(row) == 0) empty.push_back(static_cast<std::int32_t>(row));
-  }
-  return empty;
-}
-
 template <class Value>
 class coo_plan final : public spmv_plan {
  public:
-  coo_plan(const csr_view& given, int items, const device_allocator& allocate)
-      : coo_plan(to_coo(given), find_empty_rows(given), items, allocate) {}
+  coo_plan(cuda::device_coo matrix, int items, cudaStream_t stream, const device_allocator& allocate)
+      : items_(items),
+        matrix_(std::move(matrix)),
+        workspace_(matrix_.num_slots(), allocate),
+        arrived_(matrix_.num_cut_rows(), allocate) {
+    fill_device(arrived_.data(), 0, arrived_.bytes(), stream);
+  }
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
-    if (borders_.size() == 0 && empty_rows_.size() == 0) return;
+    if (matrix_.num_parts() == 0 && matrix_.num_empty_rows() == 0) return;
     cuda::dispatch_constant<4, 8, 16>(
         items_, [&](auto items) { launch<items>(static_cast<const Value*>(x), static_cast<Value*>(y), stream); });
   }
 
-  std::size_t bytes() const override {
-    return borders_.bytes() + row_indices_.bytes() + indices_.bytes() + data_.bytes() + empty_rows_.bytes() +
-           cut_rows_.bytes();
-  }
+  std::size_t bytes() const override { return matrix_.bytes() + workspace_.bytes() + arrived_.bytes(); }
 
  private:
-  coo_plan(const coo_matrix& matrix, const std::vector<std::int32_t>& empty_rows, int items,
-           const device_allocator& allocate)
-      : coo_plan(matrix, empty_rows, items, cut_into_parts(matrix, 32 * items), cuda::host_cut_rows{}, allocate) {}
-
-  coo_plan(const coo_matrix& matrix, const std::vector<std::int32_t>& empty_rows, int items,
-           const std::vector<std::int64_t>& parts, cuda::host_cut_rows cut_rows, const device_allocator& allocate)
-      : items_(items),
-        borders_(upload(number_cut_rows(matrix, parts, cut_rows), allocate)),
-        row_indices_(upload(spread(matrix.row_indices.data(), parts, 32 * items, true, std::int32_t{0}), allocate)),
-        indices_(upload(spread(matrix.indices.data(), parts, 32 * items, false, std::int32_t{-1}), allocate)),
-        data_(upload(spread(reinterpret_cast<const Value*>(matrix.data.data()), parts, 32 * items, false, Value(0)),
-                     allocate)),
-        empty_rows_(upload(empty_rows, allocate)),
-        cut_rows_(cut_rows, allocate) {}
-
   template <int Items>
   void launch(const Value* x, Value* y, cudaStream_t stream) const {
-    static_assert(sizeof(part_borders) == sizeof(int4));
-    const coo_view<Value> view{static_cast<unsigned>(borders_.size()),
-                               static_cast<unsigned>(empty_rows_.size()),
-                               reinterpret_cast<const int4*>(borders_.data()),
-                               row_indices_.data(),
-                               indices_.data(),
-                               data_.data(),
-                               empty_rows_.data(),
-                               cut_rows_.view()};
+    static_assert(sizeof(cuda::part_borders) == sizeof(int4));
+    const coo_view<Value> view{static_cast<unsigned>(matrix_.num_parts()),
+                               static_cast<unsigned>(matrix_.num_empty_rows()),
+                               reinterpret_cast<const int4*>(matrix_.borders()),
+                               matrix_.row_indices(),
+                               matrix_.indices(),
+                               matrix_.template values<Value>(),
+                               matrix_.empty_rows(),
+                               {matrix_.cut_rows(), workspace_.data(), arrived_.data()}};
     constexpr std::size_t warps_per_block = threads_per_block / 32;
-    const std::size_t warps = borders_.size() + (empty_rows_.size() + 31) / 32;
+    const std::size_t warps = matrix_.num_parts() + (matrix_.num_empty_rows() + 31) / 32;
     const auto blocks = static_cast<unsigned>((warps + warps_per_block - 1) / warps_per_block);
     coo_segmented_sum_kernel<Items><<<blocks, threads_per_block, 0, stream>>>(view, x, y);
     cuda::check_launch("coo_segmented_sum_kernel");
   }
 
   int items_;
-  cuda::device_array<part_borders> borders_;
-  cuda::device_array<std::int32_t> row_indices_;
-  cuda::device_array<std::int32_t> indices_;
-  cuda::device_array<Value> data_;
-  cuda::device_array<std::int32_t> empty_rows_;
-  cuda::device_cut_rows<Value> cut_rows_;
+  cuda::device_coo matrix_;
+  cuda::device_array<cuda::sum_type_t<Value>> workspace_;
+  cuda::device_array<unsigned> arrived_;
 };
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_coo_segmented_sum(const device_csr& source,
+std::unique_ptr<product_plan> prepare_cuda_spmv_coo_segmented_sum(const device_csr& matrix,
                                                                   const product_request& request,
                                                                   const device_allocator& allocate) {
-  const csr_view& matrix = source.host();
   const int items = request.parameters.at("items_per_thread");
-  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-    return std::make_unique<coo_plan<decltype(value)>>(matrix, items, allocate);
+  return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
+    return std::make_unique<coo_plan<decltype(value)>>(cuda::device_coo(matrix, 32 * items, allocate), items,
+                                                       matrix.stream(), allocate);
   });
 }
 

@@ -78,6 +78,7 @@ product_kernel spmv_coo_segmented_sum() {
       .parameters = {{"items_per_thread", 4, {4, 8, 16}, {4, 8}, false, "consecutive nonzeros of each thread"}},
       .dtypes = all_value_types,
       .permutes = false,
+      .from_device = true,
       .unsupported_reason = coo_reason,
       .prepare_cpu = prepare_cpu,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmv_coo_segmented_sum),
