@@ -23,7 +23,7 @@ void with_workspace(cudaStream_t stream, Algorithm algorithm) {
 }
 
 template <class From, class To>
-void scan(From from, To* to, std::int64_t size, cudaStream_t stream) {
+void scan(const From* from, To* to, std::int64_t size, cudaStream_t stream) {
   if (size == 0) return;
   with_workspace(stream, [&](void* memory, std::size_t& bytes) {
     return cub::DeviceScan::ExclusiveScan(memory, bytes, from, to, ::cuda::std::plus<>{}, To{0}, size, stream);
@@ -59,7 +59,11 @@ void exclusive_scan(const std::int32_t* from, std::int64_t* to, std::int64_t siz
 }
 
 void exclusive_scan_of_bits(const std::uint32_t* masks, std::int32_t* to, std::int64_t size, cudaStream_t stream) {
-  scan(thrust::make_transform_iterator(masks, count_bits{}), to, size, stream);
+  if (size == 0) return;
+  with_workspace(stream, [&](void* memory, std::size_t& bytes) {
+    return cub::DeviceScan::ExclusiveSum(memory, bytes, thrust::make_transform_iterator(masks, count_bits{}), to, size,
+                                         stream);
+  });
 }
 
 void sort_pairs(const std::uint32_t* keys, std::uint32_t* sorted_keys, const std::int32_t* values,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "warploom/error.hpp"
+
 namespace warploom {
 
 std::string no_reason(const matrix_summary&, const product_request&) { return ""; }
@@ -14,6 +16,10 @@ std::string needs_int32_offsets(const matrix_summary& matrix, const product_requ
 std::string padding_reason(std::int64_t places, std::int64_t nnz) {
   if (places <= 4 * nnz + 4096) return "";
   return "would store " + std::to_string(places) + " entries for " + std::to_string(nnz) + " nonzeros";
+}
+
+void refuse_candidate(const std::string& kernel, const std::string& reason) {
+  if (!reason.empty()) throw error(error_kind::parameter, "candidate", -1, kernel + " " + reason);
 }
 
 bool too_many_threads_per_row(const matrix_summary& matrix, const product_request& request) {

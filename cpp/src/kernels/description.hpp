@@ -24,6 +24,9 @@ std::string needs_int32_offsets(const matrix_summary& matrix, const product_requ
 // For formats with padding: refuses many times more places than nonzeros; tiny matrices may have more.
 std::string padding_reason(std::int64_t places, std::int64_t nnz);
 
+// Throws such a reason, if there is one: error_kind::parameter for the argument "candidate". `kernel` is its label.
+void refuse_candidate(const std::string& kernel, const std::string& reason);
+
 // Answer of `redundant` for SpMV kernels with threads_per_row: half as many would do for the longest row.
 bool too_many_threads_per_row(const matrix_summary& matrix, const product_request& request);
 

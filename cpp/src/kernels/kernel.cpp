@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "kernels/description.hpp"
 #include "warploom/error.hpp"
 #include "warploom/kernels/product.hpp"
 
@@ -42,9 +43,7 @@ void check_inputs(const product_kernel& kernel, const product_request& request) 
   for (const auto& [name, values] : request.inputs) check_input(kernel, name);
 }
 
-void refuse(const product_kernel& kernel, const std::string& reason) {
-  if (!reason.empty()) throw error(error_kind::parameter, "candidate", -1, kernel.label() + " " + reason);
-}
+void refuse(const product_kernel& kernel, const std::string& reason) { refuse_candidate(kernel.label(), reason); }
 
 }  // namespace
 

@@ -6,19 +6,19 @@
 #include <numeric>
 #include <string>
 
+#include "device/cuda_function.hpp"
+#include "kernels/bsr/reason.hpp"
 #include "warploom/error.hpp"
 #include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
+
+convert_on_gpu_function bsr_on_gpu;
+
 namespace {
 
 constexpr std::int64_t block_rows_per_task = 1024;
-
-void check_block_size(int size) {
-  if (size == 2 || size == 4 || size == 8) return;
-  throw error(error_kind::parameter, "block_size", -1, "block_size must be 2, 4 or 8, got " + std::to_string(size));
-}
 
 // The block columns of a block row, ascending.
 void find_block_columns(const csr_pattern& matrix, std::int64_t block_row, int size,
@@ -105,6 +105,11 @@ void gather_row(csr_matrix& result, const bsr_matrix& matrix, std::int64_t row) 
 
 }  // namespace
 
+void check_block_size(int size) {
+  if (size == 2 || size == 4 || size == 8) return;
+  throw error(error_kind::parameter, "block_size", -1, "block_size must be 2, 4 or 8, got " + std::to_string(size));
+}
+
 std::size_t bsr_matrix::bytes() const {
   return indptr.size() * sizeof(indptr[0]) + indices.size() * sizeof(indices[0]) + data.size() +
          occupied.size() * sizeof(occupied[0]);
@@ -181,6 +186,7 @@ format_description bsr_format() {
       .adds_repeated = true,
       .from_csr = [](const csr_view& matrix,
                      const option_values& options) { return stored(to_bsr(matrix, options.integer("block_size"))); },
+      .from_csr_on_gpu = WARPLOOM_CUDA(bsr_on_gpu),
   };
 }
 

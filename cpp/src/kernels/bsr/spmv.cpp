@@ -3,6 +3,7 @@
 #include <array>
 #include <limits>
 
+#include "kernels/bsr/reason.hpp"
 #include "kernels/cpu/format_plan.hpp"
 #include "kernels/description.hpp"
 #include "warploom/formats/bsr.hpp"
@@ -51,16 +52,21 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_
   return std::make_unique<cpu_bsr_plan>(to_bsr(matrix, request.parameters.at("block_size")));
 }
 
-std::string bsr_reason(const csr_view& matrix, const product_request& request) {
-  // Their sum would be rounded to float16 before it is multiplied with x.
-  if (matrix.dtype == value_type::float16 && has_repeated_entries(matrix)) return "would add repeated entries";
-  const std::int64_t places = bsr_places(matrix, request.parameters.at("block_size"));
-  const std::string reason = padding_reason(places, matrix.nnz());
-  if (!reason.empty()) return reason;
-  return places > std::numeric_limits<std::int32_t>::max() ? "needs fewer than 2^31 places" : "";
+std::string pattern_reason(const csr_view& matrix, const product_request& request) {
+  const bool repeats = matrix.dtype == value_type::float16 && has_repeated_entries(matrix);
+  const std::int64_t places = repeats ? 0 : bsr_places(matrix, request.parameters.at("block_size"));
+  return bsr_reason(matrix.dtype, repeats, places, matrix.nnz());
 }
 
 }  // namespace
+
+std::string bsr_reason(value_type dtype, bool repeats, std::int64_t places, std::int64_t nnz) {
+  // Their sum would be rounded to float16 before it is multiplied with x.
+  if (dtype == value_type::float16 && repeats) return "would add repeated entries";
+  const std::string reason = padding_reason(places, nnz);
+  if (!reason.empty()) return reason;
+  return places > std::numeric_limits<std::int32_t>::max() ? "needs fewer than 2^31 places" : "";
+}
 
 product_kernel spmv_bsr_vector() {
   return {
@@ -81,8 +87,9 @@ product_kernel spmv_bsr_vector() {
                       "threads that share a row of blocks; at least as many as are needed to load one block"}},
       .dtypes = all_value_types,
       .permutes = false,
+      .from_device = true,
       .unsupported_reason = no_reason,
-      .pattern_reason = bsr_reason,
+      .pattern_reason = pattern_reason,
       .prepare_cpu = prepare_cpu,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmv_bsr_vector),
   };

@@ -2,16 +2,18 @@
 // threads what follows in memory, so that loads are coalesced for every block size; the threads beyond one block take
 // the next blocks of the row.
 #include <algorithm>
-#include <vector>
+#include <string>
+#include <utility>
 
 #include "device/device_csr.hpp"
+#include "kernels/bsr/device_bsr.hpp"
+#include "kernels/bsr/reason.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/values.cuh"
 #include "kernels/device/vector.cuh"
 #include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 #include "kernels/spmv_plan.hpp"
-#include "warploom/formats/bsr.hpp"
 
 namespace warploom {
 namespace {
@@ -84,26 +86,16 @@ __global__ void __launch_bounds__(threads_per_block)
 template <class Value>
 class bsr_plan final : public spmv_plan {
  public:
-  bsr_plan(const bsr_matrix& matrix, int threads, const device_allocator& allocate)
-      : num_rows_(matrix.num_rows),
-        num_cols_(matrix.num_cols),
-        num_block_rows_(matrix.num_block_rows()),
-        block_size_(matrix.block_size),
-        threads_(threads),
-        indices_(cuda::upload(matrix.indices.data(), matrix.indices.size(), allocate)),
-        data_(cuda::upload(reinterpret_cast<const Value*>(matrix.data.data()), matrix.places(), allocate)) {
-    const std::vector<std::int32_t> indptr(matrix.indptr.begin(), matrix.indptr.end());
-    indptr_ = cuda::upload(indptr.data(), indptr.size(), allocate);
-  }
+  bsr_plan(cuda::device_bsr matrix, int threads) : matrix_(std::move(matrix)), threads_(threads) {}
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
-    if (num_rows_ == 0) return;
-    cuda::dispatch_constant<2, 4, 8>(block_size_, [&](auto size) {
+    if (matrix_.num_rows() == 0) return;
+    cuda::dispatch_constant<2, 4, 8>(matrix_.block_size(), [&](auto size) {
       by_threads<size>(static_cast<const Value*>(x), static_cast<Value*>(y), stream);
     });
   }
 
-  std::size_t bytes() const override { return indptr_.bytes() + indices_.bytes() + data_.bytes(); }
+  std::size_t bytes() const override { return matrix_.bytes(); }
 
  private:
   template <int Size>
@@ -117,43 +109,42 @@ class bsr_plan final : public spmv_plan {
   template <int Size, int Threads>
   void by_alignment(const Value* x, Value* y, cudaStream_t stream) const {
     constexpr std::size_t vector_bytes = block_shape<Value, Size>::width * sizeof(Value);
-    const bool whole = num_cols_ % Size == 0 && reinterpret_cast<std::uintptr_t>(x) % vector_bytes == 0;
+    const bool whole = matrix_.num_cols() % Size == 0 && reinterpret_cast<std::uintptr_t>(x) % vector_bytes == 0;
     if (whole) return launch<Size, Threads, true>(x, y, stream);
     launch<Size, Threads, false>(x, y, stream);
   }
 
   template <int Size, int Threads, bool Whole>
   void launch(const Value* x, Value* y, cudaStream_t stream) const {
-    const bsr_view<Value> view{static_cast<unsigned>(num_rows_),
-                               static_cast<unsigned>(num_cols_),
-                               static_cast<unsigned>(num_block_rows_),
-                               indptr_.data(),
-                               indices_.data(),
-                               data_.data()};
-    const std::int64_t blocks = (num_block_rows_ * Threads + threads_per_block - 1) / threads_per_block;
+    const bsr_view<Value> view{static_cast<unsigned>(matrix_.num_rows()),
+                               static_cast<unsigned>(matrix_.num_cols()),
+                               static_cast<unsigned>(matrix_.num_block_rows()),
+                               matrix_.indptr(),
+                               matrix_.indices(),
+                               matrix_.template values<Value>()};
+    const std::int64_t blocks = (matrix_.num_block_rows() * Threads + threads_per_block - 1) / threads_per_block;
     bsr_kernel<Size, Threads, Whole><<<static_cast<unsigned>(blocks), threads_per_block, 0, stream>>>(view, x, y);
     cuda::check_launch("bsr_kernel");
   }
 
-  std::int64_t num_rows_;
-  std::int64_t num_cols_;
-  std::int64_t num_block_rows_;
-  int block_size_;
+  cuda::device_bsr matrix_;
   int threads_;
-  cuda::device_array<std::int32_t> indptr_;
-  cuda::device_array<std::int32_t> indices_;
-  cuda::device_array<Value> data_;
 };
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_bsr_vector(const device_csr& source, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_bsr_vector(const device_csr& matrix, const product_request& request,
                                                            const device_allocator& allocate) {
-  const csr_view& matrix = source.host();
-  const bsr_matrix stored = to_bsr(matrix, request.parameters.at("block_size"));
+  const std::string label = "bsr/vector";
+  if (matrix.wide()) refuse_candidate(label, "needs fewer than 2^31 places");
+  const auto accept = [&](const cuda::device_bsr::sizes& sizes) {
+    refuse_candidate(label, bsr_reason(matrix.dtype(), sizes.repeats, sizes.places, matrix.nnz()));
+  };
+  cuda::device_bsr blocks(matrix, request.parameters.at("block_size"), accept, allocate);
+  blocks.forget_occupied();
   const int threads = request.parameters.at("threads_per_block_row");
-  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-    return std::make_unique<bsr_plan<decltype(value)>>(stored, threads, allocate);
+  return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
+    return std::make_unique<bsr_plan<decltype(value)>>(std::move(blocks), threads);
   });
 }
 

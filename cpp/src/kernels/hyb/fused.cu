@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "device/device_csr.hpp"
+#include "kernels/coo/cut_rows.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/last_arrival.cuh"
 #include "kernels/device/slices.cuh"
 #include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
-#include "kernels/hyb/cut_rows.hpp"
 #include "kernels/sell/slice_height.hpp"
 #include "kernels/sell/slices.hpp"
 #include "kernels/spmv_plan.hpp"

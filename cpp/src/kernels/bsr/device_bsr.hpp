@@ -1,0 +1,60 @@
+// BSR (warploom/formats/bsr.hpp) in GPU memory, converted there from CSR.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "device/device_csr.hpp"
+#include "device/runtime.hpp"
+#include "warploom/formats/bsr.hpp"
+
+namespace warploom::cuda {
+
+class device_bsr {
+ public:
+  // What a conversion finds out before it allocates memory for the blocks.
+  struct sizes {
+    std::int64_t places;
+    bool repeats;  // entries of one row and column, which are added up; looked for with float16 only
+  };
+
+  // `accept` may throw. Synchronises the stream of the matrix once, to learn the sizes.
+  device_bsr(const device_csr& matrix, int block_size, const std::function<void(const sizes&)>& accept,
+             const device_allocator& allocate);
+
+  std::int64_t num_rows() const { return num_rows_; }
+  std::int64_t num_cols() const { return num_cols_; }
+  std::int64_t num_block_rows() const { return (num_rows_ + block_size_ - 1) / block_size_; }
+  int block_size() const { return block_size_; }
+  const std::int32_t* indptr() const { return indptr_.data(); }
+  const std::int32_t* indices() const { return indices_.data(); }
+  template <class Value>
+  const Value* values() const {
+    return reinterpret_cast<const Value*>(data_.data());
+  }
+  std::size_t bytes() const { return indptr_.bytes() + indices_.bytes() + data_.bytes(); }
+
+  // Which places of each block hold an entry is kept until then only.
+  void forget_occupied() { occupied_ = {}; }
+  bsr_matrix download() const;
+
+ private:
+  template <class Key>
+  void convert(const device_csr& matrix, int column_bits, const std::function<void(const sizes&)>& accept,
+               const device_allocator& allocate);
+
+  std::int64_t num_rows_;
+  std::int64_t num_cols_;
+  value_type dtype_;
+  int block_size_;
+  cudaStream_t stream_;
+  device_array<std::int32_t> indptr_;
+  device_array<std::int32_t> indices_;
+  device_array<std::byte> data_;
+  device_array<unsigned long long> occupied_;  // pooled memory
+};
+
+}  // namespace warploom::cuda
