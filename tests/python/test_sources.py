@@ -14,11 +14,13 @@ ONE_PLACE = {
     r"|\b(shfl|vote|match|redux|bar\.warp)\.sync\b": {"kernels/device/warp.cuh"},
     # Fences between thread blocks: those of the last to arrive.
     r"\b__threadfence\w*|\b(membar|fence)\.\w+|\batomic_thread_fence\b": {"kernels/device/last_arrival.cuh"},
-    # Additions in memory: counting arrivals, and the integers that features gather. Products add no floats that way,
-    # because the result would depend on the order.
+    # Additions in memory: counting arrivals, and the integers that features and conversions gather. Products add no
+    # floats that way, because the result would depend on the order.
     r"\batomicAdd\w*|\b__nv_atomic_\w+|\batomic_ref\b|\b(atom|red)\.\w+": {
         "kernels/device/last_arrival.cuh",
         "features/spmm.cu",
+        "kernels/sell/device_sell.cu",
+        "kernels/sell/row_slices.cu",
     },
     r"\bcooperative_groups\b": set(),
 }

@@ -22,13 +22,19 @@ void with_workspace(cudaStream_t stream, Algorithm algorithm) {
   WARPLOOM_CUDA_CHECK(algorithm(memory.data(), bytes));
 }
 
-template <class From, class To>
-void scan(const From* from, To* to, std::int64_t size, cudaStream_t stream) {
+template <class From, class To, class Add = ::cuda::std::plus<>>
+void scan(const From* from, To* to, std::int64_t size, cudaStream_t stream, To first = To{}, Add add = {}) {
   if (size == 0) return;
   with_workspace(stream, [&](void* memory, std::size_t& bytes) {
-    return cub::DeviceScan::ExclusiveScan(memory, bytes, from, to, ::cuda::std::plus<>{}, To{0}, size, stream);
+    return cub::DeviceScan::ExclusiveScan(memory, bytes, from, to, add, first, size, stream);
   });
 }
+
+struct add_four {
+  __host__ __device__ int4 operator()(const int4& a, const int4& b) const {
+    return make_int4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+  }
+};
 
 template <class Key, class Value>
 void sort(const Key* keys, Key* sorted_keys, const Value* values, Value* sorted_values, std::int64_t size, int bits,
@@ -66,6 +72,15 @@ void exclusive_scan_of_bits(const std::uint32_t* masks, std::int32_t* to, std::i
   });
 }
 
+void exclusive_scan(const int4* from, int4* to, std::int64_t size, cudaStream_t stream) {
+  scan(from, to, size, stream, int4{0, 0, 0, 0}, add_four{});
+}
+
+void exclusive_scan(const std::uint32_t* from, std::uint32_t* to, std::int64_t size, std::uint32_t first,
+                    cudaStream_t stream) {
+  scan(from, to, size, stream, first);
+}
+
 void sort_pairs(const std::uint32_t* keys, std::uint32_t* sorted_keys, const std::int32_t* values,
                 std::int32_t* sorted_values, std::int64_t size, int bits, cudaStream_t stream) {
   sort(keys, sorted_keys, values, sorted_values, size, bits, stream);
@@ -87,6 +102,14 @@ void sort_pairs_descending(const std::uint32_t* keys, std::uint32_t* sorted_keys
   with_workspace(stream, [&](void* memory, std::size_t& bytes) {
     return cub::DeviceRadixSort::SortPairsDescending(memory, bytes, keys, sorted_keys, values, sorted_values, size, 0,
                                                      bits, stream);
+  });
+}
+
+void sort_descending(const std::uint32_t* keys, std::uint32_t* sorted_keys, std::int64_t size, int bits,
+                     cudaStream_t stream) {
+  if (size == 0) return;
+  with_workspace(stream, [&](void* memory, std::size_t& bytes) {
+    return cub::DeviceRadixSort::SortKeysDescending(memory, bytes, keys, sorted_keys, size, 0, bits, stream);
   });
 }
 

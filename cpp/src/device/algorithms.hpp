@@ -12,6 +12,11 @@ namespace warploom::cuda {
 void exclusive_scan(const std::int32_t* from, std::int32_t* to, std::int64_t size, cudaStream_t stream);
 void exclusive_scan(const std::int64_t* from, std::int64_t* to, std::int64_t size, cudaStream_t stream);
 void exclusive_scan(const std::int32_t* from, std::int64_t* to, std::int64_t size, cudaStream_t stream);
+// The same of four sums at a time.
+void exclusive_scan(const int4* from, int4* to, std::int64_t size, cudaStream_t stream);
+// to[i] = first + from[0] + ... + from[i - 1].
+void exclusive_scan(const std::uint32_t* from, std::uint32_t* to, std::int64_t size, std::uint32_t first,
+                    cudaStream_t stream);
 
 // to[i] = number of bits that are set in masks[0], ..., masks[i - 1].
 void exclusive_scan_of_bits(const std::uint32_t* masks, std::int32_t* to, std::int64_t size, cudaStream_t stream);
@@ -25,6 +30,9 @@ void sort_pairs(const std::uint32_t* keys, std::uint32_t* sorted_keys, const std
                 std::uint64_t* sorted_values, std::int64_t size, int bits, cudaStream_t stream);
 void sort_pairs_descending(const std::uint32_t* keys, std::uint32_t* sorted_keys, const std::int32_t* values,
                            std::int32_t* sorted_values, std::int64_t size, int bits, cudaStream_t stream);
+
+void sort_descending(const std::uint32_t* keys, std::uint32_t* sorted_keys, std::int64_t size, int bits,
+                     cudaStream_t stream);
 
 // The positions i < size with flags[i] != 0, in order; `*count` (in GPU memory) becomes how many there are.
 void select_positions(const std::uint8_t* flags, std::int32_t* positions, std::int32_t* count, std::int64_t size,

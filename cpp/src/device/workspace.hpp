@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "device/runtime.hpp"
 
@@ -59,5 +60,15 @@ cudaStream_t allocation_stream(int device);
 
 // Memory of the same pool for device_array, which work on the stream uses and nothing after it.
 device_allocator pooled_allocator(cudaStream_t stream);
+
+// A small object in GPU memory as the work that is enqueued leaves it. Synchronises.
+template <class T>
+T read_back(const T* from, cudaStream_t stream) {
+  static_assert(sizeof(T) <= pinned_memory::bytes && std::is_trivially_copyable_v<T>);
+  const pinned_memory landing;
+  WARPLOOM_CUDA_CHECK(cudaMemcpyAsync(landing.as<T>(), from, sizeof(T), cudaMemcpyDeviceToHost, stream));
+  WARPLOOM_CUDA_CHECK(cudaStreamSynchronize(stream));
+  return *landing.as<T>();
+}
 
 }  // namespace warploom::cuda

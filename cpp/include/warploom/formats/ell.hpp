@@ -38,6 +38,10 @@ std::int64_t longest_row(const csr_pattern& matrix);
 void check_width(const csr_pattern& matrix, std::int64_t width, std::optional<std::int64_t> max_width,
                  const std::string& format);
 
+// The same where the longest row is known.
+void check_width(std::int64_t num_rows, std::int64_t nnz, std::int64_t longest, std::int64_t width,
+                 std::optional<std::int64_t> max_width, const std::string& format);
+
 // The first `width` entries of every row, and only those.
 ell_matrix to_ell_of_width(const csr_view& matrix, std::int64_t width);
 

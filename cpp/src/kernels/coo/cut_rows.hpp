@@ -36,6 +36,13 @@ class device_cut_rows {
     if (arrived_.size() > 0) WARPLOOM_CUDA_CHECK(cudaMemset(arrived_.data(), 0, arrived_.bytes()));
   }
 
+  // Of rows that have been cut on the device, `num_slots` segments in all.
+  device_cut_rows(const device_array<row_segments>& rows, std::int64_t num_slots, const device_allocator& allocate,
+                  cudaStream_t stream)
+      : rows_(rows), workspace_(num_slots, allocate), arrived_(rows.size(), allocate) {
+    if (arrived_.size() > 0) WARPLOOM_CUDA_CHECK(cudaMemsetAsync(arrived_.data(), 0, arrived_.bytes(), stream));
+  }
+
   cut_rows_view<Value> view() const { return {rows_.data(), workspace_.data(), arrived_.data()}; }
   std::size_t bytes() const { return rows_.bytes() + workspace_.bytes() + arrived_.bytes(); }
 

@@ -1,6 +1,7 @@
 // The vendor's SpMV on the formats it knows: measured baselines, and candidates like any other.
 #include "kernels/cusparse/reason.hpp"
 #include "kernels/description.hpp"
+#include "kernels/sell/slice_height.hpp"
 #include "warploom/formats/bsr.hpp"
 #include "warploom/formats/sell.hpp"
 
@@ -14,7 +15,7 @@ prepare_cuda_function prepare_cuda_spmv_sell_cusparse;
 namespace {
 
 std::string sell_reason(const csr_view& matrix, const product_request& request) {
-  return padding_reason(sell_places(matrix, request.parameters.at("slice_height"), 1), matrix.nnz());
+  return sell_places_reason(sell_places(matrix, request.parameters.at("slice_height"), 1), matrix.nnz());
 }
 
 std::string bsr_places_reason(const csr_view& matrix, const product_request& request) {
@@ -69,6 +70,7 @@ product_kernel spmv_coo_cusparse() {
 product_kernel spmv_sell_cusparse() {
   auto kernel = on_cusparse("sell", "The vendor's library on sliced ELL, preprocessed.",
                             {{"slice_height", 32, {2, 4, 8, 16, 32, 64}, {32}, false, "rows of a slice"}});
+  kernel.from_device = true;
   kernel.pattern_reason = sell_reason;
   kernel.prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmv_sell_cusparse);
   return kernel;

@@ -6,9 +6,10 @@
 #include "device/device_csr.hpp"
 #include "kernels/cusparse/api.hpp"
 #include "kernels/description.hpp"
+#include "kernels/sell/device_sell.hpp"
+#include "kernels/sell/slice_height.hpp"
 #include "kernels/spmv_plan.hpp"
 #include "warploom/formats/bsr.hpp"
-#include "warploom/formats/sell.hpp"
 
 namespace warploom {
 namespace {
@@ -36,6 +37,7 @@ class vector_operand {
 // A matrix as the library sees it, with the memory it refers to.
 struct vendor_matrix {
   std::shared_ptr<const device_csr> csr;  // null if nothing of it is used
+  cuda::device_slices slices;
   cuda::device_array<std::int32_t> rows;  // offsets or row indices that are not those of `csr`
   cuda::device_array<std::int32_t> indices;
   cuda::device_array<std::byte> data;
@@ -44,6 +46,7 @@ struct vendor_matrix {
   vendor_matrix() = default;
   vendor_matrix(vendor_matrix&& other) noexcept
       : csr(std::move(other.csr)),
+        slices(std::move(other.slices)),
         rows(std::move(other.rows)),
         indices(std::move(other.indices)),
         data(std::move(other.data)),
@@ -52,7 +55,9 @@ struct vendor_matrix {
   ~vendor_matrix() {
     if (handle != nullptr) api::api().DestroySpMat(handle);
   }
-  std::size_t bytes() const { return (csr ? csr->bytes() : 0) + rows.bytes() + indices.bytes() + data.bytes(); }
+  std::size_t bytes() const {
+    return (csr ? csr->bytes() : 0) + slices.bytes() + rows.bytes() + indices.bytes() + data.bytes();
+  }
 };
 
 class cusparse_plan final : public spmv_plan {
@@ -142,23 +147,24 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_coo_cusparse(const device_csr& m
                                          allocate);
 }
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_sell_cusparse(const device_csr& source, const product_request& request,
+std::unique_ptr<product_plan> prepare_cuda_spmv_sell_cusparse(const device_csr& matrix, const product_request& request,
                                                               const device_allocator& allocate) {
-  const csr_view& matrix = source.host();
   if (api::api().CreateSlicedEll == nullptr)
     throw error(error_kind::device, "cusparse", -1, "cuSPARSE has no sliced ELL");
   constexpr std::int64_t original_order = 1;
-  const sell_matrix sell = to_sell(matrix, request.parameters.at("slice_height"), original_order);
-  const std::vector<std::int32_t> offsets(sell.slice_ptr.begin(), sell.slice_ptr.end());
+  const auto check_places = [&](std::int64_t places) {
+    refuse_candidate("sell/cusparse", sell_places_reason(places, matrix.nnz()));
+  };
+  cuda::device_sell sell(matrix, {request.parameters.at("slice_height"), original_order, /*shared_head=*/false},
+                         check_places, allocate);
   vendor_matrix stored;
-  stored.rows = cuda::upload(offsets.data(), offsets.size(), allocate);
-  stored.indices = cuda::upload(sell.indices.data(), sell.indices.size(), allocate);
-  stored.data = cuda::upload(sell.data.data(), sell.data.size(), allocate);
-  WARPLOOM_CUSPARSE_CHECK(CreateSlicedEll, &stored.handle, matrix.num_rows, matrix.num_cols, matrix.nnz(),
-                          sell.places(), sell.slice_height, stored.rows.data(), stored.indices.data(),
-                          stored.data.data(), api::index_int32, api::index_int32, api::base_zero,
-                          data_type(matrix.dtype));
-  return std::make_unique<cusparse_plan>(source, std::move(stored), api::spmv_sell_algorithm1, allocate);
+  stored.slices = std::move(sell).take_slices();
+  const cuda::device_slices& slices = stored.slices;
+  WARPLOOM_CUSPARSE_CHECK(CreateSlicedEll, &stored.handle, matrix.num_rows(), matrix.num_cols(), matrix.nnz(),
+                          slices.places(), slices.height, slices.tail_ptr.data(), slices.indices.data(),
+                          slices.data.data(), api::index_int32, api::index_int32, api::base_zero,
+                          data_type(matrix.dtype()));
+  return std::make_unique<cusparse_plan>(matrix, std::move(stored), api::spmv_sell_algorithm1, allocate);
 }
 
 std::unique_ptr<product_plan> prepare_cuda_spmv_bsr_cusparse(const device_csr& source, const product_request& request,

@@ -87,6 +87,24 @@ __device__ __forceinline__ Value warp_maximum(Value value) {
   return value;
 }
 
+// One instruction from Ampere on.
+__device__ __forceinline__ int warp_minimum(int value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_min_sync(whole_warp, value);
+#else
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) value = min(value, exchange(value, offset));
+  return value;
+#endif
+}
+__device__ __forceinline__ int warp_maximum(int value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(whole_warp, value);
+#else
+  return warp_maximum<int>(value);
+#endif
+}
+
 // The sum over the lanes of a group of `Size` that are `Stride` apart, in all of them; the nearest lanes meet first.
 // Both are powers of two. A stride of 1: over the group.
 template <int Stride, int Size = 32, class Sum>

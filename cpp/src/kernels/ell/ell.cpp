@@ -4,12 +4,16 @@
 #include <numeric>
 #include <string>
 
+#include "device/cuda_function.hpp"
 #include "kernels/row_places.hpp"
 #include "warploom/error.hpp"
 #include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
+
+convert_on_gpu_function ell_from_csr_on_gpu;
+
 namespace {
 
 constexpr std::int64_t rows_per_task = 4096;
@@ -71,15 +75,19 @@ ell_matrix to_ell_of_width(const csr_view& matrix, std::int64_t width) {
 
 void check_width(const csr_pattern& matrix, std::int64_t width, std::optional<std::int64_t> max_width,
                  const std::string& format) {
+  check_width(matrix.num_rows, matrix.nnz(), longest_row(matrix), width, max_width, format);
+}
+
+void check_width(std::int64_t num_rows, std::int64_t nnz, std::int64_t longest, std::int64_t width,
+                 std::optional<std::int64_t> max_width, const std::string& format) {
   if (max_width && *max_width < 0) refuse_width("max_width must not be negative, got " + std::to_string(*max_width));
-  const std::int64_t longest = longest_row(matrix);
   if (max_width && longest > *max_width) {
     refuse_width("a row has " + std::to_string(longest) +
                  " entries, more than max_width = " + std::to_string(*max_width));
   }
-  if (!max_width && !padding_is_acceptable(width * matrix.num_rows, matrix.nnz())) {
-    refuse_width(format + " would store " + std::to_string(width * matrix.num_rows) + " places for " +
-                 std::to_string(matrix.nnz()) + " nonzeros; max_width = " + std::to_string(longest) + " allows it");
+  if (!max_width && !padding_is_acceptable(width * num_rows, nnz)) {
+    refuse_width(format + " would store " + std::to_string(width * num_rows) + " places for " + std::to_string(nnz) +
+                 " nonzeros; max_width = " + std::to_string(longest) + " allows it");
   }
 }
 
@@ -119,6 +127,7 @@ format_description ell_format() {
           [](const csr_view& matrix, const option_values& options) {
             return stored(to_ell(matrix, options.optional_integer("max_width")));
           },
+      .from_csr_on_gpu = WARPLOOM_CUDA(ell_from_csr_on_gpu),
   };
 }
 

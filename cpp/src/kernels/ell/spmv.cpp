@@ -67,6 +67,7 @@ product_kernel spmv_ell_vector() {
       .parameters = {{"threads_per_row", 1, {1, 2, 4, 8}, {1, 2, 4, 8}, false, "threads that share a row"}},
       .dtypes = all_value_types,
       .permutes = false,
+      .from_device = true,
       .redundant = too_many_threads_per_row,
       .unsupported_reason = ell_reason,
       .prepare_cpu = prepare_cpu,

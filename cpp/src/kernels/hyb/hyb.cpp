@@ -4,12 +4,17 @@
 #include <numeric>
 #include <string>
 
+#include "device/cuda_function.hpp"
+#include "kernels/hyb/width.hpp"
 #include "kernels/row_places.hpp"
 #include "warploom/error.hpp"
 #include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
+
+convert_on_gpu_function hyb_from_csr_on_gpu;
+
 namespace {
 
 constexpr std::int64_t rows_per_task = 4096;
@@ -56,23 +61,29 @@ void join(csr_matrix& result, const csr_matrix& first, const csr_matrix& rest) {
 
 }  // namespace
 
-std::int64_t hyb_width(const csr_pattern& matrix) {
+std::int64_t rows_that_fill_ell(std::int64_t num_rows) {
   constexpr std::int64_t fewest_rows = 4096;
+  const std::int64_t third = num_rows / 3;
+  return std::max<std::int64_t>(num_rows < fewest_rows ? third : fewest_rows, std::max<std::int64_t>(third, 1));
+}
+
+std::int64_t hyb_width(const csr_pattern& matrix) {
   std::vector<std::int64_t> rows_of_length(longest_row(matrix) + 1, 0);
   for (std::int64_t row = 0; row < matrix.num_rows; ++row) ++rows_of_length[matrix.row_length(row)];
-  const std::int64_t third = matrix.num_rows / 3;
-  const std::int64_t enough =
-      std::max<std::int64_t>(matrix.num_rows < fewest_rows ? third : fewest_rows, std::max<std::int64_t>(third, 1));
+  const std::int64_t enough = rows_that_fill_ell(matrix.num_rows);
   std::int64_t width = static_cast<std::int64_t>(rows_of_length.size()) - 1;
   std::int64_t filled = rows_of_length[width];  // rows of at least `width` entries
   while (width > 0 && filled < enough) filled += rows_of_length[--width];
   return width;
 }
 
+void check_hyb_width(std::int64_t width) {
+  if (width >= 0) return;
+  throw error(error_kind::parameter, "width", -1, "width must not be negative, got " + std::to_string(width));
+}
+
 hyb_matrix to_hyb(const csr_view& matrix, std::int64_t width) {
-  if (width < 0) {
-    throw error(error_kind::parameter, "width", -1, "width must not be negative, got " + std::to_string(width));
-  }
+  check_hyb_width(width);
   if (width == 0) width = hyb_width(matrix);
   hyb_matrix result;
   result.num_rows = matrix.num_rows;
@@ -111,6 +122,7 @@ format_description hyb_format() {
           [](const csr_view& matrix, const option_values& options) {
             return stored(to_hyb(matrix, options.integer<std::int64_t>("width")));
           },
+      .from_csr_on_gpu = WARPLOOM_CUDA(hyb_from_csr_on_gpu),
   };
 }
 

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/format_plan.hpp"
 #include "kernels/description.hpp"
+#include "kernels/hyb/width.hpp"
 #include "kernels/sell/columns.hpp"
 #include "warploom/formats/hyb.hpp"
 
@@ -62,13 +63,17 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_
 std::string hyb_reason(const csr_view& matrix, const product_request& request) {
   const int asked = request.parameters.at("width");
   const std::int64_t width = asked == 0 ? hyb_width(matrix) : std::min<std::int64_t>(asked, longest_row(matrix));
-  const std::string reason = padding_reason(width * matrix.num_rows, matrix.nnz());
-  if (!reason.empty()) return reason;
-  const bool fits = std::max(width * (matrix.num_rows + 31), matrix.nnz()) <= std::numeric_limits<std::int32_t>::max();
-  return fits ? "" : "needs fewer than 2^31 places";
+  return hyb_places_reason(width, matrix.num_rows, matrix.nnz());
 }
 
 }  // namespace
+
+std::string hyb_places_reason(std::int64_t width, std::int64_t num_rows, std::int64_t nnz) {
+  const std::string reason = padding_reason(width * num_rows, nnz);
+  if (!reason.empty()) return reason;
+  const bool fits = std::max(width * (num_rows + 31), nnz) <= std::numeric_limits<std::int32_t>::max();
+  return fits ? "" : "needs fewer than 2^31 places";
+}
 
 product_kernel spmv_hyb_fused() {
   return {
@@ -89,6 +94,7 @@ product_kernel spmv_hyb_fused() {
                      {"threads_per_row", 1, {1, 2, 4, 8}, {1, 2, 4}, false, "threads that share a row of ELL"}},
       .dtypes = all_value_types,
       .permutes = false,
+      .from_device = true,
       .redundant = too_many_threads_per_row,
       .unsupported_reason = no_reason,
       .pattern_reason = hyb_reason,

@@ -4,12 +4,17 @@
 #include <numeric>
 #include <string>
 
+#include "device/cuda_function.hpp"
 #include "kernels/row_places.hpp"
+#include "kernels/sell/slice_height.hpp"
 #include "warploom/error.hpp"
 #include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
+
+convert_on_gpu_function sell_from_csr_on_gpu;
+
 namespace {
 
 constexpr std::int64_t rows_per_task = 4096;
@@ -43,8 +48,7 @@ struct sell_shape {
 };
 
 sell_shape shape_of(const csr_pattern& matrix, std::int64_t height, std::int64_t window) {
-  check_at_least_one("slice_height", height);
-  check_at_least_one("sort_window", window);
+  check_sell_options(height, window);
   sell_shape shape;
   if (window > 1) shape.row_ids = sort_rows(matrix, window);
   const std::int64_t slices = (matrix.num_rows + height - 1) / height;
@@ -102,6 +106,11 @@ void gather(csr_matrix& result, const sell_matrix& matrix) {
 }
 
 }  // namespace
+
+void check_sell_options(std::int64_t slice_height, std::int64_t sort_window) {
+  check_at_least_one("slice_height", slice_height);
+  check_at_least_one("sort_window", sort_window);
+}
 
 std::size_t sell_matrix::bytes() const {
   return slice_ptr.size() * sizeof(slice_ptr[0]) + row_ids.size() * sizeof(row_ids[0]) +
@@ -161,6 +170,7 @@ format_description sell_format() {
             return stored(
                 to_sell(matrix, options.integer("slice_height"), options.integer<std::int64_t>("sort_window")));
           },
+      .from_csr_on_gpu = WARPLOOM_CUDA(sell_from_csr_on_gpu),
   };
 }
 

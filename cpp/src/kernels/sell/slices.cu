@@ -7,6 +7,7 @@
 #include "kernels/device/slices.cuh"
 #include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
+#include "kernels/sell/device_slices.hpp"
 #include "kernels/sell/slices.hpp"
 #include "kernels/spmv_plan.hpp"
 
@@ -52,28 +53,22 @@ __global__ void __launch_bounds__(128, 8)
 template <class Value>
 class slices_plan final : public spmv_plan {
  public:
-  slices_plan(const host_slices& host, const device_allocator& allocate)
-      : num_rows_(static_cast<unsigned>(host.num_rows)),
-        num_slices_(static_cast<unsigned>(host.num_slices())),
-        height_(host.height),
-        head_places_(static_cast<unsigned>(host.head * host.height)),
-        tail_ptr_(cuda::upload(host.tail_ptr.data(), host.tail_ptr.size(), allocate)),
-        row_ids_(cuda::upload(host.row_ids.data(), host.row_ids.size(), allocate)),
-        indices_(cuda::upload(host.indices.data(), host.indices.size(), allocate)),
-        data_(cuda::upload(reinterpret_cast<const Value*>(host.data.data()), host.indices.size(), allocate)) {
+  explicit slices_plan(cuda::device_slices slices)
+      : slices_(std::move(slices)), num_slices_(static_cast<unsigned>(slices_.num_slices())) {
     if (num_slices_ == 0) return;
     // Few slices are distributed over all multiprocessors; many are taken four to a thread block.
     const auto processors = static_cast<unsigned>(cuda::device_attribute(cudaDevAttrMultiProcessorCount));
     while (warps_per_block_ > 1 && num_slices_ < warps_per_block_ * processors) warps_per_block_ /= 2;
-    short_slices_ = host.indices.size() / num_slices_ <= 4 * 32;
+    short_slices_ = slices_.places() / num_slices_ <= 4 * 32;
   }
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
     if (num_slices_ == 0) return;
-    cuda::dispatch_constant<32, 16, 8, 4, 2>(height_, [&](auto height) { launch<height>(x, y, stream); });
+    cuda::dispatch_constant<32, 16, 8, 4, 2>(static_cast<int>(slices_.height),
+                                             [&](auto height) { launch<height>(x, y, stream); });
   }
 
-  std::size_t bytes() const override { return tail_ptr_.bytes() + row_ids_.bytes() + indices_.bytes() + data_.bytes(); }
+  std::size_t bytes() const override { return slices_.bytes(); }
 
  private:
   template <int Height>
@@ -87,30 +82,29 @@ class slices_plan final : public spmv_plan {
 
   template <int Height, int Unroll>
   void launch(const Value* x, Value* y, cudaStream_t stream) const {
-    const slices_view<Value> view{num_rows_,       num_slices_,     head_places_, tail_ptr_.data(),
-                                  row_ids_.data(), indices_.data(), data_.data()};
+    const slices_view<Value> view{static_cast<unsigned>(slices_.num_rows),
+                                  num_slices_,
+                                  static_cast<unsigned>(slices_.head * slices_.height),
+                                  slices_.tail_ptr.data(),
+                                  slices_.row_ids.data(),
+                                  slices_.indices.data(),
+                                  slices_.values<Value>()};
     const unsigned blocks = (num_slices_ + warps_per_block_ - 1) / warps_per_block_;
     sell_kernel<Height, Unroll><<<blocks, 32 * warps_per_block_, 0, stream>>>(view, x, y);
     cuda::check_launch("sell_kernel");
   }
 
-  unsigned num_rows_;
+  cuda::device_slices slices_;
   unsigned num_slices_;
-  int height_;
-  unsigned head_places_;
   unsigned warps_per_block_ = 4;
   bool short_slices_ = true;  // a warp has few places in flight
-  cuda::device_array<std::uint32_t> tail_ptr_;
-  cuda::device_array<std::int32_t> row_ids_;
-  cuda::device_array<std::int32_t> indices_;
-  cuda::device_array<Value> data_;
 };
 
 }  // namespace
 
-std::unique_ptr<product_plan> make_cuda_slices_plan(const host_slices& slices, const device_allocator& allocate) {
+std::unique_ptr<product_plan> make_cuda_slices_plan(cuda::device_slices slices) {
   return cuda::dispatch_device_type(slices.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-    return std::make_unique<slices_plan<decltype(value)>>(slices, allocate);
+    return std::make_unique<slices_plan<decltype(value)>>(std::move(slices));
   });
 }
 

@@ -1,11 +1,11 @@
 // SpMV over slices of 32 / threads_per_row rows, one warp each: what SELL-C-sigma and ELL share on the GPU.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "warploom/formats/ell.hpp"
 #include "warploom/kernels/product.hpp"
 
 namespace warploom {
@@ -24,9 +24,16 @@ struct host_slices {
   std::int64_t num_slices() const { return (num_rows + height - 1) / height; }
 };
 
-// Slices that are all as wide as the longest row.
-host_slices slices_of(const ell_matrix& matrix, int height);
+// How many columns of padding a head may add to that of the format: as many as small matrices, which gain from it, can
+// afford.
+inline std::int64_t sell_spare_columns(std::int64_t places, std::int64_t height) {
+  return std::min<std::int64_t>(places / 4 + 256, 16384) / height;
+}
 
-std::unique_ptr<product_plan> make_cuda_slices_plan(const host_slices& slices, const device_allocator& allocate);
+namespace cuda {
+struct device_slices;  // device_slices.hpp
+}
+
+std::unique_ptr<product_plan> make_cuda_slices_plan(cuda::device_slices slices);
 
 }  // namespace warploom

@@ -44,13 +44,17 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_
 }
 
 std::string sell_reason(const csr_view& matrix, const product_request& request) {
-  const std::int64_t places = sell_places(matrix, sell_slice_height(request), request.parameters.at("sort_window"));
-  const std::string reason = padding_reason(places, matrix.nnz());
-  if (!reason.empty()) return reason;
-  return places > std::numeric_limits<std::int32_t>::max() ? "needs fewer than 2^31 places" : "";
+  return sell_places_reason(sell_places(matrix, sell_slice_height(request), request.parameters.at("sort_window")),
+                            matrix.nnz());
 }
 
 }  // namespace
+
+std::string sell_places_reason(std::int64_t places, std::int64_t nnz) {
+  const std::string reason = padding_reason(places, nnz);
+  if (!reason.empty()) return reason;
+  return places > std::numeric_limits<std::int32_t>::max() ? "needs fewer than 2^31 places" : "";
+}
 
 product_kernel spmv_sell_vector() {
   return {
@@ -71,6 +75,7 @@ product_kernel spmv_sell_vector() {
                       "consecutive rows that are sorted by length; 1: not sorted"}},
       .dtypes = all_value_types,
       .permutes = false,
+      .from_device = true,
       .redundant = too_many_threads_per_row,
       .unsupported_reason = no_reason,
       .pattern_reason = sell_reason,
