@@ -8,34 +8,20 @@
 #include <span>
 #include <string>
 
+#include "device/cuda_function.hpp"
+#include "kernels/compressed_sell/encoding.hpp"
+#include "kernels/compressed_sell/options.hpp"
 #include "warploom/error.hpp"
 #include "warploom/formats/format.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
+
+convert_on_gpu_function compressed_sell_from_csr_on_gpu;
+
 namespace {
 
-constexpr std::int64_t max_slots = (1 << 29) - 1;  // in 32 bits beside the encoding
-constexpr std::int64_t grain = 64;                 // slices that are worth a thread
-
-void validate(const csr_pattern& matrix, const compressed_sell_options& options) {
-  const auto check = [](const char* name, int value, std::initializer_list<int> accepted) {
-    if (std::find(accepted.begin(), accepted.end(), value) != accepted.end()) return;
-    std::string text;
-    for (const int v : accepted) text += (text.empty() ? "" : ", ") + std::to_string(v);
-    throw error(error_kind::parameter, name, -1,
-                std::string(name) + " must be one of " + text + ", got " + std::to_string(value));
-  };
-  check("rows_per_lane", options.rows_per_lane, {1, 2, 4});
-  check("parts", options.parts, {1, 2, 4, 8});
-  if (options.sort_window < 1) {
-    throw error(error_kind::parameter, "sort_window", -1,
-                "sort_window must be at least 1, got " + std::to_string(options.sort_window));
-  }
-  if (matrix.num_rows > std::numeric_limits<std::int32_t>::max()) {
-    throw error(error_kind::index_overflow, "A", -1, "compressed-sell needs fewer than 2^31 rows");
-  }
-}
+constexpr std::int64_t grain = 64;  // slices that are worth a thread
 
 // The rows by descending length within every window, rows of one length in their given order; empty if they all stay.
 std::vector<std::int32_t> sort_rows(const csr_pattern& matrix, std::int64_t window) {
@@ -131,28 +117,6 @@ class slice_rows {
   std::vector<std::int64_t> orders_;
 };
 
-std::int64_t index_bytes(sell_encoding encoding, std::int64_t slots, std::int64_t height) {
-  const std::int64_t slot_bases = detail::round_up(slots, sell_slot_group) * sizeof(std::int32_t);
-  switch (encoding) {
-    case sell_encoding::full_diagonal:
-      return slot_bases;
-    case sell_encoding::diagonal:
-      return slot_bases + detail::round_up(slots, sell_slot_group) / sell_slot_group * height;
-    case sell_encoding::slot8:
-      return slot_bases + slots * height;
-    case sell_encoding::slot16:
-      return slot_bases + slots * height * 2;
-    case sell_encoding::delta8:
-      return slots * height;
-    case sell_encoding::slice16:
-    case sell_encoding::delta16:
-      return slots * height * 2;
-    case sell_encoding::plain:
-      break;
-  }
-  return slots * height * 4;
-}
-
 // The columns of a row as distances from the diagonal of the slice: ascending, with duplicates.
 std::int32_t offset_of(std::int32_t column, std::size_t position) {
   return column - static_cast<std::int32_t>(position);
@@ -185,79 +149,45 @@ bool collect_diagonals(std::span<const row_share> rows, std::int64_t limit, std:
   return true;
 }
 
-// Places without an entry that carry a gap to where a code reaches: a value of `value_size` bytes holds the distance.
-struct jump_rule {
-  std::int64_t max_code;
-  std::int64_t max_jump;
-
-  jump_rule(std::int64_t marker, std::size_t value_size)
-      : max_code(marker - 1), max_jump(value_size == 2 ? 0xffff : std::numeric_limits<std::int32_t>::max()) {}
-
-  std::int64_t count(std::int64_t gap) const {
-    std::int64_t jumps = 0;
-    for (; gap > max_code; gap -= std::min(gap, max_jump)) ++jumps;
-    return jumps;
-  }
-};
-
-struct segment_choice {
-  sell_encoding encoding = sell_encoding::plain;
-  std::int64_t num_slots = 0;
-  std::int32_t base = 0;
-};
-
 // Chooses the encoding of a segment. Keeps its arrays from one segment to the next.
 class chooser {
  public:
   chooser(int height, std::size_t value_size)
-      : height_(height),
-        value_size_(value_size),
-        jumps8_(std::numeric_limits<std::uint8_t>::max(), value_size),
-        jumps16_(std::numeric_limits<std::uint16_t>::max(), value_size) {}
+      : jumps8_(std::numeric_limits<std::uint8_t>::max(), value_size),
+        jumps16_(std::numeric_limits<std::uint16_t>::max(), value_size),
+        best_{height, static_cast<std::int64_t>(value_size)} {}
 
-  segment_choice choose(std::span<const row_share> rows) {
+  encoding_choice choose(std::span<const row_share> rows) {
     measure(rows);
-    if (longest_ == 0) return {};
-    best_ = {sell_encoding::plain, longest_, 0};
-    best_bytes_ = bytes(sell_encoding::plain, longest_);
-    // Ordered by the cost of decoding: of two that take the same bytes, the first is kept.
-    if (last_ - first_ < 0xffff) consider(sell_encoding::slice16, longest_, first_);
-    if (widest_slot_ < 0xff) consider(sell_encoding::slot8, longest_, 0);
-    if (widest_slot_ < 0xffff) consider(sell_encoding::slot16, longest_, 0);
-    consider(sell_encoding::delta8, slots_with_jumps8_, first_);
-    consider(sell_encoding::delta16, slots_with_jumps16_, first_);
-    const std::int64_t limit = best_bytes_ / static_cast<std::int64_t>(height_ * value_size_);
-    if (collect_diagonals(rows, limit, diagonals_)) {
-      const auto slots = static_cast<std::int64_t>(diagonals_.size());
-      const bool full = slots * height_ == num_entries_;
-      consider(full ? sell_encoding::full_diagonal : sell_encoding::diagonal, slots, 0);
+    best_.choose(measures_);
+    if (measures_.longest > 0 && collect_diagonals(rows, best_.most_diagonals(), diagonals_)) {
+      best_.consider_diagonals(static_cast<std::int64_t>(diagonals_.size()), num_entries_);
     }
     return best_;
   }
 
  private:
   void measure(std::span<const row_share> rows) {
-    longest_ = num_entries_ = slots_with_jumps8_ = slots_with_jumps16_ = 0;
-    first_ = std::numeric_limits<std::int32_t>::max();
-    last_ = 0;
+    measures_ = {};
+    num_entries_ = 0;
+    measures_.first = std::numeric_limits<std::int32_t>::max();
     for (const row_share& row : rows) {
       if (row.columns.empty()) continue;
-      longest_ = std::max(longest_, static_cast<std::int64_t>(row.columns.size()));
+      measures_.longest = std::max(measures_.longest, static_cast<std::int64_t>(row.columns.size()));
       num_entries_ += static_cast<std::int64_t>(row.columns.size());
-      first_ = std::min(first_, row.columns.front());
-      last_ = std::max(last_, row.columns.back());
+      measures_.first = std::min(measures_.first, row.columns.front());
+      measures_.last = std::max(measures_.last, row.columns.back());
     }
-    lowest_.assign(longest_, std::numeric_limits<std::int32_t>::max());
-    highest_.assign(longest_, 0);
+    lowest_.assign(measures_.longest, std::numeric_limits<std::int32_t>::max());
+    highest_.assign(measures_.longest, 0);
     for (const row_share& row : rows) measure(row);
-    widest_slot_ = 0;
-    for (std::int64_t slot = 0; slot < longest_; ++slot) {
-      widest_slot_ = std::max(widest_slot_, highest_[slot] - lowest_[slot]);
+    for (std::int64_t slot = 0; slot < measures_.longest; ++slot) {
+      measures_.widest_slot = std::max(measures_.widest_slot, highest_[slot] - lowest_[slot]);
     }
   }
 
   void measure(const row_share& row) {
-    std::int32_t column = first_;
+    std::int32_t column = measures_.first;
     auto slots8 = static_cast<std::int64_t>(row.columns.size());
     auto slots16 = slots8;
     for (std::size_t k = 0; k < row.columns.size(); ++k) {
@@ -271,37 +201,18 @@ class chooser {
       }
       column = next;
     }
-    slots_with_jumps8_ = std::max(slots_with_jumps8_, slots8);
-    slots_with_jumps16_ = std::max(slots_with_jumps16_, slots16);
+    measures_.slots_with_jumps8 = std::max(measures_.slots_with_jumps8, slots8);
+    measures_.slots_with_jumps16 = std::max(measures_.slots_with_jumps16, slots16);
   }
 
-  std::int64_t bytes(sell_encoding encoding, std::int64_t slots) const {
-    return slots * height_ * static_cast<std::int64_t>(value_size_) + index_bytes(encoding, slots, height_);
-  }
-
-  void consider(sell_encoding encoding, std::int64_t slots, std::int32_t base) {
-    const std::int64_t needed = bytes(encoding, slots);
-    if (needed >= best_bytes_) return;
-    best_ = {encoding, slots, base};
-    best_bytes_ = needed;
-  }
-
-  int height_;
-  std::size_t value_size_;
   jump_rule jumps8_;
   jump_rule jumps16_;
-  std::int64_t longest_ = 0;
+  segment_measures measures_;
   std::int64_t num_entries_ = 0;
-  std::int64_t slots_with_jumps8_ = 0;
-  std::int64_t slots_with_jumps16_ = 0;
-  std::int32_t first_ = 0;
-  std::int32_t last_ = 0;
-  std::int32_t widest_slot_ = 0;
   std::vector<std::int32_t> lowest_;   // column of every slot if row entries are put into slots one after another
   std::vector<std::int32_t> highest_;  // likewise
   std::vector<std::int32_t> diagonals_;
-  segment_choice best_;
-  std::int64_t best_bytes_ = 0;
+  encoding_choice best_;
 };
 
 // Writes the places of a segment. Bits is an unsigned integer as wide as a value.
@@ -388,10 +299,10 @@ class segment_writer {
       std::int32_t column = base;
       std::int64_t slot = 0;
       for (std::size_t k = 0; k < rows[p].columns.size(); ++k, ++slot) {
-        std::int64_t gap = rows[p].columns[k] - column;
+        std::int32_t gap = rows[p].columns[k] - column;
         column = rows[p].columns[k];
         for (; gap > jumps.max_code; ++slot) {
-          const std::int64_t jump = std::min(gap, jumps.max_jump);
+          const std::int32_t jump = std::min(gap, jumps.max_jump);
           values_[place(slot, p)] = static_cast<Bits>(jump);
           gap -= jump;
         }
@@ -420,8 +331,8 @@ void choose_encodings(const csr_view& matrix, compressed_sell_matrix& result) {
     for (std::int64_t slice = begin; slice < end; ++slice) {
       rows.load(slice);
       for (int part = 0; part < parts; ++part) {
-        const segment_choice choice = choices.choose(rows.part(part));
-        if (choice.num_slots > max_slots) {
+        const encoding_choice choice = choices.choose(rows.part(part));
+        if (choice.num_slots > compressed_sell_max_slots) {
           throw error(error_kind::index_overflow, "A", -1, "compressed-sell needs rows of fewer than 2^29 entries");
         }
         sell_segment& segment = result.segments[slice * parts + part];
@@ -440,9 +351,7 @@ void place_segments(compressed_sell_matrix& result) {
     segment.first_slot = static_cast<std::int32_t>(slots);
     segment.first_index = static_cast<std::uint32_t>(index_units);
     slots += segment.num_slots();
-    index_units +=
-        detail::round_up(index_bytes(segment.encoding(), segment.num_slots(), result.slice_height()), sell_index_unit) /
-        sell_index_unit;
+    index_units += index_bytes(segment.encoding(), segment.num_slots(), result.slice_height()) / sell_index_unit;
     if (slots > std::numeric_limits<std::int32_t>::max() || index_units > std::numeric_limits<std::uint32_t>::max()) {
       throw error(error_kind::index_overflow, "A", -1, "compressed-sell numbers its slots with 31 bits");
     }
@@ -484,6 +393,25 @@ named_counts encoding_counts(const compressed_sell_matrix& matrix) {
 
 }  // namespace
 
+void check_compressed_sell(std::int64_t num_rows, const compressed_sell_options& options) {
+  const auto check = [](const char* name, int value, std::initializer_list<int> accepted) {
+    if (std::find(accepted.begin(), accepted.end(), value) != accepted.end()) return;
+    std::string text;
+    for (const int v : accepted) text += (text.empty() ? "" : ", ") + std::to_string(v);
+    throw error(error_kind::parameter, name, -1,
+                std::string(name) + " must be one of " + text + ", got " + std::to_string(value));
+  };
+  check("rows_per_lane", options.rows_per_lane, {1, 2, 4});
+  check("parts", options.parts, {1, 2, 4, 8});
+  if (options.sort_window < 1) {
+    throw error(error_kind::parameter, "sort_window", -1,
+                "sort_window must be at least 1, got " + std::to_string(options.sort_window));
+  }
+  if (num_rows > std::numeric_limits<std::int32_t>::max()) {
+    throw error(error_kind::index_overflow, "A", -1, "compressed-sell needs fewer than 2^31 rows");
+  }
+}
+
 std::size_t compressed_sell_matrix::bytes() const {
   return segments.size() * sizeof(segments[0]) + indices.size() + data.size() + row_ids.size() * sizeof(row_ids[0]);
 }
@@ -497,7 +425,7 @@ std::array<std::int64_t, 8> compressed_sell_matrix::segments_by_encoding() const
 }
 
 std::int64_t compressed_sell_places(const csr_pattern& matrix, const compressed_sell_options& options) {
-  validate(matrix, options);
+  check_compressed_sell(matrix.num_rows, options);
   const std::vector<std::int32_t> row_ids = sort_rows(matrix, options.sort_window);
   const std::int64_t height = sell_lanes * options.rows_per_lane;
   std::int64_t places = 0;
@@ -513,7 +441,7 @@ std::int64_t compressed_sell_places(const csr_pattern& matrix, const compressed_
 }
 
 compressed_sell_matrix to_compressed_sell(const csr_view& matrix, const compressed_sell_options& options) {
-  validate(matrix, options);
+  check_compressed_sell(matrix.num_rows, options);
   compressed_sell_matrix result;
   result.num_rows = matrix.num_rows;
   result.num_cols = matrix.num_cols;
@@ -577,6 +505,7 @@ format_description compressed_sell_format() {
             return stored(to_compressed_sell(
                 matrix, {options.integer("rows_per_lane"), options.integer("sort_window"), options.integer("parts")}));
           },
+      .from_csr_on_gpu = WARPLOOM_CUDA(compressed_sell_from_csr_on_gpu),
   };
 }
 

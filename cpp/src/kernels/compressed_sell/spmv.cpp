@@ -62,14 +62,17 @@ std::string rows_reason(const matrix_summary& matrix, const product_request&) {
 }
 
 std::string places_reason(const csr_view& matrix, const product_request& request) {
-  const std::int64_t places = compressed_sell_places(matrix, compressed_sell_options_of(request));
-  const std::int64_t most = 3 * matrix.nnz() + 4096;
-  return places > most ? "would store " + std::to_string(places) + " places for " + std::to_string(matrix.nnz()) +
-                             " nonzeros: the rows of a slice differ too much in length"
-                       : "";
+  return compressed_sell_places_reason(compressed_sell_places(matrix, compressed_sell_options_of(request)),
+                                       matrix.nnz());
 }
 
 }  // namespace
+
+std::string compressed_sell_places_reason(std::int64_t places, std::int64_t nnz) {
+  if (places <= 3 * nnz + 4096) return "";
+  return "would store " + std::to_string(places) + " places for " + std::to_string(nnz) +
+         " nonzeros: the rows of a slice differ too much in length";
+}
 
 product_kernel spmv_compressed_sell_vector() {
   return {
@@ -92,6 +95,7 @@ product_kernel spmv_compressed_sell_vector() {
            {"parts", 1, {1, 2, 4, 8}, {1, 4}, true, "warps that share a slice"}},
       .dtypes = all_value_types,
       .permutes = false,
+      .from_device = true,
       .unsupported_reason = rows_reason,
       .pattern_reason = places_reason,
       .prepare_cpu = prepare_cpu,

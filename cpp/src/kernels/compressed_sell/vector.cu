@@ -5,7 +5,8 @@
 #include <bit>
 #include <type_traits>
 
-#include "device/device_csr.hpp"
+#include "device/cuda_function.hpp"
+#include "kernels/compressed_sell/device_compressed_sell.hpp"
 #include "kernels/compressed_sell/options.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/values.cuh"
@@ -13,6 +14,7 @@
 #include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 #include "kernels/spmv_plan.hpp"
+#include "warploom/formats/format.hpp"
 
 namespace warploom {
 namespace {
@@ -319,55 +321,68 @@ unsigned choose_segments_per_warp(std::size_t num_segments, int parts) {
 template <class Value, int R>
 class compressed_sell_vector_plan final : public spmv_plan {
  public:
-  compressed_sell_vector_plan(const compressed_sell_matrix& matrix, const device_allocator& allocate)
-      : num_rows_(static_cast<unsigned>(matrix.num_rows)),
-        parts_(matrix.options.parts),
-        segments_per_warp_(choose_segments_per_warp(matrix.segments.size(), parts_)),
-        segments_(cuda::upload(matrix.segments.data(), matrix.segments.size(), allocate)),
-        indices_(cuda::upload(matrix.indices.data(), matrix.indices.size(), allocate)),
-        data_(cuda::upload(matrix.data.data(), matrix.data.size(), allocate)),
-        row_ids_(cuda::upload(matrix.row_ids.data(), matrix.row_ids.size(), allocate)) {}
+  explicit compressed_sell_vector_plan(cuda::device_compressed_sell matrix)
+      : matrix_(std::move(matrix)),
+        num_rows_(static_cast<unsigned>(matrix_.num_rows())),
+        parts_(matrix_.options().parts),
+        segments_per_warp_(choose_segments_per_warp(matrix_.num_segments(), parts_)) {}
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
     if (num_rows_ == 0) return;
     const int warps = std::max(parts_, warps_per_block);
-    const auto num_segments = static_cast<unsigned>(segments_.size());
+    const auto num_segments = static_cast<unsigned>(matrix_.num_segments());
     const std::uint64_t per_block = std::uint64_t{segments_per_warp_} * warps;
     const auto blocks = static_cast<unsigned>((num_segments + per_block - 1) / per_block);
     const std::size_t shared = parts_ > 1 ? warps * sell_lanes * R * sizeof(cuda::sum_type_t<Value>) : 0;
     compressed_sell_vector_kernel<Value, R><<<blocks, warps * sell_lanes, shared, stream>>>(
         num_rows_, num_segments, segments_per_warp_, std::countr_zero(static_cast<unsigned>(parts_)),
-        reinterpret_cast<const int4*>(segments_.data()), reinterpret_cast<const unsigned char*>(indices_.data()),
-        reinterpret_cast<const Value*>(data_.data()), row_ids_.data(), static_cast<const Value*>(x),
-        static_cast<Value*>(y));
+        reinterpret_cast<const int4*>(matrix_.segments()), reinterpret_cast<const unsigned char*>(matrix_.indices()),
+        matrix_.values<Value>(), matrix_.row_ids(), static_cast<const Value*>(x), static_cast<Value*>(y));
     cuda::check_launch("compressed_sell_vector_kernel");
   }
 
-  std::size_t bytes() const override { return segments_.bytes() + indices_.bytes() + data_.bytes() + row_ids_.bytes(); }
+  std::size_t bytes() const override { return matrix_.bytes(); }
 
  private:
+  cuda::device_compressed_sell matrix_;
   unsigned num_rows_;
   int parts_;
   unsigned segments_per_warp_;
-  cuda::device_array<sell_segment> segments_;
-  cuda::device_array<std::byte> indices_;
-  cuda::device_array<std::byte> data_;
-  cuda::device_array<std::int32_t> row_ids_;
 };
+
+// Offsets of 64 bits are converted on the host.
+cuda::device_compressed_sell make_matrix(const device_csr& matrix, const product_request& request,
+                                         const device_allocator& allocate) {
+  const compressed_sell_options options = compressed_sell_options_of(request);
+  const auto check_places = [&](std::int64_t places) {
+    refuse_candidate("compressed-sell/vector", compressed_sell_places_reason(places, matrix.nnz()));
+  };
+  if (!matrix.wide()) return {matrix, options, check_places, allocate};
+  check_places(compressed_sell_places(matrix.host(), options));
+  return {to_compressed_sell(matrix.host(), options), allocate};
+}
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_compressed_sell_vector(const device_csr& source,
+std::unique_ptr<product_plan> prepare_cuda_spmv_compressed_sell_vector(const device_csr& matrix,
                                                                        const product_request& request,
                                                                        const device_allocator& allocate) {
-  const csr_view& matrix = source.host();
-  const compressed_sell_matrix stored = to_compressed_sell(matrix, compressed_sell_options_of(request));
-  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
+  cuda::device_compressed_sell stored = make_matrix(matrix, request, allocate);
+  return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
     return cuda::dispatch_constant<1, 2, 4>(
-        stored.options.rows_per_lane, [&](auto rows_per_lane) -> std::unique_ptr<product_plan> {
-          return std::make_unique<compressed_sell_vector_plan<decltype(value), rows_per_lane>>(stored, allocate);
+        stored.options().rows_per_lane, [&](auto rows_per_lane) -> std::unique_ptr<product_plan> {
+          return std::make_unique<compressed_sell_vector_plan<decltype(value), rows_per_lane>>(std::move(stored));
         });
   });
+}
+
+convert_on_gpu_function compressed_sell_from_csr_on_gpu;
+
+std::unique_ptr<stored_matrix> compressed_sell_from_csr_on_gpu(const device_csr& matrix, const option_values& options) {
+  const cuda::device_compressed_sell made(
+      matrix, {options.integer("rows_per_lane"), options.integer("sort_window"), options.integer("parts")},
+      [](std::int64_t) {}, allocate_device_memory);
+  return stored(made.download());
 }
 
 }  // namespace warploom
