@@ -24,7 +24,7 @@ from warploom.corpus import Entry
 from warploom.experiments._wall_clock import median_us
 from warploom.experiments.registry import Progress, register
 
-__all__ = ["COUNT", "UNIT", "cost", "matrices", "measure"]
+__all__ = ["COUNT", "UNIT", "cost", "features_call", "matrices", "measure"]
 
 UNIT = "spmv/none/csr/vector"
 """The candidate whose product is the unit; its default is 32 threads per row."""
@@ -119,12 +119,13 @@ def cost(A: scipy.sparse.csr_array, device: Device, repeats: int = _REPEATS) -> 
         "rows": A.shape[0],
         "nnz": A.nnz,
         "spmv_us": product.median,
-        "eleven_us": median_us(_features(problem, "spmv"), repeats),
-        "twenty_four_us": median_us(_features(problem, "spmm"), repeats),
+        "eleven_us": median_us(features_call(problem, "spmv"), repeats),
+        "twenty_four_us": median_us(features_call(problem, "spmm"), repeats),
     }
 
 
-def _features(problem: _core.Problem, of: str) -> Callable[[], object]:
+def features_call(problem: _core.Problem, of: str) -> Callable[[], object]:
+    """Return a function that computes a set of features, where the matrix of the problem is."""
     if problem.device < 0:
         return functools.partial(getattr(feature_sets, of), problem.matrix)
     return functools.partial(_core.compute_features_device, of, problem.resident())

@@ -9,7 +9,6 @@ from typing import Literal
 
 import pandas as pd
 
-from warploom._device import Device
 from warploom._discovery import import_modules
 from warploom.errors import ParameterError
 
@@ -17,7 +16,8 @@ __all__ = ["Experiment", "Progress", "experiments", "find", "register"]
 
 Progress = Callable[[int, int, str], None]
 """Takes the number of steps done, the number of all steps, and the name of the next one."""
-Measure = Callable[[Device, Progress], pd.DataFrame]
+Measure = Callable[..., pd.DataFrame]
+"""Takes a `warploom._device.Device` and a `Progress`; one that can be limited also takes the keyword ``minutes``."""
 Kind = Literal["cuda", "cpu"]
 
 _EXPERIMENTS: dict[str, Experiment] = {}
@@ -37,10 +37,18 @@ class Experiment:
     """Those of the table, with their meaning and unit."""
     measure: Measure
     """Measures on a device of that kind; returns a table with these columns."""
+    can_be_limited: bool = False
+    """Whether it can stop after some minutes, with what it has measured until then."""
 
 
 def register(
-    name: str, title: str, *, columns: Mapping[str, str], items: tuple[str, ...] = (), kind: Kind = "cuda"
+    name: str,
+    title: str,
+    *,
+    columns: Mapping[str, str],
+    items: tuple[str, ...] = (),
+    kind: Kind = "cuda",
+    can_be_limited: bool = False,
 ) -> Callable[[Measure], Measure]:
     """Register the decorated function as the one that measures an experiment.
 
@@ -56,10 +64,12 @@ def register(
         Ids of the tables and figures that are made from it.
     kind : {"cuda", "cpu"}
         Where it is measured.
+    can_be_limited : bool
+        Whether the function takes the keyword ``minutes`` and returns what it has measured until then.
     """
 
     def decorate(measure: Measure) -> Measure:
-        _EXPERIMENTS[name] = Experiment(name, title, kind, items, columns, measure)
+        _EXPERIMENTS[name] = Experiment(name, title, kind, items, columns, measure, can_be_limited)
         return measure
 
     return decorate

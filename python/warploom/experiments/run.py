@@ -22,6 +22,7 @@ def run(
     *,
     device: str = "cuda",
     progress: Progress | None = None,
+    minutes: float | None = None,
 ) -> list[Findings]:
     """Run experiments, and write what each finds as ``experiments/<name>.csv`` in a folder.
 
@@ -35,6 +36,9 @@ def run(
         ``"cuda"`` or ``"cuda:1"``. What is about the CPU is measured there all the same.
     progress : callable, optional
         Called with steps done, steps in total and what is done next, for each experiment from the start.
+    minutes : float, optional
+        When an experiment that can be limited (`Experiment.can_be_limited`) stops, with what it has measured until
+        then; the others are measured as a whole.
 
     Returns
     -------
@@ -61,12 +65,15 @@ def run(
         if where["cuda"].kind != "cuda":
             raise ParameterError(f"{', '.join(of_gpu)}: about GPUs, got device '{device}'", argument="device")
     make_folder(folder_of(output))
-    return [_run(experiment, where[experiment.kind], output, progress or _silent) for experiment in chosen]
+    return [_run(experiment, where[experiment.kind], output, progress or _silent, minutes) for experiment in chosen]
 
 
-def _run(experiment: Experiment, device: Device, output: str | os.PathLike[str], progress: Progress) -> Findings:
+def _run(
+    experiment: Experiment, device: Device, output: str | os.PathLike[str], progress: Progress, minutes: float | None
+) -> Findings:
     described = environment(device)
-    table = experiment.measure(device, progress)[list(experiment.columns)]
+    limits = {} if minutes is None or not experiment.can_be_limited else {"minutes": minutes}
+    table = experiment.measure(device, progress, **limits)[list(experiment.columns)]
     facts = {**described, "clock_mhz": clock_mhz(device)}
     found = Findings(experiment.name, table, facts, datetime.datetime.now(datetime.timezone.utc).date().isoformat())
     found.save(output)

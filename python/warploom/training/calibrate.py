@@ -214,6 +214,8 @@ def refine(profile: Profile, measurements: Measurements) -> tuple[Profile, dict[
         by_preparation.setdefault(f"preparation-{name.rpartition('-')[0]}", []).append(dataset)
     for name, datasets in by_preparation.items():
         models[name] = _preparation(profile.models[name], datasets)
+    if any(models[name] is not profile.models[name] for name in by_preparation):
+        metrics.pop("preparation", None)  # it says what the models were fitted to before
     if not shares:
         raise ParameterError("the measurements have no setting that the profile knows", argument="measurements")
     hashed = data_hash([measurements])
@@ -274,7 +276,7 @@ def _left(base: Model, dataset: Dataset) -> NDArray[np.float64]:
 
 
 def _preparation(base: Model, datasets: Sequence[Dataset]) -> Model:
-    """Fit preparation again to what was measured: it depends on the host more than on the GPU."""
+    """Fit preparation again to what was measured: it depends on both the GPU and its host."""
     measured = {name for dataset in datasets for name in dataset.candidates}
     if not set(base.outputs) <= measured:
         return base

@@ -10,6 +10,8 @@ from warploom import profiles
 from warploom._terminal import progress_bar
 from warploom.bench import Measurements
 from warploom.bench.settings import SPMM, SPMV
+from warploom.errors import ParameterError
+from warploom.experiments import load as load_findings
 
 __all__ = ["calibrate", "train"]
 
@@ -20,12 +22,38 @@ __all__ = ["calibrate", "train"]
 @click.option(
     "--held-out/--no-held-out", default=True, show_default=True, help="Also score models on held-out matrices."
 )
-def train(inputs: tuple[str, ...], output: str, held_out: bool) -> None:
-    """Train a profile on the measurements in INPUTS: folders of `warploom bench`, or h200 for the shipped ones."""
+@click.option(
+    "--profile",
+    "kept",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Keep the selectors of this profile, and fit only its models of preparation again.",
+)
+def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None) -> None:
+    """Train a profile on the measurements in INPUTS: folders of `warploom bench`, or h200 for the shipped ones.
+
+    Models of preparation are fitted to what `warploom experiment run preparation` found, where INPUTS have it, and else
+    to what preparation took in the sweep.
+    """
+    from warploom.training.preparation import refit_preparation
     from warploom.training.train import train as train_profile
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    profile = train_profile(Measurements.load(*inputs), splits=held_out)
+    findings = load_findings("preparation", inputs)
+    if kept is None:
+        profile = train_profile(Measurements.load(*inputs), splits=held_out)
+    elif findings is None:
+        raise ParameterError(
+            f"{', '.join(inputs)}: no findings of preparation; `warploom experiment run preparation --output FOLDER` "
+            "makes them",
+            argument="inputs",
+        )
+    else:
+        profile = profiles.load(kept)
+    if findings is not None:
+        refit = refit_preparation(profile, findings)
+        profile = refit.profile
+        for line in refit.summary():
+            click.echo(line)
     profiles.save(output, profile)
     click.echo(f"{output}: {len(profile.models)} models for {profile.gpu}")
 

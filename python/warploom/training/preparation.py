@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.optimize
 from numpy.typing import NDArray
 
+from warploom.candidates import Candidate, parse
+from warploom.errors import ParameterError
+from warploom.experiments import Findings
 from warploom.model_inputs import PREPARATION_INPUTS, preparation_inputs
 from warploom.predictor import Model
+from warploom.profiles import Profile
 from warploom.training.data import Dataset
 
-__all__ = ["fit_preparation", "relative_errors"]
+__all__ = ["Refit", "fit_preparation", "refit_preparation", "relative_errors"]
 
 _Array = NDArray[np.float64]
 _HUBER = 0.3
 """Relative errors beyond it count less: a preparation that the system interrupted is an outlier."""
+_PREFIX = "preparation-"
+_FEWEST = 8
+"""Candidates that were prepared for fewer matrices count as not measured: their coefficients would be arbitrary."""
+_FOLDS = 5
+_SIZES = {
+    "spmv_num_rows": "rows",
+    "spmv_num_cols": "cols",
+    "spmv_nnz": "nnz",
+    "spmv_nnz_per_row_max": "longest_row",
+}
+"""What the terms are made of, with the columns of the experiment."""
 
 
 def fit_preparation(datasets: Sequence[Dataset], candidates: Sequence[str]) -> Model:
@@ -36,11 +53,203 @@ def fit_preparation(datasets: Sequence[Dataset], candidates: Sequence[str]) -> M
         Linear in `warploom.model_inputs.preparation_inputs`, with coefficients of 0 or more, fitted to relative errors.
     """
     terms = np.concatenate([preparation_inputs(dataset.features) for dataset in datasets])
-    weights = np.zeros((len(candidates), len(PREPARATION_INPUTS)))
-    for row, name in enumerate(candidates):
-        milliseconds = np.concatenate([_preparation(dataset, name) for dataset in datasets])
-        known = np.isfinite(milliseconds) & (milliseconds > 0)
-        weights[row] = _fit(terms[known], milliseconds[known])
+    milliseconds = np.concatenate(
+        [np.stack([_preparation(dataset, name) for name in candidates], axis=1) for dataset in datasets]
+    )
+    return _model(_fit_each(terms, milliseconds), candidates)
+
+
+def relative_errors(model: Model, dataset: Dataset) -> _Array:
+    """Return abs(log(predicted / measured)) of each row and candidate of a model; NaN where nothing was measured."""
+    measured = np.stack([_preparation(dataset, name) for name in model.outputs], axis=1)
+    return _errors(model.predict(preparation_inputs(dataset.features)), measured)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Refit:
+    """A profile whose models of preparation have been fitted again."""
+
+    profile: Profile
+    errors: pd.DataFrame
+    """For each model and candidate: ``matrices`` that it was prepared for; ``error`` and ``error_90``, the median and
+    the 90th percentile of abs(log(predicted / measured)) on matrices that were held out; and ``taken_from``, the
+    candidate whose coefficients it has where it was prepared for too few."""
+
+    def summary(self) -> list[str]:
+        """Return a line for each model, with the candidate that is predicted worst."""
+        lines = []
+        for model, of in self.errors.groupby("model", sort=False):
+            taken = int((of["taken_from"] != "").sum())
+            worst = of.loc[of["error"].idxmax()]
+            lines.append(
+                f"{model}: {len(of)} candidates, {taken} of which like another one; "
+                f"median error {of['error'].median():.0%}, at most {worst['error']:.0%} ({worst['candidate']})"
+            )
+        return lines
+
+
+def refit_preparation(profile: Profile, findings: Findings) -> Refit:
+    """Fit the models of preparation of a profile to the experiment ``preparation``.
+
+    Parameters
+    ----------
+    profile : Profile
+    findings : Findings
+        Of the same GPU.
+
+    Returns
+    -------
+    Refit
+        The profile with new models of preparation, ``preparation_error`` of each selector, on matrices that were held
+        out, and ``metrics["preparation"]``, which says what was measured on; everything else is as it was. A candidate
+        that was prepared for too few matrices takes as long as one that differs from it in as few parameters as
+        possible; without one of the same permutation and kernel, as long as the slowest one of the model.
+
+    Raises
+    ------
+    ParameterError
+        The findings are of another GPU, or have no times for one of the models.
+    """
+    gpu = str(findings.environment.get("gpu", ""))
+    if gpu != profile.gpu:
+        raise ParameterError(
+            f"the profile is one of the {profile.gpu}, preparation was measured {findings.where}", argument="findings"
+        )
+    models = dict(profile.models)
+    fits: dict[str, _Fit] = {}
+    for name in [name for name in models if name.startswith(_PREFIX)]:
+        prepared = _Prepared.of(findings.table, name, models[name].outputs)
+        fits[name] = prepared.fit()
+        models[name] = _model(fits[name].weights, models[name].outputs)
+    if not fits:
+        raise ParameterError("the profile has no models of preparation", argument="profile")
+    metrics = dict(profile.metrics)
+    metrics["selectors"] = {
+        name: {**facts, "preparation_error": _error_of_selector(profile.models[name], fits[_used_by(name)])}
+        for name, facts in metrics["selectors"].items()
+    }
+    metrics["preparation"] = {
+        "gpu": gpu,
+        "cuda": str(findings.environment.get("cuda", "")),
+        "matrices": int(findings.table["matrix"].nunique()),
+        "made": findings.made,
+    }
+    errors = pd.concat([fit.table(name) for name, fit in fits.items()], ignore_index=True)
+    return Refit(dataclasses.replace(profile, models=models, metrics=metrics), errors)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Fit:
+    candidates: tuple[str, ...]
+    weights: _Array
+    taken_from: list[str]
+    errors: _Array
+    """Of each matrix and candidate, held out; NaN where nothing was measured."""
+
+    def table(self, model: str) -> pd.DataFrame:
+        return pd.DataFrame(
+            {
+                "model": model.removeprefix(_PREFIX),
+                "candidate": self.candidates,
+                "matrices": np.isfinite(self.errors).sum(axis=0),
+                "error": [_quantile(column, 0.5) for column in self.errors.T],
+                "error_90": [_quantile(column, 0.9) for column in self.errors.T],
+                "taken_from": self.taken_from,
+            }
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Prepared:
+    """What the experiment found for the candidates of one model."""
+
+    candidates: tuple[str, ...]
+    terms: _Array
+    milliseconds: _Array
+
+    @classmethod
+    def of(cls, table: pd.DataFrame, model: str, candidates: Sequence[str]) -> _Prepared:
+        op, dtype, layout = [*model.removeprefix(_PREFIX).split("-"), ""][:3]
+        of_kind = table[
+            (table["op"] == op) & (table["dtype"] == dtype) & (table["layout"].astype(object).fillna("") == layout)
+        ]
+        timed = of_kind[(of_kind["status"] == "ok") & (of_kind["preparation_ms"] > 0)]
+        by_matrix = timed.pivot_table("preparation_ms", "matrix", "candidate").reindex(columns=list(candidates))
+        sizes = timed.groupby("matrix")[list(_SIZES.values())].first().reindex(by_matrix.index)
+        found = cls(
+            tuple(candidates),
+            preparation_inputs({name: sizes[column].to_numpy(np.float64) for name, column in _SIZES.items()}),
+            by_matrix.to_numpy(np.float64),
+        )
+        if len(found.terms) < 2 * _FEWEST or not found._is_measured.any():
+            raise ParameterError(
+                f"too few matrices were prepared for {model.removeprefix(_PREFIX)}", argument="findings"
+            )
+        return found
+
+    @property
+    def _is_measured(self) -> NDArray[np.bool_]:
+        return np.asarray(np.isfinite(self.milliseconds).sum(axis=0) >= _FEWEST)
+
+    def fit(self) -> _Fit:
+        weights, taken_from = self._weights()
+        errors = np.full(self.milliseconds.shape, np.nan)
+        fold = np.random.default_rng(0).permutation(len(self.terms)) % _FOLDS
+        for number in range(_FOLDS):
+            out = fold == number
+            rest = dataclasses.replace(self, terms=self.terms[~out], milliseconds=self.milliseconds[~out])
+            if rest._is_measured.any():
+                errors[out] = _errors(self.terms[out] @ rest._weights()[0].T, self.milliseconds[out])
+        return _Fit(self.candidates, weights, taken_from, errors)
+
+    def _weights(self) -> tuple[_Array, list[str]]:
+        """Fit each candidate, or take the coefficients of another one; also returns the names of these."""
+        measured = self._is_measured
+        weights = _fit_each(self.terms, np.where(measured, self.milliseconds, np.nan))
+        cost = np.where(measured, np.log(np.maximum(self.terms @ weights.T, 1e-9)).mean(axis=0), -np.inf)
+        parsed = [parse(name) for name in self.candidates]
+        taken_from = [""] * len(parsed)
+        for i in np.flatnonzero(~measured):
+            known = [j for j in np.flatnonzero(measured) if _is_akin(parsed[i], parsed[j])]
+            near = min(known, key=lambda j: (_differences(parsed[i], parsed[j]), -cost[j]), default=int(cost.argmax()))
+            weights[i], taken_from[i] = weights[near], self.candidates[near]
+        return weights, taken_from
+
+
+def _is_akin(a: Candidate, b: Candidate) -> bool:
+    return (a.permutation, a.kernel.format, a.kernel.name) == (b.permutation, b.kernel.format, b.kernel.name)
+
+
+def _differences(a: Candidate, b: Candidate) -> int:
+    return sum(x != y for x, y in zip(a.parameters, b.parameters, strict=True))
+
+
+def _used_by(selector: str) -> str:
+    """Return the model of preparation of a selector: the state of the cache does not matter."""
+    return _PREFIX + selector.rpartition("-")[0]
+
+
+def _error_of_selector(selector: Model, fit: _Fit) -> float:
+    return round(_quantile(fit.errors[:, [name in selector.outputs for name in fit.candidates]], 0.5), 4)
+
+
+def _quantile(errors: _Array, share: float) -> float:
+    known = errors[np.isfinite(errors)]
+    return float(np.quantile(known, share)) if len(known) else float("nan")
+
+
+def _preparation(dataset: Dataset, candidate: str) -> _Array:
+    if candidate not in dataset.candidates:
+        return np.full(len(dataset), np.nan)
+    return dataset.preparation_ms[:, dataset.candidates.index(candidate)]
+
+
+def _errors(predicted: _Array, measured: _Array) -> _Array:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.abs(np.log(np.maximum(predicted, 1e-6) / np.where(measured > 0, measured, np.nan))))
+
+
+def _model(weights: _Array, candidates: Sequence[str]) -> Model:
     arrays: dict[str, NDArray[Any]] = {
         "input.mean": np.zeros(len(PREPARATION_INPUTS)),
         "input.scale": np.ones(len(PREPARATION_INPUTS)),
@@ -51,18 +260,13 @@ def fit_preparation(datasets: Sequence[Dataset], candidates: Sequence[str]) -> M
     return Model("network", PREPARATION_INPUTS, tuple(candidates), settings, arrays)
 
 
-def relative_errors(model: Model, dataset: Dataset) -> _Array:
-    """Return abs(log(predicted / measured)) of each row and candidate of a model; NaN where nothing was measured."""
-    measured = np.stack([_preparation(dataset, name) for name in model.outputs], axis=1)
-    predicted = model.predict(preparation_inputs(dataset.features))
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.abs(np.log(np.maximum(predicted, 1e-6) / np.where(measured > 0, measured, np.nan))))
-
-
-def _preparation(dataset: Dataset, candidate: str) -> _Array:
-    if candidate not in dataset.candidates:
-        return np.full(len(dataset), np.nan)
-    return dataset.preparation_ms[:, dataset.candidates.index(candidate)]
+def _fit_each(terms: _Array, milliseconds: _Array) -> _Array:
+    """Fit the coefficients of each column; zeros where nothing is known."""
+    weights = np.zeros((milliseconds.shape[1], terms.shape[1]))
+    for row, column in zip(weights, milliseconds.T, strict=True):
+        known = np.isfinite(column) & (column > 0)
+        row[:] = _fit(terms[known], column[known])
+    return weights
 
 
 def _fit(terms: _Array, milliseconds: _Array, rounds: int = 5) -> _Array:
