@@ -10,7 +10,7 @@ from warploom.errors import ParameterError
 from warploom.experiments import experiments, find, load, permutations, run
 from warploom.experiments.cli import experiment
 
-NAMES = ["features", "features-cpu", "permutations", "predictor", "strip-height", "time-split"]
+NAMES = ["features", "features-cpu", "permutations", "predictor", "preparation", "strip-height", "time-split"]
 
 
 @pytest.fixture
