@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from training.training_tables import CANDIDATES, build, facts, measurement
+from training.training_tables import CANDIDATES, build, facts, measurement, sweep
 from warploom import profiles
 from warploom.candidates import parse
 from warploom.cli import main
@@ -298,3 +298,21 @@ def test_command(tmp_path):
     assert "spmv-float64: 6 candidates" in done.output
     weights = profiles.load(output).models["preparation-spmv-float64"].arrays["layer.0.weight"][0]
     np.testing.assert_allclose(weights, list(KERNELS.values()), atol=1e-3)
+
+
+def test_training_prefers_the_experiment_to_the_sweep(tmp_path):
+    measured = sweep(40, noise=0.01, caches=("warm",), repeated=False)
+    measured.save(tmp_path)
+    made = findings(kind=("spmv", "float32", ""))
+    names = dict(zip(KERNELS, CANDIDATES, strict=False))
+    table = made.table[made.table["candidate"].isin(names)]
+    made.table = table.assign(candidate=table["candidate"].map(names))
+    made.save(tmp_path)
+    output = tmp_path / "p.safetensors"
+    done = CliRunner().invoke(
+        main, ["train", str(tmp_path), "--output", str(output), "--no-held-out"], catch_exceptions=False
+    )
+    assert done.exit_code == 0, done.output
+    model = profiles.load(output).models["preparation-spmv-float32"]
+    costs = {name: KERNELS[like] for like, name in names.items()}
+    np.testing.assert_allclose(model.arrays["layer.0.weight"][0], [costs[name] for name in model.outputs], atol=1e-3)
