@@ -270,7 +270,10 @@ __global__ void __launch_bounds__(threads_per_block)
   const lane_shares<R> rows(A, segment, lane);
   const measured_segment<R> measured(A, rows, value_size);
   if (measured.unsorted) {
-    if (lane == 0) found->unsorted = 1;
+    if (lane == 0) {
+      found->unsorted = 1;
+      sizes[segment] = 0;
+    }
     return;
   }
   encoding_choice best{sell_lanes * R, value_size};

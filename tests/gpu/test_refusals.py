@@ -1,0 +1,48 @@
+"""What kernels refuse because of padding they refuse on the GPU as well, for the same reason as on the host."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from products import prepare_product, reason_against
+from warploom import _device
+from warploom._matrix import as_csr
+from warploom.errors import ParameterError
+
+# Every 32nd row is long, so that no slice is short.
+LENGTHS = np.where(np.arange(1024) % 32 == 0, 1000, 1)
+A = csr_array(
+    (
+        np.ones(LENGTHS.sum()),
+        np.concatenate([np.arange(length) for length in LENGTHS]),
+        np.concatenate([[0], np.cumsum(LENGTHS)]),
+    ),
+    shape=(1024, 1000),
+)
+# One entry for each row, which 64 places would hold.
+THIN = csr_array((np.ones(1100), np.r_[np.arange(999), np.arange(101)], np.r_[np.arange(1000), 1100]), (1000, 1000))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "matrix", "parameters"),
+    [
+        ("sell/vector", A, {}),
+        ("sell/vector", A, {"threads_per_row": 2, "sort_window": 1}),
+        ("sell/cusparse", A, {}),
+        ("ell/vector", A, {}),
+        ("hyb/fused", THIN, {"width": 64}),
+        ("compressed-sell/vector", A, {}),
+        ("compressed-sell/vector", A, {"rows_per_lane": 4, "parts": 8}),
+    ],
+)
+def test_padding(kernel, matrix, parameters):
+    stored, name = kernel.split("/")
+    if name == "cusparse" and (reason := _device.load_cusparse()):
+        pytest.skip(f"no cuSPARSE: {reason}")
+    arguments = "spmv", as_csr(matrix), stored, name, 1, "column", parameters
+    reason = reason_against(*arguments)
+    assert "would store" in reason
+    with pytest.raises(ParameterError, match=re.escape(f"{kernel} {reason}")):
+        prepare_product(*arguments, device=0)
