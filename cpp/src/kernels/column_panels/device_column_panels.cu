@@ -60,10 +60,12 @@ __global__ void __launch_bounds__(threads_per_block)
       __stcs(payloads + j, static_cast<std::uint64_t>(row) << 32 | payload);
     }
     // Neighbours in a row are often in one panel.
-    const bool repeats = from_lane_before(row) == row && from_lane_before(panel) == panel;
+    const int row_before = from_lane_before(row);
+    const unsigned panel_before = from_lane_before(panel);
+    const bool repeats = lane_id() > 0 && row_before == row && panel_before == panel;
     // A long row would set the same few bits again and again; another warp may do so at the same time.
     const bool in_one_row = from_lane(row, 0) == from_lane(row, 31);
-    if (there && !(repeats && lane_id() > 0)) {
+    if (there && !repeats) {
       std::uint32_t* const mask = masks + panel * num_row_blocks + row / rows_per_mask;
       const std::uint32_t bit = 1u << row % rows_per_mask;
       if (!in_one_row || (*mask & bit) == 0) atomicOr(mask, bit);
