@@ -464,6 +464,13 @@ void run_device(bound_plan& bound, const device_operands& given, std::uintptr_t 
                    reinterpret_cast<CUstream_st*>(stream));
 }
 
+// Milliseconds by name.
+py::dict steps_of(const std::vector<preparation_step>& spent) {
+  py::dict steps;
+  for (const preparation_step& step : spent) steps[py::str(step.name)] = step.milliseconds;
+  return steps;
+}
+
 const char* name_of_basis(explanation::basis basis) {
   switch (basis) {
     case explanation::basis::named:
@@ -479,15 +486,16 @@ void bind_explanation(py::module_& module) {
   py::class_<candidate_row>(module, "Row", "What is known of one candidate. Numbers that are not known are NaN.")
       .def(py::init([](const std::string& name, double preparation_ms, double median_us, double p10_us, double p90_us,
                        double speedup, double floor_share, std::size_t bytes, const std::string& note,
-                       double predicted_us, double break_even) {
-             return candidate_row{name,        preparation_ms, median_us,  p10_us, p90_us, speedup,
-                                  floor_share, predicted_us,   break_even, bytes,  note};
+                       double predicted_us, double break_even, double break_even_vendor) {
+             return candidate_row{name,         preparation_ms, median_us,         p10_us, p90_us, speedup, floor_share,
+                                  predicted_us, break_even,     break_even_vendor, bytes,  note};
            }),
            py::arg("candidate"), py::arg("preparation_ms") = candidate_row::unknown,
            py::arg("median_us") = candidate_row::unknown, py::arg("p10_us") = candidate_row::unknown,
            py::arg("p90_us") = candidate_row::unknown, py::arg("speedup") = candidate_row::unknown,
            py::arg("floor_share") = candidate_row::unknown, py::arg("bytes") = 0, py::arg("note") = "",
-           py::arg("predicted_us") = candidate_row::unknown, py::arg("break_even") = candidate_row::unknown)
+           py::arg("predicted_us") = candidate_row::unknown, py::arg("break_even") = candidate_row::unknown,
+           py::arg("break_even_vendor") = candidate_row::unknown)
       .def_readonly("candidate", &candidate_row::name)
       .def_readonly("preparation_ms", &candidate_row::preparation_ms,
                     "Permutation, conversion and upload, in milliseconds.")
@@ -500,13 +508,17 @@ void bind_explanation(py::module_& module) {
       .def_readonly("note", &candidate_row::note, "Why it was not measured, or that it was chosen.")
       .def_readonly("predicted_us", &candidate_row::predicted_us, "What a model says, where one was asked.")
       .def_readonly("break_even", &candidate_row::break_even,
-                    "Products after which preparing this one instead of plain CSR has paid off; infinite if never.");
+                    "Products after which preparing this one instead of plain CSR has paid off; infinite if never.")
+      .def_readonly("break_even_vendor", &candidate_row::break_even_vendor,
+                    "The same instead of the fastest candidate of the vendor.");
 
   py::class_<explanation>(module, "Explanation", "Why a plan is what it is.")
       .def_property_readonly("based_on", [](const explanation& e) { return name_of_basis(e.based_on); })
       .def_readonly("rows", &explanation::rows)
       .def_readonly("chosen", &explanation::chosen)
       .def_readonly("baseline", &explanation::baseline)
+      .def_readonly("vendor", &explanation::vendor)
+      .def_property_readonly("spent", [](const explanation& e) { return steps_of(e.spent); })
       .def_readonly("floor_bytes", &explanation::floor_bytes)
       .def_readonly("copy_bandwidth", &explanation::copy_bandwidth)
       .def_readonly("gpu", &explanation::gpu)
@@ -532,15 +544,8 @@ void bind_plan(py::module_& module) {
       .def_property_readonly(
           "nbytes", [](const bound_plan& b) { return b.planned->bytes(); }, "Memory the plan holds on its device.")
       .def_property_readonly(
-          "preparation_ms",
-          [](const bound_plan& b) {
-            py::dict steps;
-            for (const preparation_step& step : b.planned->preparation()) {
-              steps[py::str(step.name)] = step.milliseconds;
-            }
-            return steps;
-          },
-          "Milliseconds spent on each step of the preparation.")
+          "preparation_ms", [](const bound_plan& b) { return steps_of(b.planned->spent()); },
+          "Milliseconds spent on each step of planning.")
       .def("explanation", [](bound_plan& b) { return b.planned->why(); })
       .def(
           "fast_path", [](const py::object& self) { return make_fast_path(self, *self.cast<bound_plan&>().planned); },
@@ -696,10 +701,9 @@ void bind_planning(py::module_& module) {
             }
             return std::make_unique<bound_plan>(bound_plan{of.matrix, std::move(planned)});
           },
-          py::arg("problem"), py::kw_only(), py::arg("select") = "auto",
-          py::arg("calls") = std::numeric_limits<double>::infinity(), py::arg("verify") = false,
-          py::arg("patterns") = py::none(), py::arg("progress") = py::none(), py::arg("inputs") = py::dict(),
-          "Find the fastest candidate for a problem, and prepare it.")
+          py::arg("problem"), py::kw_only(), py::arg("select") = "auto", py::arg("calls") = default_calls,
+          py::arg("verify") = false, py::arg("patterns") = py::none(), py::arg("progress") = py::none(),
+          py::arg("inputs") = py::dict(), "Find the fastest candidate for a problem, and prepare it.")
       .def(
           "predict",
           [](planner& p, const bound_problem& of, const std::string& gpu, double calls, const name_patterns& patterns) {
@@ -707,7 +711,7 @@ void bind_planning(py::module_& module) {
             const py::gil_scoped_release release;
             return p.predict(of.given, gpu, options);
           },
-          py::arg("problem"), py::arg("gpu"), py::kw_only(), py::arg("calls") = std::numeric_limits<double>::infinity(),
+          py::arg("problem"), py::arg("gpu"), py::kw_only(), py::arg("calls") = default_calls,
           py::arg("patterns") = py::none(), "What would be chosen on a GPU that need not be there.")
       .def("take_warnings", &planner::take_warnings, "What is wrong with profiles that were left out, said once.");
 }

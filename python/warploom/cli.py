@@ -113,7 +113,13 @@ def main() -> None:
     show_default=True,
     help="Measure every candidate, or predict by the profile of the GPU.",
 )
-@click.option("--calls", type=float, help="Weigh preparation against this number of products.")
+@click.option(
+    "--calls",
+    type=float,
+    default=1000,
+    show_default=True,
+    help="Weigh preparation against this number of products; inf: it does not count.",
+)
 @click.option("--verify", is_flag=True, help="Measure a predicted choice against the vendor's.")
 @click.option("--gpu", metavar="NAME", help="Predict for this GPU, which need not be present; such as 'NVIDIA H200'.")
 @click.option("--json", "output", type=click.File("w", lazy=True), help="Write the table as JSON too; - for stdout.")
@@ -127,7 +133,7 @@ def plan(
     candidates: tuple[str, ...],
     warm: bool,
     select: str,
-    calls: float | None,
+    calls: float,
     verify: bool,
     gpu: str | None,
     output: TextIO | None,

@@ -29,6 +29,7 @@ _ROW = (
     "note",
     "predicted_us",
     "break_even",
+    "break_even_vendor",
 )
 """What `Explanation.to_dict` says of each row."""
 
@@ -147,6 +148,10 @@ def _number(value: float, pattern: str) -> str:
     return "" if math.isnan(value) else pattern.format(value)
 
 
+def _products(count: float) -> str:
+    return "never" if count == math.inf else _number(count, "{:,.0f}")
+
+
 _COLUMNS: dict[str, tuple[Callable[[Row], str], bool]] = {
     "preparation ms": (lambda row: _number(row.preparation_ms, "{:,.2f}"), False),
     "predicted us": (lambda row: _number(row.predicted_us, "{:,.2f}"), True),
@@ -157,10 +162,8 @@ _COLUMNS: dict[str, tuple[Callable[[Row], str], bool]] = {
     ),
     "speedup": (lambda row: _number(row.speedup, "{:.2f}x"), False),
     "of floor": (lambda row: _number(100 * row.floor_share, "{:.0f} %"), True),
-    "break-even": (
-        lambda row: "never" if row.break_even == math.inf else _number(row.break_even, "{:,.0f}"),
-        True,
-    ),
+    "break-even": (lambda row: _products(row.break_even), True),
+    "over vendor": (lambda row: _products(row.break_even_vendor), True),
 }
 """Heading -> how a row fills the column, and whether a column without entries is left out."""
 
@@ -192,9 +195,18 @@ def _of_prediction(found: _core.Explanation, product: Product) -> list[str]:
         + (": unsure, more than for most matrices" if found.unsure and not found.outside else ""),
         *([f"unsure, since outside what was measured: {found.outside}"] if found.outside else []),
         *(note for note in (found.profile_note, found.stands_in) if note),
-        f"break-even: products after which preparing a candidate instead of {found.baseline} has paid off",
+        f"break-even: products after which preparing a candidate instead of {found.baseline} has paid off"
+        + (f"; over vendor: instead of {found.vendor}" if found.vendor else ""),
+        *_spent(found),
         *(["decided most by " + ", ".join(found.deciding_inputs)] if found.deciding_inputs else []),
     ]
+
+
+def _spent(found: _core.Explanation) -> list[str]:
+    """Say what planning took."""
+    steps = [f"{name} {milliseconds:,.2f}" for name, milliseconds in found.spent.items() if milliseconds >= 0.005]
+    total = sum(found.spent.values())
+    return [f"planning took {total:,.2f} ms: {', '.join(steps)}"] if steps else []
 
 
 def _plain(value: Any) -> Any:

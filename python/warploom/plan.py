@@ -40,7 +40,7 @@ class Plan:
         self._core = core
         self._fast_path = core.fast_path()
         self.preparation_ms: dict[str, float] = core.preparation_ms
-        """Milliseconds spent on each step of the preparation."""
+        """Milliseconds spent on each step of planning: features, ranking, measuring, permutation, upload, conversion."""
         self.shape: tuple[int, int] = problem.shape
         """Shape (m, n) of A."""
         self.nnz: int = problem.nnz
@@ -215,7 +215,7 @@ def plan(
     layout: str = "row",
     device: str | None = None,
     select: str = "auto",
-    calls: float | None = None,
+    calls: float = 1000,
     verify: bool = False,
     candidates: str | Sequence[str] | None = None,
     cache: str = "warm",
@@ -247,9 +247,10 @@ def plan(
         candidate, times each on the device and keeps the fastest, which takes as long as some hundred to thousand
         products. ``"auto"`` predicts if there is a profile for the GPU (shipped, or from ``warploom calibrate``) and
         measures otherwise. The name of a candidate takes that one.
-    calls : float, optional
-        How often the plan will be used: preparation is weighed against the time of so many products. If not given,
-        preparation does not count. Where all candidates are measured, it is weighed as measured.
+    calls : float
+        How often the plan will be used: what choosing and preparing take is weighed against the time of so many
+        products. `math.inf` is the fastest kernel at any price. Where all candidates are measured, preparation is
+        weighed as measured.
     verify : bool
         Measure a predicted choice against the vendor's candidates, and take the fastest of those if the choice is
         slower.
@@ -321,7 +322,7 @@ def predict(
     k: int | None = None,
     dtype: Any = None,
     layout: str = "row",
-    calls: float | None = None,
+    calls: float = 1000,
     cache: str = "warm",
     candidates: str | Sequence[str] | None = None,
     gpu: str = "NVIDIA H200",
@@ -334,8 +335,8 @@ def predict(
         As for `warploom.plan`.
     op, k, dtype, layout, cache, candidates
         As for `warploom.plan`.
-    calls : float, optional
-        Products that will be computed with one preparation; if not given, preparation does not count.
+    calls : float
+        Products that will be computed with one preparation; with `math.inf`, preparation does not count.
     gpu : str
         Product name of a GPU with a profile.
 
@@ -503,9 +504,7 @@ def _product(problem: _core.Problem, device: str) -> Product:
     )
 
 
-def _calls(calls: float | None) -> float:
-    if calls is None:
-        return math.inf
+def _calls(calls: float) -> float:
     if not (isinstance(calls, (int, float)) and calls > 0):
         raise ParameterError(f"calls must be a positive number, got {calls!r}", argument="calls")
     return float(calls)

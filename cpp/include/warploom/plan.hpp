@@ -58,6 +58,7 @@ class problem {
 // Throws what describes no product: k out of range, a value type that no kernel of the operation works on.
 void validate(const problem& given);
 
+// A part of what planning takes.
 struct preparation_step {
   std::string name;  // "features", "ranking", "measuring", "permutation", "upload", "conversion"
   double milliseconds = 0;
@@ -75,9 +76,11 @@ struct candidate_row {
   double speedup = unknown;      // over the baseline
   double floor_share = unknown;  // bandwidth floor over median time
   double predicted_us = unknown;
-  double break_even = unknown;  // products after which preparing it instead of the baseline has paid off, or infinity
-  std::size_t bytes = 0;        // of the plan on its device
-  std::string note{};           // why it was not measured, or that it was chosen
+  // Products after which preparing it instead of the baseline, or of the vendor's fastest, has paid off, or infinity.
+  double break_even = unknown;
+  double break_even_vendor = unknown;
+  std::size_t bytes = 0;  // of the plan on its device
+  std::string note{};     // why it was not measured, or that it was chosen
 };
 
 // Why a plan is what it is.
@@ -88,6 +91,8 @@ struct explanation {
   std::vector<candidate_row> rows;  // fastest first
   std::string chosen;
   std::string baseline;
+  std::string vendor;                   // the vendor's fastest candidate, or empty
+  std::vector<preparation_step> spent;  // on this plan, choosing included
 
   // Of measurements.
   std::int64_t floor_bytes = 0;                    // product_floor_bytes
@@ -125,8 +130,12 @@ class plan {
 
   const candidate& chosen() const { return chosen_; }
   product_plan& kernel_plan() { return *prepared_; }
+  // Permutation, upload and conversion.
   const std::vector<preparation_step>& preparation() const { return preparation_; }
   double preparation_ms() const;
+  // Everything that planning took: choosing, and the preparation.
+  std::vector<preparation_step> spent() const;
+  void chosen_in(std::vector<preparation_step> choosing) { choosing_ = std::move(choosing); }
   std::size_t bytes() const { return prepared_->bytes(); }  // on its device
   operation op() const { return op_; }
   std::int64_t num_rows() const { return num_rows_; }
@@ -154,6 +163,7 @@ class plan {
   candidate chosen_;
   std::unique_ptr<product_plan> prepared_;
   std::vector<preparation_step> preparation_;
+  std::vector<preparation_step> choosing_;
   operation op_;
   std::int64_t num_rows_, num_cols_;
   value_type dtype_;

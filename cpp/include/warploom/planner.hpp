@@ -20,15 +20,18 @@ namespace warploom {
 // Called before each candidate that is measured with how many are done, how many there are, and its name.
 using progress_function = std::function<void(std::int64_t done, std::int64_t total, const std::string& name)>;
 
+// Products that a plan is expected to be used for, unless the caller knows better.
+inline constexpr double default_calls = 1000;
+
 struct plan_options {
   // "predict": what models trained on measurements say is fastest; where they are unsure, the few candidates that may
   // be are measured. "measure": every candidate is prepared, checked and timed. "auto": predict where there is a
   // profile for the GPU. Or the name of a candidate.
   std::string select = "auto";
-  double calls = std::numeric_limits<double>::infinity();  // products that share one preparation
-  bool verify = false;                                     // measure a predicted choice against the vendor's kernels
-  name_patterns patterns;                                  // only candidates whose name matches
-  kernel_inputs inputs;                                    // of a candidate that is named
+  double calls = default_calls;  // products that share one preparation; infinite: it does not count
+  bool verify = false;           // measure a predicted choice against the vendor's kernels
+  name_patterns patterns;        // only candidates whose name matches
+  kernel_inputs inputs;          // of a candidate that is named
   progress_function progress;
 };
 

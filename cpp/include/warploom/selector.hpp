@@ -95,10 +95,16 @@ class selector {
   std::vector<std::string> names() const;
   bool knows(const setting& of) const;
 
-  // Whether `rank` reads the features of SpMM too.
+  // Whether the better of the models for the setting reads the features of SpMM too.
   bool needs_spmm_features(const setting& of) const;
+  // Whether there is a model that does without them, and what share of its losses the better one spares.
+  bool knows_quick(const setting& of) const;
+  double loss_spared(const setting& of) const;
+  // What computing them takes on the profile's GPU, in milliseconds; infinite if it is not known.
+  double spmm_features_ms(const matrix_features& features) const;
 
-  // Throws error_kind::parameter if there is no model for the setting, features are missing, or `calls` is not above 0.
+  // Without the features of SpMM, by the model that does without them if there is one. Throws error_kind::parameter if
+  // there is no model for the setting, features are missing, or `calls` is not above 0.
   ranking rank(const matrix_features& features, std::int64_t k, const setting& of, double calls = many_calls) const;
 
   // The inputs that a decision depends on most, the most important first: those whose change by one, which for
@@ -110,6 +116,7 @@ class selector {
  private:
   struct known;
   const known& find(const setting& of) const;
+  const known& find(const setting& of, const matrix_features& features) const;
 
   std::shared_ptr<const profile> profile_;
   std::vector<known> known_;  // by name

@@ -176,10 +176,25 @@ double plan::preparation_ms() const {
   return total;
 }
 
+std::vector<preparation_step> plan::spent() const {
+  std::vector<preparation_step> steps = choosing_;
+  for (const preparation_step& step : preparation_) {
+    const auto known = std::find_if(steps.begin(), steps.end(), [&](const auto& s) { return s.name == step.name; });
+    if (known == steps.end()) {
+      steps.push_back(step);
+    } else {
+      known->milliseconds += step.milliseconds;
+    }
+  }
+  return steps;
+}
+
 const explanation& plan::why() {
   if (why_) return *why_;
   if (explain_) {
-    why_ = std::make_unique<const explanation>(explain_());
+    explanation found = explain_();
+    found.spent = spent();
+    why_ = std::make_unique<const explanation>(std::move(found));
     explain_ = nullptr;  // it may hold the matrix
     return *why_;
   }
@@ -190,6 +205,7 @@ const explanation& plan::why() {
   row.bytes = bytes();
   row.note = "named by the caller";
   named.rows.push_back(row);
+  named.spent = spent();
   why_ = std::make_unique<const explanation>(std::move(named));
   return *why_;
 }

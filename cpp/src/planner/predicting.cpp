@@ -1,8 +1,10 @@
 #include "planner/predicting.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <new>
 
 #include "warploom/error.hpp"
@@ -42,12 +44,47 @@ std::vector<double> compute(const char* set_name, const problem& given) {
   return values;
 }
 
-// The features that the model reads, computed where the matrix is.
-matrix_features features_of(const problem& given, const selector& chooser) {
+using clock = std::chrono::steady_clock;
+
+double milliseconds_since(clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(clock::now() - start).count();
+}
+
+struct ranked_features {
   matrix_features features;
-  features.spmv = given.on_gpu() ? spmv_features_of(*given.resident()) : compute("spmv", given);
-  if (chooser.needs_spmm_features(setting_of(given))) features.spmm = compute("spmm", given);
-  return features;
+  ranking ranked;
+  std::vector<preparation_step> steps;
+};
+
+// Features and ranking. Where preparation counts, features that take longer than they are expected to save in all
+// products are not computed.
+ranked_features rank(const problem& given, const selector& chooser, double calls) {
+  const setting of = setting_of(given);
+  ranked_features found;
+  double features_ms = 0, ranking_ms = 0;
+  auto start = clock::now();
+  const auto add_time_to = [&](double& sum) {
+    sum += milliseconds_since(start);
+    start = clock::now();
+  };
+  found.features.spmv = given.on_gpu() ? spmv_features_of(*given.resident()) : compute("spmv", given);
+  add_time_to(features_ms);
+  bool enough = !chooser.needs_spmm_features(of);
+  if (!enough && std::isfinite(calls) && chooser.knows_quick(of)) {
+    found.ranked = chooser.rank(found.features, given.k, of, calls);
+    const double time_us = found.ranked.times_us[found.ranked.order.front()];
+    const double saved_us = chooser.loss_spared(of) * found.ranked.expected_loss * time_us * calls;
+    enough = saved_us < 1e3 * chooser.spmm_features_ms(found.features);
+    add_time_to(ranking_ms);
+  }
+  if (!enough) {
+    found.features.spmm = compute("spmm", given);
+    add_time_to(features_ms);
+  }
+  if (found.ranked.scores.empty() || !enough) found.ranked = chooser.rank(found.features, given.k, of, calls);
+  add_time_to(ranking_ms);
+  found.steps = {{"features", features_ms}, {"ranking", ranking_ms}};
+  return found;
 }
 
 // One prediction: which candidates may be taken, in the order in which they are worth it.
@@ -58,15 +95,18 @@ class prediction {
       : problem_(given.without_resident()),
         options_(options),
         permutation_rows_(permutation_rows),
-        features_(features_of(given, chooser)),
-        choice_(std::make_shared<const ranking>(chooser.rank(features_, given.k, setting_of(given), options.calls)),
+        found_(rank(given, chooser, options.calls)),
+        choice_(std::make_shared<const ranking>(found_.ranked),
                 [this, on_gpu](const std::string& name) { return may_be_taken(name, on_gpu); }) {}
   prediction(const prediction&) = delete;  // the choice asks this one
   prediction& operator=(const prediction&) = delete;
 
   choice& chosen() { return choice_; }
   const ranking& ranked() const { return choice_.ranked(); }
-  const matrix_features& features() const { return features_; }
+  const matrix_features& features() const { return found_.features; }
+  const std::vector<preparation_step>& steps() const { return found_.steps; }
+  // Why a candidate that could be taken was not prepared after all.
+  std::map<std::string, std::string> refusals;
 
   // Throws error_kind::parameter if none may be taken.
   std::string first() {
@@ -100,10 +140,11 @@ class prediction {
   problem problem_;
   plan_options options_;
   std::int64_t permutation_rows_;
-  matrix_features features_;
+  ranked_features found_;
   choice choice_;
 };
 
+// Against what is taken instead.
 double break_even(const ranking& ranked, std::size_t i, const std::optional<std::size_t>& baseline) {
   if (!baseline || *baseline == i) return candidate_row::unknown;
   const double saved = ranked.times_us[*baseline] - ranked.times_us[i];
@@ -128,10 +169,13 @@ explanation explain(const problem& given, prediction& predicted, const predictio
   found.outside = ranked.outside;
   choice& choices = predicted.chosen();
   const std::vector<std::size_t> all = choices.all();
-  std::optional<std::size_t> baseline;
+  std::optional<std::size_t> baseline, vendor;
   for (const std::size_t i : all) {
     if (choices.name(i) == found.baseline) baseline = i;
+    const bool of_vendor = parse_candidate(choices.name(i)).kernel->vendor;
+    if (of_vendor && (!vendor || ranked.times_us[i] < ranked.times_us[*vendor])) vendor = i;
   }
+  if (vendor) found.vendor = choices.name(*vendor);
   for (const candidate_row& row : measured) {
     const bool listed = std::any_of(all.begin(), all.end(), [&](std::size_t i) { return choices.name(i) == row.name; });
     if (!listed) found.rows.push_back(row);
@@ -145,6 +189,10 @@ explanation explain(const problem& given, prediction& predicted, const predictio
     if (known == measured.end()) row.preparation_ms = ranked.preparation_ms[i];
     row.predicted_us = ranked.times_us[i];
     row.break_even = break_even(ranked, i, baseline);
+    row.break_even_vendor = break_even(ranked, i, vendor);
+    if (const auto refused = predicted.refusals.find(row.name); refused != predicted.refusals.end()) {
+      row.note = refused->second;
+    }
     found.rows.push_back(std::move(row));
   }
   finish_rows(found, &candidate_row::predicted_us);
@@ -218,7 +266,8 @@ measured_shortlist measure(const problem& given, const std::vector<std::string>&
 }
 
 // The best that fits into memory.
-std::unique_ptr<plan> prepare_first(const problem& given, choice& choices) {
+std::unique_ptr<plan> prepare_first(const problem& given, prediction& predicted) {
+  choice& choices = predicted.chosen();
   std::size_t passed = 0;
   for (int tried = 0; tried < max_tries; ++tried) {
     const auto next = choices.next(passed);
@@ -226,9 +275,13 @@ std::unique_ptr<plan> prepare_first(const problem& given, choice& choices) {
     try {
       return prepare_candidate(given, parse_candidate(choices.name(*next)));
     } catch (const error& failure) {
-      if (failure.kind() != error_kind::out_of_memory && failure.kind() != error_kind::parameter && failure.kind() != error_kind::index_overflow) { throw; }
-    } catch (const std::bad_alloc&) {
-      // The next one may take less.
+      const error_kind kind = failure.kind();
+      const bool of_the_candidate =
+          kind == error_kind::out_of_memory || kind == error_kind::parameter || kind == error_kind::index_overflow;
+      if (!of_the_candidate) throw;
+      predicted.refusals[choices.name(*next)] = failure.what();
+    } catch (const std::bad_alloc&) {  // the next one may take less
+      predicted.refusals[choices.name(*next)] = "out of memory";
     }
   }
   return prepare_candidate(given, make_candidate(baseline_kernel(given.op, given.order)));
@@ -238,18 +291,24 @@ std::unique_ptr<plan> prepare_first(const problem& given, choice& choices) {
 
 std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<const prediction_source> from,
                                          const plan_options& options, const surroundings& in) {
+  auto start = clock::now();
   if (given.on_gpu()) given.resident();
+  std::vector<preparation_step> steps{{"upload", milliseconds_since(start)}};
   auto predicted = std::make_shared<prediction>(given, from->chooser, options, in.permutation_rows, given.on_gpu());
   predicted->first();  // there is one
   const ranking& ranked = predicted->ranked();
   const bool unsure = ranked.unsure || !stands_in(given).empty() || !from->note.empty();
   const double time_us = ranked.times_us[*predicted->chosen().first()];
+  steps.insert(steps.end(), predicted->steps().begin(), predicted->steps().end());
+  start = clock::now();
   measured_shortlist measured;
   if (options.verify || (unsure && is_worth_measuring(options.calls, time_us))) {
     measured = measure(given, names_to_measure(*predicted, unsure, options.verify), options, in);
   }
+  steps.push_back({"measuring", milliseconds_since(start)});
   std::unique_ptr<plan> best = std::move(measured.best);
-  if (!best) best = prepare_first(given, predicted->chosen());
+  if (!best) best = prepare_first(given, *predicted);
+  best->chosen_in(std::move(steps));
   best->explain_by([given = given.without_resident(), predicted, from, rows = measured.rows,
                     chosen = best->chosen().name()] { return explain(given, *predicted, *from, rows, chosen); });
   return best;

@@ -19,11 +19,17 @@ namespace {
   refuse("metrics", "facts about a selector are damaged: " + message);
 }
 
+// What the names of models begin with that read the features of SpMV only.
+constexpr std::string_view quick_prefix = "quick-";
+
 // Preparation does not depend on the state of the cache.
 std::string preparation_name(const std::string& name) {
-  const std::string of = name.substr(0, name.find_last_of('-'));
-  return "preparation-" + of;
+  const std::size_t begin = name.starts_with(quick_prefix) ? quick_prefix.size() : 0;
+  return "preparation-" + name.substr(begin, name.find_last_of('-') - begin);
 }
+
+// The model of what computing features takes; its only output is the set "spmm".
+constexpr const char* features_model = "features";
 
 const trained_model& model_called(const profile& from, const std::string& name) {
   const auto found = from.models.find(name);
@@ -171,6 +177,7 @@ struct selector::known {
   std::vector<std::size_t> preparation_outputs;  // that belong to the candidates
   double margin;
   double unsure_loss;
+  double loss_spared;  // of a model that reads the features of SpMV only
   std::vector<size_range> ranges;
   bool needs_spmm;
 
@@ -189,6 +196,7 @@ struct selector::known {
     resolve_inputs();
     margin = number_of(facts, "margin");
     unsure_loss = number_of(facts, "unsure_loss");
+    loss_spared = name.starts_with(quick_prefix) ? number_of(facts, "loss_spared") : 0;
     ranges = ranges_of(facts);
   }
 
@@ -250,6 +258,13 @@ selector::selector(std::shared_ptr<const profile> from) : profile_(std::move(fro
   const json::object* const settings = facts ? facts->as_object() : nullptr;
   if (!settings || settings->empty()) refuse("metrics", "the profile has no selectors");
   for (const auto& [name, of] : *settings) known_.emplace_back(*profile_, name, of);
+  const auto costs = profile_->models.find(features_model);
+  if (costs == profile_->models.end()) return;
+  std::vector<std::string> terms;
+  for (const preparation_input& term : preparation_inputs()) terms.push_back(term.name);
+  if (costs->second->inputs() != terms || costs->second->outputs() != std::vector<std::string>{"spmm"}) {
+    refuse(features_model, "'features' does not say what computing the features of SpMM takes");
+  }
 }
 
 selector::~selector() = default;
@@ -258,7 +273,9 @@ selector& selector::operator=(selector&&) noexcept = default;
 
 std::vector<std::string> selector::names() const {
   std::vector<std::string> found;
-  for (const known& one : known_) found.push_back(one.name);
+  for (const known& one : known_) {
+    if (!one.name.starts_with(quick_prefix)) found.push_back(one.name);
+  }
   return found;
 }
 
@@ -272,12 +289,40 @@ const selector::known& selector::find(const setting& of) const {
   std::string all;
   for (const known& one : known_) {
     if (one.name == name) return one;
+    if (one.name.starts_with(quick_prefix)) continue;
     all += (all.empty() ? "" : ", ") + one.name;
   }
   throw error(error_kind::parameter, "op", -1, "the profile has no '" + name + "', only " + all);
 }
 
+const selector::known& selector::find(const setting& of, const matrix_features& features) const {
+  const known& best = find(of);
+  if (!best.needs_spmm || !features.spmm.empty()) return best;
+  const std::string quick = std::string(quick_prefix) + best.name;
+  for (const known& one : known_) {
+    if (one.name == quick) return one;
+  }
+  return best;
+}
+
 bool selector::needs_spmm_features(const setting& of) const { return find(of).needs_spmm; }
+
+bool selector::knows_quick(const setting& of) const { return !find(of, matrix_features{}).needs_spmm; }
+
+double selector::loss_spared(const setting& of) const { return find(of, matrix_features{}).loss_spared; }
+
+double selector::spmm_features_ms(const matrix_features& features) const {
+  const auto found = profile_->models.find(features_model);
+  if (found == profile_->models.end()) return std::numeric_limits<double>::infinity();
+  const size_features sizes = sizes_of(features);
+  std::vector<double> inputs;
+  for (const preparation_input& term : preparation_inputs()) {
+    inputs.push_back(term.formula(sizes.rows, sizes.cols, sizes.nnz, sizes.longest_row));
+  }
+  double milliseconds = 0;
+  found->second->evaluated().predict(inputs, {&milliseconds, 1});
+  return milliseconds;
+}
 
 ranking selector::rank(const matrix_features& features, std::int64_t k, const setting& of, double calls) const {
   if (!(calls > 0)) {
@@ -285,7 +330,7 @@ ranking selector::rank(const matrix_features& features, std::int64_t k, const se
     std::snprintf(given, sizeof given, "%g", calls);
     throw error(error_kind::parameter, "calls", -1, std::string("calls must be positive, got ") + given);
   }
-  const known& model = find(of);
+  const known& model = find(of, features);
   model.check_features(features);
   const auto columns = static_cast<double>(k);
   std::vector<double> inputs(model.inputs.size());
@@ -312,7 +357,7 @@ ranking selector::rank(const matrix_features& features, std::int64_t k, const se
 
 std::vector<std::string> selector::deciding_inputs(const matrix_features& features, std::int64_t k, const setting& of,
                                                    std::size_t chosen, std::size_t other, std::size_t count) const {
-  const known& model = find(of);
+  const known& model = find(of, features);
   model.check_features(features);
   const std::size_t width = model.inputs.size();
   // The inputs as they are, then one after the other a step up, then a step down.
