@@ -1,12 +1,17 @@
-// Kernels that measure where products spend their time, and the vendor's library without warploom around it.
+// Kernels that measure where products spend their time, how others distribute the work, and the vendor's library
+// without warploom around it.
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "common.hpp"
 #include "device/cuda_function.hpp"
 #include "experiments/experiments.hpp"
+#include "kernels/csr/merge_tiles.hpp"
+#include "kernels/csr/row_blocks.hpp"
 #include "warploom/error.hpp"
 
 namespace warploom::python {
@@ -83,6 +88,21 @@ vendor_problem make_vendor_problem(const std::string& op, std::tuple<std::int64_
   return problem;
 }
 
+// Records of 32-bit members, one in each row.
+template <class Record>
+py::array_t<std::int32_t> rows_of(const std::vector<Record>& records) {
+  constexpr py::ssize_t columns = sizeof(Record) / sizeof(std::int32_t);
+  const auto* members = reinterpret_cast<const std::int32_t*>(records.data());
+  return py::array_t<std::int32_t>({static_cast<py::ssize_t>(records.size()), columns}, members);
+}
+
+void check_size(const char* name, int size, int smallest, int largest) {
+  if (size >= smallest && size <= largest && (size & (size - 1)) == 0) return;
+  throw error(error_kind::parameter, name, -1,
+              std::string(name) + " must be a power of two from " + std::to_string(smallest) + " to " +
+                  std::to_string(largest) + ", got " + std::to_string(size));
+}
+
 }  // namespace
 
 void bind_experiments(py::module_& module) {
@@ -144,6 +164,41 @@ void bind_experiments(py::module_& module) {
           },
           py::arg("device"), py::arg("B"), py::arg("C"), py::arg("products"),
           "Microseconds from the start of planning until so many products are done.");
+  module.def(
+      "row_blocks",
+      [](const csr_holder& matrix, const std::optional<resident_csr>& resident, int nnz_per_block,
+         int threads_per_block) {
+        check_size("nnz_per_block", nnz_per_block, 256, 4096);
+        check_size("threads_per_block", threads_per_block, 32, 256);
+        row_blocks made;
+        if (!resident) {
+          made = make_row_blocks({matrix.view.indptr, static_cast<std::size_t>(matrix.view.num_rows) + 1},
+                                 nnz_per_block, threads_per_block);
+        } else {
+          check(matrix, *resident);
+          const device_guard guard(resident->device);
+          made = WARPLOOM_CUDA(row_blocks_on_gpu)(*resident->matrix, nnz_per_block, threads_per_block);
+        }
+        return py::make_tuple(rows_of(made.blocks), rows_of(made.cut_rows), made.num_partials);
+      },
+      py::arg("matrix"), py::arg("resident"), py::kw_only(), py::arg("nnz_per_block"), py::arg("threads_per_block"),
+      "Blocks and cut rows of csr/adaptive and the number of partial sums, made where the matrix is.");
+  module.def(
+      "merge_tiles",
+      [](const csr_holder& matrix, const std::optional<resident_csr>& resident, int size) {
+        check_size("size", size, 256, 2048);
+        merge_tiles made;
+        if (!resident) {
+          made = make_merge_tiles({matrix.view.indptr, static_cast<std::size_t>(matrix.view.num_rows) + 1}, size);
+        } else {
+          check(matrix, *resident);
+          const device_guard guard(resident->device);
+          made = WARPLOOM_CUDA(merge_tiles_on_gpu)(*resident->matrix, size);
+        }
+        return py::make_tuple(rows_of(made.tiles), rows_of(made.cuts));
+      },
+      py::arg("matrix"), py::arg("resident"), py::kw_only(), py::arg("size"),
+      "Tiles of csr/merge and the rows they share, made where the matrix is.");
 }
 
 }  // namespace warploom::python

@@ -32,42 +32,6 @@ class CsrView:
     @property
     def shape(self) -> tuple[int, int]: ...
 
-class StoredMatrix:
-    """
-    A matrix in one of the formats.
-    """
-    def array(self, name: str) -> numpy.typing.NDArray[typing.Any]:
-        """
-        An array, read-only.
-        """
-    def arrays(self) -> dict[str, typing.Any]:
-        """
-        The arrays that are stored, as they lie in memory.
-        """
-    def counts(self, name: str) -> dict[str, typing.Any]:
-        """
-        Numbers by name.
-        """
-    def part(self, name: str) -> StoredMatrix:
-        """
-        A part that is stored in another format.
-        """
-    def scalar(self, name: str) -> typing.Any: ...
-    def to_csr(self) -> tuple[typing.Any, ...]:
-        """
-        Data, indices and indptr.
-        """
-    @property
-    def dtype(self) -> numpy.dtype[typing.Any]: ...
-    @property
-    def nbytes(self) -> int: ...
-    @property
-    def nnz(self) -> int: ...
-    @property
-    def places(self) -> int: ...
-    @property
-    def shape(self) -> tuple[int, int]: ...
-
 class Model:
     """
     A trained model, checked and laid out for prediction.
@@ -495,11 +459,17 @@ class Row:
         note: str = "",
         predicted_us: float = ...,
         break_even: float = ...,
+        break_even_vendor: float = ...,
     ) -> None: ...
     @property
     def break_even(self) -> float:
         """
         Products after which preparing this one instead of plain CSR has paid off; infinite if never.
+        """
+    @property
+    def break_even_vendor(self) -> float:
+        """
+        The same instead of the fastest candidate of the vendor.
         """
     @property
     def bytes(self) -> int:
@@ -569,9 +539,13 @@ class Explanation:
     @property
     def rows(self) -> list[Row]: ...
     @property
+    def spent(self) -> dict[str, typing.Any]: ...
+    @property
     def stands_in(self) -> str: ...
     @property
     def unsure(self) -> bool: ...
+    @property
+    def vendor(self) -> str: ...
 
 class Plan:
     """
@@ -607,7 +581,7 @@ class Plan:
     @property
     def preparation_ms(self) -> dict[str, typing.Any]:
         """
-        Milliseconds spent on each step of the preparation.
+        Milliseconds spent on each step of planning.
         """
 
 class Timing:
@@ -647,7 +621,7 @@ class Planner:
         problem: Problem,
         *,
         select: str = "auto",
-        calls: float = ...,
+        calls: float = 1000.0,
         verify: bool = False,
         patterns: collections.abc.Sequence[str] | None = None,
         progress: typing.Any = None,
@@ -657,7 +631,12 @@ class Planner:
         Find the fastest candidate for a problem, and prepare it.
         """
     def predict(
-        self, problem: Problem, gpu: str, *, calls: float = ..., patterns: collections.abc.Sequence[str] | None = None
+        self,
+        problem: Problem,
+        gpu: str,
+        *,
+        calls: float = 1000.0,
+        patterns: collections.abc.Sequence[str] | None = None,
     ) -> Explanation:
         """
         What would be chosen on a GPU that need not be there.
@@ -666,6 +645,42 @@ class Planner:
         """
         What is wrong with profiles that were left out, said once.
         """
+
+class StoredMatrix:
+    """
+    A matrix in one of the formats.
+    """
+    def array(self, name: str) -> numpy.typing.NDArray[typing.Any]:
+        """
+        An array, read-only.
+        """
+    def arrays(self) -> dict[str, typing.Any]:
+        """
+        The arrays that are stored, as they lie in memory.
+        """
+    def counts(self, name: str) -> dict[str, typing.Any]:
+        """
+        Numbers by name.
+        """
+    def part(self, name: str) -> StoredMatrix:
+        """
+        A part that is stored in another format.
+        """
+    def scalar(self, name: str) -> typing.Any: ...
+    def to_csr(self) -> tuple[typing.Any, ...]:
+        """
+        Data, indices and indptr.
+        """
+    @property
+    def dtype(self) -> numpy.dtype[typing.Any]: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def nnz(self) -> int: ...
+    @property
+    def places(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int, int]: ...
 
 class EntryLines:
     """
@@ -829,6 +844,13 @@ def measure_copy_bandwidth(device: int, bytes: int) -> float:
     Bytes per second, read plus written, of a device-to-device copy.
     """
 
+def merge_tiles(
+    matrix: CsrView, resident: DeviceCsr | None, *, size: int
+) -> tuple[numpy.typing.NDArray[numpy.int32], numpy.typing.NDArray[numpy.int32]]:
+    """
+    Tiles of csr/merge and the rows they share, made where the matrix is.
+    """
+
 def model_input_names() -> tuple[typing.Any, ...]: ...
 def model_inputs(
     features: collections.abc.Mapping[str, numpy.typing.NDArray[numpy.float64]],
@@ -911,6 +933,13 @@ def roofline_us(
     k: numpy.typing.NDArray[numpy.float64],
     itemsize: numpy.typing.NDArray[numpy.float64],
 ) -> typing.Any: ...
+def row_blocks(
+    matrix: CsrView, resident: DeviceCsr | None, *, nnz_per_block: int, threads_per_block: int
+) -> tuple[numpy.typing.NDArray[numpy.int32], numpy.typing.NDArray[numpy.int32], int]:
+    """
+    Blocks and cut rows of csr/adaptive and the number of partial sums, made where the matrix is.
+    """
+
 def set_num_threads(count: int) -> None:
     """
     Set the number of host threads for the process; 0 returns to the default.

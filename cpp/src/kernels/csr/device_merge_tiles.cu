@@ -106,3 +106,11 @@ merge_tiles device_merge_tiles::download() const {
 }
 
 }  // namespace warploom::cuda
+
+namespace warploom {
+
+merge_tiles merge_tiles_on_gpu(const device_csr& matrix, int size) {
+  return cuda::device_merge_tiles(matrix, size, allocate_device_memory).download();
+}
+
+}  // namespace warploom

@@ -221,3 +221,11 @@ row_blocks device_row_blocks::download() const {
 }
 
 }  // namespace warploom::cuda
+
+namespace warploom {
+
+row_blocks row_blocks_on_gpu(const device_csr& matrix, int nnz_per_block, int threads_per_block) {
+  return cuda::device_row_blocks(matrix, nnz_per_block, threads_per_block, allocate_device_memory).download();
+}
+
+}  // namespace warploom

@@ -33,4 +33,8 @@ struct merge_tiles {
 // quarter of its size rather than in it. Needs fewer than 2^31 nonzeros.
 merge_tiles make_merge_tiles(std::span<const std::int64_t> indptr, int size);
 
+// The same, made on the current device, where the matrix is. Only builds with CUDA have it.
+class device_csr;
+merge_tiles merge_tiles_on_gpu(const device_csr& matrix, int size);
+
 }  // namespace warploom

@@ -77,4 +77,8 @@ WARPLOOM_ROW_BLOCKS_FUNCTION constexpr int log2_threads_per_row(int num_rows, in
 // longer rows are cut. Needs fewer than 2^31 nonzeros.
 row_blocks make_row_blocks(std::span<const std::int64_t> indptr, int nnz_per_block, int threads_per_block);
 
+// The same, made on the current device, where the matrix is. Only builds with CUDA have it.
+class device_csr;
+row_blocks row_blocks_on_gpu(const device_csr& matrix, int nnz_per_block, int threads_per_block);
+
 }  // namespace warploom
