@@ -104,13 +104,16 @@ def _torch_arrays(A: Any) -> DeviceArrays | None:
     torch = sys.modules["torch"]
     if A.layout is not torch.sparse_csr or A.device.type != "cuda":
         return None
-    shape = _two_sizes(tuple(A.shape))
-    indptr, indices, values = A.crow_indices().contiguous(), A.col_indices().contiguous(), A.values().detach()
-    if not _right_sizes(indptr, indices, shape) or not {indptr.dtype, indices.dtype} <= {torch.int32, torch.int64}:
+    shape = _two_sizes(A.shape)
+    indptr, indices, values = A.crow_indices(), A.col_indices(), A.values().detach()
+    kinds = (torch.int32, torch.int64)
+    if not _right_sizes(indptr, indices, shape) or indptr.dtype not in kinds or indices.dtype not in kinds:
         return None
+    indptr, indices = indptr.contiguous(), indices.contiguous()
+    number = A.device.index
     return DeviceArrays(
-        device=A.device.index,
-        stream=torch.cuda.current_stream(A.device).cuda_stream,
+        device=number,
+        stream=torch.cuda.current_stream(number).cuda_stream,
         shape=shape,
         indptr=indptr.data_ptr(),
         indptr_itemsize=indptr.element_size(),

@@ -39,8 +39,6 @@ class Plan:
     def __init__(self, core: _core.Plan, problem: _core.Problem, device: _device.Device) -> None:
         self._core = core
         self._fast_path = core.fast_path()
-        self.preparation_ms: dict[str, float] = core.preparation_ms
-        """Milliseconds spent on each step of planning: features, ranking, measuring, permutation, upload, conversion."""
         self.shape: tuple[int, int] = problem.shape
         """Shape (m, n) of A."""
         self.nnz: int = problem.nnz
@@ -56,7 +54,12 @@ class Plan:
         self.device = device
         """Where it runs."""
         self._candidate: _core.Candidate = core.candidate
-        self._product = _product(problem, device.name)
+        self._problem = (problem.op, problem.shape, problem.nnz, problem.dtype, problem.k, problem.layout, problem.cache)
+
+    @functools.cached_property
+    def preparation_ms(self) -> dict[str, float]:
+        """Milliseconds spent on each step of planning: features, ranking, measuring, permutation, upload, conversion."""
+        return self._core.preparation_ms
 
     @property
     def candidate(self) -> str:
@@ -90,7 +93,7 @@ class Plan:
 
     @functools.cached_property
     def _explanation(self) -> Explanation:
-        return Explanation.of(self._core.explanation(), self._product)
+        return Explanation.of(self._core.explanation(), Product(*self._problem, self.device.name))
 
     def __matmul__(self, B: Any) -> Any:
         result = self._fast_path(B, None)

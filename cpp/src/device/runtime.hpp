@@ -46,6 +46,9 @@ class device_array {
   device_array() = default;
   device_array(std::size_t size, const device_allocator& allocate)
       : memory_(size == 0 ? nullptr : allocate(size * sizeof(T))), size_(size) {}
+  // A part of memory that was allocated for several arrays.
+  device_array(const std::shared_ptr<void>& memory, std::size_t offset, std::size_t size)
+      : memory_(memory, static_cast<std::byte*>(memory.get()) + offset), size_(size) {}
 
   T* data() const { return static_cast<T*>(memory_.get()); }
   std::size_t size() const { return size_; }

@@ -8,7 +8,7 @@ conversion to the format.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from warploom.errors import IndexOverflowError, OutOfMemoryError, ParameterError
 from warploom.experiments._wall_clock import median_us
 from warploom.experiments.features import features_call
 from warploom.experiments.registry import Progress, register
+from warploom.plan import problem_of
 from warploom.profiles import Profile
 
 __all__ = ["MINUTES", "Kind", "candidates_of", "measure", "preparations", "profile_for"]
@@ -158,9 +159,9 @@ def preparations(
         known = facts | {"op": op, "dtype": dtype, "layout": layout}
         absent = {"preparation_ms": np.nan, "features_us": np.nan}
         try:
-            problem = _problem(A, op, dtype, layout, device)
+            problems = _problems(A, op, dtype, layout, device)
             if op not in features_us:
-                features_us[op] = median_us(features_call(problem, op), _REPEATS)
+                features_us[op] = median_us(features_call(problems(), op), _REPEATS)
         except (WarploomError, MemoryError) as error:
             for candidate in candidates:
                 yield known | absent | {"candidate": candidate.name, "status": _status(error)}
@@ -168,7 +169,7 @@ def preparations(
         for candidate in candidates:
             if time.monotonic() >= deadline:
                 return
-            milliseconds, status = _prepared(problem, candidate, A.shape[0])
+            milliseconds, status = _prepared(problems, candidate, A.shape[0])
             yield known | {
                 "candidate": candidate.name,
                 "preparation_ms": milliseconds,
@@ -177,34 +178,44 @@ def preparations(
             }
 
 
-def _problem(A: scipy.sparse.csr_array, op: str, dtype: str, layout: str, device: Device) -> _core.Problem:
-    """Return a problem whose matrix is in the memory of the device."""
+def _problems(
+    A: scipy.sparse.csr_array, op: str, dtype: str, layout: str, device: Device
+) -> Callable[[], _core.Problem]:
+    """Return a function that makes a problem whose matrix is in the memory of the device.
+
+    On a GPU the arrays are PyTorch's, so that a plan has to copy what it keeps, as those of users do.
+    """
     name = f"{op}/{dtype}" if op == "spmv" else f"{op}/{dtype}/{layout}/k={_COLUMNS_OF_B}"
     setting = Setting.parse(name)
     k = setting.columns(A.shape[0])
-    problem = _core.Problem(as_csr(setting.values(A)), op, k, setting.layout, "warm", device.number)
-    if device.kind == "cuda":
-        problem.resident()
-    return problem
+    values = setting.values(A)
+    if device.kind == "cpu":
+        problem = _core.Problem(as_csr(values), op, k, setting.layout, "warm", device.number)
+        return lambda: problem
+    import torch
+
+    parts = (torch.as_tensor(part).to(str(device)) for part in (values.indptr, values.indices, values.data))
+    resident = torch.sparse_csr_tensor(*parts, size=values.shape, check_invariants=False)
+    return lambda: problem_of(resident, op, k, dtype, layout or "row", "warm", device)
 
 
-def _prepared(problem: _core.Problem, candidate: Candidate, rows: int) -> tuple[float, str]:
+def _prepared(problems: Callable[[], _core.Problem], candidate: Candidate, rows: int) -> tuple[float, str]:
     if rows > SEARCH_ROWS and permutations.searches(candidate.permutation):
         return np.nan, "left out"
     try:
-        return _median_ms(problem, candidate), "ok"
+        return _median_ms(problems, candidate), "ok"
     except (WarploomError, MemoryError) as error:
         return np.nan, _status(error)
 
 
-def _median_ms(problem: _core.Problem, candidate: Candidate) -> float:
+def _median_ms(problems: Callable[[], _core.Problem], candidate: Candidate) -> float:
     """Time some preparations after one that loads kernels and lets the memory pool grow."""
-    first = _preparation_ms(problem, candidate)
+    first = _preparation_ms(problems(), candidate)
     if first > _VERY_SLOW_MS:
         return first
     times = []
     for _ in range(_REPEATS):
-        times.append(_preparation_ms(problem, candidate))
+        times.append(_preparation_ms(problems(), candidate))
         if times[-1] > _SLOW_MS:
             break
     return float(np.median(times))

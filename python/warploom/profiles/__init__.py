@@ -15,6 +15,7 @@ bytes have changed is refused.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -212,10 +213,16 @@ def user_folder() -> Path:
     ``WARPLOOM_PROFILES`` if set, else ``warploom/profiles`` in the user's configuration directory
     (``XDG_CONFIG_HOME``, on Windows ``APPDATA``).
     """
-    if folder := os.environ.get("WARPLOOM_PROFILES"):
-        return Path(folder)
     variable, usual = ("APPDATA", "AppData/Roaming") if sys.platform == "win32" else ("XDG_CONFIG_HOME", ".config")
-    return Path(os.environ.get(variable) or Path.home() / usual) / "warploom" / "profiles"
+    return _user_folder(os.environ.get("WARPLOOM_PROFILES"), os.environ.get(variable), os.environ.get("HOME"), usual)
+
+
+@functools.lru_cache(maxsize=8)
+def _user_folder(own: str | None, configuration: str | None, home: str | None, usual: str) -> Path:
+    """Make the path once for each environment: that takes as long as planning does otherwise."""
+    if own:
+        return Path(own)
+    return Path(configuration or Path.home() / usual) / "warploom" / "profiles"
 
 
 def user_path(device_name: str) -> Path:

@@ -26,7 +26,7 @@ from warploom.training.data import Dataset
 from warploom.training.evaluate import losses
 from warploom.training.preparation import fit_preparation
 from warploom.training.selector import Options, choices, fit_boosting, targets
-from warploom.training.train import data_hash
+from warploom.training.train import QUICK, data_hash
 
 __all__ = ["Calibration", "calibrate", "chained", "informative", "refine"]
 
@@ -203,15 +203,17 @@ def refine(profile: Profile, measurements: Measurements) -> tuple[Profile, dict[
     for name, facts in metrics["selectors"].items():
         settings = [setting for setting in facts["settings"] if setting in present]
         cache = name.rpartition("-")[2]
+        setting = name.removeprefix(QUICK)
         dataset = _dataset(measurements, settings, cache)
-        if dataset is None or name != model_name(dataset.op, dataset.dtype, dataset.layout, cache):
+        if dataset is None or setting != model_name(dataset.op, dataset.dtype, dataset.layout, cache):
             continue
         base = profile.models[name]
         before, after = _held_out(base, dataset)
         models[name] = _corrected(base, dataset) if after > before else _raised(base, dataset)
         shares[name] = (before, max(before, after))
         facts["calibrated"] = {"matrices": len(set(dataset.names)), "share_before": before, "share": shares[name][1]}
-        by_preparation.setdefault(f"preparation-{name.rpartition('-')[0]}", []).append(dataset)
+        if name == setting:
+            by_preparation.setdefault(f"preparation-{name.rpartition('-')[0]}", []).append(dataset)
     for name, datasets in by_preparation.items():
         models[name] = _preparation(profile.models[name], datasets)
     if any(models[name] is not profile.models[name] for name in by_preparation):

@@ -24,6 +24,8 @@ __all__ = ["Refit", "fit_preparation", "refit_preparation", "relative_errors"]
 _Array = NDArray[np.float64]
 _HUBER = 0.3
 """Relative errors beyond it count less: a preparation that the system interrupted is an outlier."""
+FEATURES = "features"
+"""Name of the model of what computing features takes, whose only output is the set "spmm"."""
 _PREFIX = "preparation-"
 _FEWEST = 8
 """Candidates that were prepared for fewer matrices count as not measured: their coefficients would be arbitrary."""
@@ -123,6 +125,7 @@ def refit_preparation(profile: Profile, findings: Findings) -> Refit:
         models[name] = _model(fits[name].weights, models[name].outputs)
     if not fits:
         raise ParameterError("the profile has no models of preparation", argument="profile")
+    models[FEATURES] = _features(findings.table)
     metrics = dict(profile.metrics)
     metrics["selectors"] = {
         name: {**facts, "preparation_error": _error_of_selector(profile.models[name], fits[_used_by(name)])}
@@ -226,7 +229,14 @@ def _differences(a: Candidate, b: Candidate) -> int:
 
 def _used_by(selector: str) -> str:
     """Return the model of preparation of a selector: the state of the cache does not matter."""
-    return _PREFIX + selector.rpartition("-")[0]
+    return _PREFIX + selector.removeprefix("quick-").rpartition("-")[0]
+
+
+def _features(table: pd.DataFrame) -> Model:
+    """Fit what computing the features of SpMM takes, in milliseconds."""
+    of_spmm = table[(table["op"] == "spmm") & (table["features_us"] > 0)].groupby("matrix").first()
+    terms = preparation_inputs({name: of_spmm[column].to_numpy(np.float64) for name, column in _SIZES.items()})
+    return _model(_fit_each(terms, 1e-3 * of_spmm[["features_us"]].to_numpy(np.float64)), ["spmm"])
 
 
 def _error_of_selector(selector: Model, fit: _Fit) -> float:

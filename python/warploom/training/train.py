@@ -20,7 +20,7 @@ from warploom.bench.medians import settings as measured_settings
 from warploom.bench.repeatability import Tolerances, tolerances
 from warploom.bench.settings import Setting
 from warploom.errors import ParameterError
-from warploom.model_inputs import LOSS, REFERENCE, SIZES, model_name
+from warploom.model_inputs import LOSS, REFERENCE, SIZES, SPMV_INPUTS, model_name
 from warploom.predictor import Model
 from warploom.profiles import Profile
 from warploom.training.data import UNKNOWN_TOLERANCE, Dataset, family_splits, random_folds
@@ -49,6 +49,11 @@ COVERED = 0.95
 AIM = 0.99
 """Target for the oracle's share on held-out matrices, with the short lists of unsure ones measured."""
 
+QUICK = "quick-"
+"""What the names of selectors begin with that read the features of SpMV only."""
+
+_FOLDS = 4
+
 SURE = (0.9, 0.85, 0.8, 0.75, 0.7)
 """Shares of the training matrices whose prediction counts as sure: the first that reaches `AIM`, or the last."""
 
@@ -61,7 +66,7 @@ def train(
     *,
     caches: Iterable[str] = ("warm", "cold"),
     splits: bool = True,
-    folds: int = 4,
+    folds: int = _FOLDS,
     family_folds: int = 5,
     samples: int = 1000,
 ) -> Profile:
@@ -115,6 +120,10 @@ def train(
                 if splits:
                     selectors[name] |= held_out(dataset, chosen, unseen, family_folds=family_folds, samples=samples)
                 _log.info("%s: %s", name, selectors[name])
+                if not set(models[name].inputs) <= set(SPMV_INPUTS):
+                    quick = f"{QUICK}{name}"
+                    models[quick], selectors[quick] = _train_quick(dataset, chosen, models[name], unseen)
+                    _log.info("%s: %s", quick, selectors[quick])
             if found:
                 candidates = list(dict.fromkeys(c for name in found for c in _candidates(models[name])))
                 preparation = fit_preparation(list(found.values()), candidates)
@@ -241,6 +250,31 @@ def _train_one(dataset: Dataset, options: Options, unseen: Unseen) -> tuple[Mode
         "unsure_loss": unseen.unsure_loss,
         "sizes": {name: _range(size(dataset.features, dataset.k)) for name, size in SIZES.items()},
     }
+
+
+def _train_quick(
+    dataset: Dataset, options: Options, full: Model, unseen: Unseen
+) -> tuple[Model, dict[str, Any]]:
+    """Train the selector that reads row lengths only, over the candidates of the full one.
+
+    ``loss_spared`` of its metrics is the share of its losses on held-out matrices that the full one does not have.
+    """
+    inputs = tuple(name for name in SPMV_INPUTS if name in full.inputs)
+    quick = dataclasses.replace(options, inputs=inputs, iterations=(options.iterations + 1) // 2)
+    without = Unseen.of(dataset, quick, list(random_folds(dataset, _FOLDS, quick.seed)))
+    facts = {
+        "form": quick.form,
+        "seed": quick.seed,
+        "settings": sorted(set(dataset.settings.tolist())),
+        "matrices": len(set(dataset.names)),
+        "margin": without.margin(dataset),
+        "unsure_loss": without.unsure_loss,
+        "sizes": {name: _range(size(dataset.features, dataset.k)) for name, size in SIZES.items()},
+    }
+    losses = {name: float(np.nanmean(of.loss)) for name, of in (("quick", without), ("full", unseen))}
+    facts["mean_loss"] = round(losses["quick"], 5)
+    facts["loss_spared"] = round(max(0.0, 1 - losses["full"] / losses["quick"]), 4) if losses["quick"] > 0 else 0.0
+    return fit(dataset, quick, _candidates(full), without.loss), facts
 
 
 def _range(values: NDArray[np.float64]) -> list[float]:

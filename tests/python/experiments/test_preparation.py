@@ -142,7 +142,7 @@ def test_a_matrix_that_does_not_fit_is_noted_for_each_candidate(monkeypatch):
     def full(*_):
         raise OutOfMemoryError("no memory for the matrix")
 
-    monkeypatch.setattr(preparation, "_problem", full)
+    monkeypatch.setattr(preparation, "_problems", full)
     rows = rows_of(np.eye(4), CSR, "spmv/none/csr/scalar")
     assert [row["status"] for row in rows] == ["out of memory"] * 2
     assert all({"matrix", "family", *row} == set(COLUMNS) for row in rows)
