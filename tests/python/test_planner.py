@@ -150,13 +150,19 @@ def test_every_candidate_the_profile_knows_is_predicted(matrix, op, dtype, layou
 
 
 def test_preparation_counts_for_few_calls(matrix):
-    known = {r.candidate: r for r in wl.predict(matrix, "spmv").rows}
-    for calls in (1, 10, 1000, 1e9):
-        chosen = wl.predict(matrix, "spmv", calls=calls).chosen
-        cost = {name: r.predicted_us + 1e3 * r.preparation_ms / calls for name, r in known.items()}
-        assert cost[chosen] == pytest.approx(min(cost.values()))
-    once, often = (known[wl.predict(matrix, "spmv", calls=calls).chosen] for calls in (1, None))
-    assert once.preparation_ms <= often.preparation_ms
+    chosen = {}
+    for calls in (1, 10, 1000, 1e9, math.inf):
+        found = wl.predict(matrix, "spmv", calls=calls)
+        cost = {r.candidate: r.predicted_us + 1e3 * r.preparation_ms / calls for r in found.rows}
+        assert cost[found.chosen] == pytest.approx(min(cost.values()))
+        (chosen[calls],) = (r for r in found.rows if r.candidate == found.chosen)
+    assert chosen[1].preparation_ms <= chosen[math.inf].preparation_ms
+
+
+def test_a_plan_is_for_a_thousand_products_unless_more_is_known(matrix):
+    plain, thousand = wl.predict(matrix, "spmv"), wl.predict(matrix, "spmv", calls=1000)
+    assert plain.to_dict() == thousand.to_dict()
+    assert "chosen for 1000 calls" in str(plain)
 
 
 def test_break_even_is_when_preparation_has_paid_off(matrix):
