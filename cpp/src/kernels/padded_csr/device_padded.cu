@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "kernels/device/rows.cuh"
 #include "kernels/padded_csr/device_padded.hpp"
 
@@ -6,6 +8,7 @@ namespace {
 
 constexpr int threads_per_block = 256;
 constexpr int places_per_thread = 4;  // widths are multiples of it
+constexpr std::int64_t most_unsigned = std::numeric_limits<unsigned>::max();
 
 struct padding_task {
   std::int64_t num_groups;  // of places_per_thread places
@@ -21,8 +24,8 @@ __global__ void __launch_bounds__(threads_per_block)
     pad_rows_kernel(const padding_task task, const Value* __restrict__ data, Value* __restrict__ padded_data) {
   const std::int64_t group = std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x;
   if (group >= task.num_groups) return;
-  const std::int64_t row =
-      task.num_groups <= 0xffffffff ? static_cast<unsigned>(group) / task.groups_per_row : group / task.groups_per_row;
+  const std::int64_t row = task.num_groups <= most_unsigned ? static_cast<unsigned>(group) / task.groups_per_row
+                                                            : group / task.groups_per_row;
   const std::int64_t within = (group - row * task.groups_per_row) * places_per_thread;
   const std::int64_t from = task.indptr[row] + within;
   const std::int64_t left = task.indptr[row + 1] - from;
