@@ -1,10 +1,13 @@
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "device/algorithms.hpp"
 #include "device/device_csr.hpp"
+#include "device/host_upload.hpp"
 #include "device/workspace.hpp"
 #include "features/device_boundary.hpp"
 #include "kernels/device/nonzeros.cuh"
@@ -160,25 +163,31 @@ device_csr::device_csr(const matrix_summary& summary, const device_allocator& al
 }
 
 device_csr::device_csr(const csr_view& matrix, const device_allocator& allocate)
-    : own_indices_(cuda::upload(matrix.indices, matrix.nnz(), allocate)),
-      own_data_(
-          cuda::upload(static_cast<const std::byte*>(matrix.data), matrix.nnz() * size_of(matrix.dtype), allocate)),
+    : summary_{matrix.num_rows, matrix.num_cols, matrix.nnz()},
+      own_indices_(matrix.nnz(), allocate),
+      own_data_(matrix.nnz() * size_of(matrix.dtype), allocate),
       host_(std::make_unique<const csr_view>(matrix)) {
-  const std::int64_t nnz = matrix.nnz();
-  if (nnz <= std::numeric_limits<std::int32_t>::max()) {
-    const std::vector<std::int32_t> narrow(matrix.indptr, matrix.indptr + matrix.num_rows + 1);
-    own_indptr32_ = cuda::upload(narrow.data(), narrow.size(), allocate);
+  const bool narrows = nnz() <= std::numeric_limits<std::int32_t>::max();
+  if (narrows) {
+    own_indptr32_ = cuda::device_array<std::int32_t>(num_rows() + 1, allocate);
   } else {
-    own_indptr64_ = cuda::upload(matrix.indptr, matrix.num_rows + 1, allocate);
+    own_indptr64_ = cuda::device_array<std::int64_t>(num_rows() + 1, allocate);
   }
   indptr32_ = own_indptr32_.data();
   indptr64_ = own_indptr64_.data();
   indices_ = own_indices_.data();
   data_ = own_data_.data();
-  summary_.num_rows = matrix.num_rows;
-  summary_.num_cols = matrix.num_cols;
-  summary_.nnz = nnz;
-  const row_statistics found = compute_cuda_row_statistics(arrays_of(*this), nullptr);
+  // Row offsets first: their statistics are computed while the rest is on its way.
+  std::array<cuda::host_array, 3> arrays;
+  arrays[0].from = matrix.indptr;
+  arrays[0].to = narrows ? static_cast<void*>(own_indptr32_.data()) : static_cast<void*>(own_indptr64_.data());
+  arrays[0].bytes = narrows ? own_indptr32_.bytes() : own_indptr64_.bytes();
+  arrays[0].narrows = narrows;
+  arrays[1] = {matrix.indices, own_indices_.data(), own_indices_.bytes()};
+  arrays[2] = {matrix.data, own_data_.data(), own_data_.bytes()};
+  std::optional<cuda::pending_row_statistics> pending;
+  cuda::upload_arrays(arrays, nullptr, [&] { pending.emplace(arrays_of(*this), nullptr); });
+  const row_statistics found = pending->read();
   summary_ = summary_from(found, matrix.dtype);
   statistics_ = std::make_unique<const spmv_statistics>(found.lengths);
 }

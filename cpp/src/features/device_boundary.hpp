@@ -32,6 +32,20 @@ void check_offsets(const offset_findings& found, const device_csr_arrays& matrix
 // Throws invalid_matrix for the first index outside [0, num_cols), as a maximum.
 void check_indices(std::uint64_t outside, std::int64_t nnz, const device_csr_arrays& matrix);
 
+// The statistics of rows, enqueued on a stream.
+class pending_row_statistics {
+ public:
+  pending_row_statistics(const device_csr_arrays& matrix, cudaStream_t stream);
+
+  // Once the stream has been synchronised. Throws invalid_matrix as check_offsets.
+  row_statistics read() const;
+
+ private:
+  device_csr_arrays matrix_;
+  pinned_memory results_;
+  int blocks_;
+};
+
 // The columns of a matrix whose arrays are known to be sound, sorted within rows: nnz int32.
 pooled_memory sort_columns(const device_csr_arrays& matrix, std::int64_t nnz, cudaStream_t stream);
 

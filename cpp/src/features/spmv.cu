@@ -126,30 +126,40 @@ double variance(std::int64_t num_rows, std::int64_t nnz, uint128 squares) {
 
 }  // namespace
 
-row_statistics compute_cuda_row_statistics(const device_csr_arrays& matrix, CUstream_st* stream) {
-  const cuda::pinned_memory results;
-  auto* const of_blocks = results.as<lengths_seen>();
-  const int blocks = blocks_for(matrix.num_rows);
+namespace cuda {
+
+pending_row_statistics::pending_row_statistics(const device_csr_arrays& matrix, cudaStream_t stream)
+    : matrix_(matrix), blocks_(blocks_for(matrix.num_rows)) {
   const auto launch = [&](const auto* indptr) {
-    row_lengths_kernel<<<blocks, threads_per_block, 0, stream>>>(static_cast<unsigned>(matrix.num_rows), indptr,
-                                                                 matrix.num_indices, of_blocks);
+    row_lengths_kernel<<<blocks_, threads_per_block, 0, stream>>>(static_cast<unsigned>(matrix.num_rows), indptr,
+                                                                  matrix.num_indices, results_.as<lengths_seen>());
   };
   if (matrix.wide_indptr) {
     launch(static_cast<const std::int64_t*>(matrix.indptr));
   } else {
     launch(static_cast<const std::int32_t*>(matrix.indptr));
   }
-  cuda::check_launch("row_lengths_kernel");
-  synchronize(stream);
+  check_launch("row_lengths_kernel");
+}
 
+row_statistics pending_row_statistics::read() const {
+  const auto* const of_blocks = results_.as<const lengths_seen>();
   lengths_seen all = of_blocks[0];
-  for (int block = 1; block < blocks; ++block) all.merge(of_blocks[block]);
-  cuda::check_offsets({all.first_offset, all.nnz, all.decrease, all.out_of_range}, matrix);
-  return {{{matrix.num_rows, matrix.num_cols, all.nnz},
-           summary(matrix.num_rows, all.nnz, static_cast<std::int64_t>(~all.not_shortest),
+  for (int block = 1; block < blocks_; ++block) all.merge(of_blocks[block]);
+  check_offsets({all.first_offset, all.nnz, all.decrease, all.out_of_range}, matrix_);
+  return {{{matrix_.num_rows, matrix_.num_cols, all.nnz},
+           summary(matrix_.num_rows, all.nnz, static_cast<std::int64_t>(~all.not_shortest),
                    static_cast<std::int64_t>(all.longest)),
-           variance(matrix.num_rows, all.nnz, all.squares())},
+           variance(matrix_.num_rows, all.nnz, all.squares())},
           static_cast<std::int64_t>(all.empty)};
+}
+
+}  // namespace cuda
+
+row_statistics compute_cuda_row_statistics(const device_csr_arrays& matrix, CUstream_st* stream) {
+  const cuda::pending_row_statistics pending(matrix, stream);
+  synchronize(stream);
+  return pending.read();
 }
 
 void compute_cuda_spmv_features(const device_csr_arrays& matrix, const geometry&, CUstream_st* stream, double* values) {

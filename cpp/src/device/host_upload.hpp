@@ -1,0 +1,34 @@
+// Arrays of the host on their way to a GPU.
+//
+// The floor is the bytes that arrive over the bandwidth of the bus: 67 MB over PCIe 5.0 x16 (about 55 GB/s) take 1.2
+// ms. A copy from pageable memory goes through a buffer of the driver that one thread fills, at about 15 GB/s. Here
+// several threads fill page-locked buffers, and each buffer travels while the next ones are filled.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+namespace warploom::cuda {
+
+// An array to be copied.
+struct host_array {
+  const void* from = nullptr;
+  void* to = nullptr;
+  std::size_t bytes = 0;  // that arrive
+  // Whether int64 become int32 on the way, which all of them fit into: twice as many bytes are read as arrive.
+  bool narrows = false;
+};
+
+// Copies the arrays on the stream, and waits for that once, at the end. `after_first` is called once, by any thread,
+// with the current device set, as soon as the whole first array is enqueued: what it enqueues on the stream sees that
+// array, and is done on return.
+//
+// The process keeps up to 2 sets of 16 page-locked buffers of 1 MiB each, allocated when first needed and never freed:
+// 32 MiB at most. More than 2 uploads at a time wait for one another.
+void upload_arrays(std::span<const host_array> arrays, cudaStream_t stream, const std::function<void()>& after_first);
+
+}  // namespace warploom::cuda
