@@ -44,17 +44,34 @@ py::array_t<std::int32_t> narrowed(const py::array_t<Wide>& wide, std::int64_t n
   return narrow;
 }
 
+// Row offsets as they are kept. NumPy would widen them on one thread.
+py::array_t<std::int64_t> widened(const py::array& indptr) {
+  if (!py::isinstance<py::array_t<std::int32_t>>(indptr) || !(indptr.flags() & py::array::c_style)) {
+    return py::array_t<std::int64_t, py::array::c_style>(indptr);
+  }
+  const auto narrow = py::reinterpret_borrow<py::array_t<std::int32_t>>(indptr);
+  py::array_t<std::int64_t> wide(narrow.size());
+  const std::int32_t* from = narrow.data();
+  std::int64_t* to = wide.mutable_data();
+  const std::int64_t size = narrow.size();
+  const py::gil_scoped_release release;
+  parallel_for(0, size, 1 << 18,
+               [&](std::int64_t begin, std::int64_t end) { std::copy(from + begin, from + end, to + begin); });
+  return wide;
+}
+
 // Checks the sizes and types of the arrays, then their contents. An array that is longer than necessary is legal, as in
 // SciPy.
-csr_holder make_csr_view(py::array_t<std::int64_t, py::array::c_style> indptr, const py::array& indices,
-                         const py::object& data, std::int64_t num_rows, std::int64_t num_cols) {
+csr_holder make_csr_view(const py::array& offsets, const py::array& indices, const py::object& data,
+                         std::int64_t num_rows, std::int64_t num_cols) {
   check_size(num_rows, "rows");
   check_size(num_cols, "columns");
-  if (indptr.ndim() != 1) malformed("indptr", -1, "indptr must be one-dimensional");
-  if (indptr.size() != num_rows + 1) {
+  if (offsets.ndim() != 1) malformed("indptr", -1, "indptr must be one-dimensional");
+  if (offsets.size() != num_rows + 1) {
     malformed("indptr", -1,
-              "indptr must have rows + 1 = " + number(num_rows + 1) + " entries, got " + number(indptr.size()));
+              "indptr must have rows + 1 = " + number(num_rows + 1) + " entries, got " + number(offsets.size()));
   }
+  py::array_t<std::int64_t> indptr = widened(offsets);
   if (indices.ndim() != 1) malformed("indices", -1, "indices must be one-dimensional");
   {
     const py::gil_scoped_release release;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 
 #include "common.hpp"
 #include "planner/predicting.hpp"
@@ -318,36 +319,38 @@ bool is_wide(int bytes, const char* argument) {
   throw error(error_kind::dtype, argument, -1, std::string(argument) + " must be int32 or int64");
 }
 
-// Arrays of another library in the memory of a GPU, by their addresses and sizes.
-struct foreign_array {
-  std::uintptr_t address;
-  std::int64_t size;
-  int itemsize;
-};
+// An array of another library in the memory of a GPU: its address, its size and the bytes of an element.
+using foreign_array = std::tuple<std::uintptr_t, std::int64_t, int>;
 
-foreign_array cast_array(const py::tuple& given) {
-  return {given[0].cast<std::uintptr_t>(), given[1].cast<std::int64_t>(), given[2].cast<int>()};
-}
-
-std::shared_ptr<bound_problem> make_problem_on_gpu(const py::tuple& indptr, const py::tuple& indices,
-                                                   const py::tuple& data, const std::string& dtype,
+std::shared_ptr<bound_problem> make_problem_on_gpu(const foreign_array& indptr, const foreign_array& indices,
+                                                   const foreign_array& data, const std::string& dtype,
                                                    std::int64_t num_rows, std::int64_t num_cols, const std::string& op,
                                                    std::int64_t k, const std::string& order, const std::string& cache,
                                                    int device, std::uintptr_t stream, const py::object& allocate,
                                                    const py::object& owner) {
-  const foreign_array offsets = cast_array(indptr), columns = cast_array(indices), values = cast_array(data);
+  const auto& [offsets, num_offsets, offset_bytes] = indptr;
+  const auto& [columns, num_columns, column_bytes] = indices;
+  const auto& [values, num_values, value_bytes] = data;
+  if (num_offsets != num_rows + 1) {
+    throw error(
+        error_kind::invalid_matrix, "indptr", -1,
+        "indptr must have rows + 1 = " + std::to_string(num_rows + 1) + " entries, got " + std::to_string(num_offsets));
+  }
   device_csr_view where;
   where.device = device;
   where.num_rows = num_rows;
   where.num_cols = num_cols;
-  where.num_indices = columns.size;
-  where.num_values = values.size;
-  where.indptr = reinterpret_cast<const void*>(offsets.address);
-  where.indices = reinterpret_cast<const void*>(columns.address);
-  where.data = reinterpret_cast<const void*>(values.address);
-  where.wide_indptr = is_wide(offsets.itemsize, "indptr");
-  where.wide_indices = is_wide(columns.itemsize, "indices");
+  where.num_indices = num_columns;
+  where.num_values = num_values;
+  where.indptr = reinterpret_cast<const void*>(offsets);
+  where.indices = reinterpret_cast<const void*>(columns);
+  where.data = reinterpret_cast<const void*>(values);
+  where.wide_indptr = is_wide(offset_bytes, "indptr");
+  where.wide_indices = is_wide(column_bytes, "indices");
   where.dtype = parse_value_type(dtype);
+  if (static_cast<std::size_t>(value_bytes) != size_of(where.dtype)) {
+    throw error(error_kind::dtype, "data", -1, "data must be " + dtype);
+  }
   where.stream = reinterpret_cast<CUstream_st*>(stream);
   const device_allocator memory = make_allocator(allocate);
   auto bound = std::make_shared<bound_problem>();

@@ -221,7 +221,8 @@ def _offsets(values: Any) -> _Array:
                 argument="indptr",
                 position=first,
             )
-    return _tidy(array, np.int64)
+    # The core widens int32 itself, on several threads.
+    return _tidy(array, np.int32 if array.dtype == np.int32 else np.int64)
 
 
 def _indices(values: Any, argument: str) -> _Array:
