@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from warploom import bandwidth, errors, examples, features, formats, io, partition, permutations, predictor, profiles
 from warploom._core import __version__, num_threads, set_num_threads
+from warploom._csr import CSR
 from warploom.candidates import candidates
 from warploom.io import load
 from warploom.plan import Plan, plan, predict, spmm, spmv
 
 __all__ = [
+    "CSR",
     "Plan",
     "__version__",
     "bandwidth",

@@ -15,7 +15,7 @@ class CsrView:
     """
     def __init__(
         self,
-        indptr: numpy.typing.NDArray[numpy.int64],
+        indptr: numpy.typing.NDArray[typing.Any],
         indices: numpy.typing.NDArray[typing.Any],
         data: typing.Any,
         num_rows: int,
@@ -384,9 +384,9 @@ class Problem:
     """
     @staticmethod
     def on_gpu(
-        indptr: tuple,
-        indices: tuple,
-        data: tuple,
+        indptr: tuple[int, int, int],
+        indices: tuple[int, int, int],
+        data: tuple[int, int, int],
         dtype: str,
         num_rows: int,
         num_cols: int,

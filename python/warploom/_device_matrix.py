@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from warploom import _core
+from warploom._csr import CSR, VALUES, framework_of, views
 from warploom._matrix import _package_of, _two_sizes
 
 __all__ = ["DeviceArrays", "DeviceValues", "device_arrays"]
@@ -43,10 +44,10 @@ class DeviceArrays:
         not as many as indices: `warploom._matrix.as_csr` says what is wrong with them.
         """
         own = str(self.values.dtype).removeprefix("torch.")
-        if self.values.ndim != 1 or own not in _CONVERTIBLE:
+        if self.values.ndim != 1 or own not in VALUES:
             return None
         wanted = dtype.name if dtype is not None else own if own in _SUPPORTED else "float64"
-        if type(self.values).__module__.partition(".")[0] == "torch":
+        if framework_of(self.values) == "torch":
             values = self.values.resolve_neg().to(getattr(sys.modules["torch"], wanted)).contiguous()
             return DeviceValues(values.data_ptr(), values.shape[0], values.element_size(), wanted, values)
         cupy = sys.modules["cupy"]
@@ -71,14 +72,10 @@ class DeviceValues:
 
 
 _SUPPORTED = ("float16", "float32", "float64")
-_CONVERTIBLE = (
-    *_SUPPORTED,
-    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-)
 
 
 def device_arrays(A: Any) -> DeviceArrays | None:
-    """View a CSR tensor of PyTorch or a CSR matrix of CuPy in GPU memory.
+    """View a CSR tensor of PyTorch, a CSR matrix of CuPy or a `warploom.CSR` in GPU memory.
 
     None for everything else: other kinds of matrices, those in host memory, those whose arrays are not one-dimensional
     int32 or int64 of the right sizes (`warploom._matrix.as_csr` says what is wrong with them), and in builds without
@@ -89,6 +86,8 @@ def device_arrays(A: Any) -> DeviceArrays | None:
     ShapeError, IndexOverflowError
         As `warploom._matrix.as_csr`.
     """
+    if isinstance(A, CSR):
+        return _arrays_of(A) if _built_with_cuda() else None
     package = _package_of(A)
     if package is None or not _built_with_cuda():
         return None
@@ -104,13 +103,36 @@ def _torch_arrays(A: Any) -> DeviceArrays | None:
     torch = sys.modules["torch"]
     if A.layout is not torch.sparse_csr or A.device.type != "cuda":
         return None
+    return _of_torch(A.crow_indices(), A.col_indices(), A.values().detach(), _two_sizes(tuple(A.shape)))
+
+
+def _cupy_arrays(A: Any) -> DeviceArrays | None:
+    cupy = sys.modules["cupy"]
+    if getattr(A, "format", None) != "csr":
+        return None
     shape = _two_sizes(A.shape)
-    indptr, indices, values = A.crow_indices(), A.col_indices(), A.values().detach()
+    indptr, indices = A.indptr, A.indices
+    if not (isinstance(indptr, cupy.ndarray) and isinstance(indices, cupy.ndarray)) or indptr.device != indices.device:
+        return None
+    return _of_cupy(indptr, indices, A.data, shape)
+
+
+def _arrays_of(A: CSR) -> DeviceArrays | None:
+    seen = views(A)
+    if seen.device is None:
+        return None
+    view = _of_torch if framework_of(seen.data) == "torch" else _of_cupy
+    arrays = view(seen.indptr, seen.indices, seen.data, A.shape)
+    return None if arrays is None else dataclasses.replace(arrays, owner=(arrays.owner, A))
+
+
+def _of_torch(indptr: Any, indices: Any, values: Any, shape: tuple[int, int]) -> DeviceArrays | None:
+    torch = sys.modules["torch"]
     kinds = (torch.int32, torch.int64)
     if not _right_sizes(indptr, indices, shape) or indptr.dtype not in kinds or indices.dtype not in kinds:
         return None
     indptr, indices = indptr.contiguous(), indices.contiguous()
-    number = A.device.index
+    number = indptr.device.index
     return DeviceArrays(
         device=number,
         stream=torch.cuda.current_stream(number).cuda_stream,
@@ -125,14 +147,8 @@ def _torch_arrays(A: Any) -> DeviceArrays | None:
     )
 
 
-def _cupy_arrays(A: Any) -> DeviceArrays | None:
+def _of_cupy(indptr: Any, indices: Any, values: Any, shape: tuple[int, int]) -> DeviceArrays | None:
     cupy = sys.modules["cupy"]
-    if getattr(A, "format", None) != "csr":
-        return None
-    shape = _two_sizes(A.shape)
-    indptr, indices = A.indptr, A.indices
-    if not (isinstance(indptr, cupy.ndarray) and isinstance(indices, cupy.ndarray)) or indptr.device != indices.device:
-        return None
     if not _right_sizes(indptr, indices, shape) or not {indptr.dtype.str, indices.dtype.str} <= {"<i4", "<i8"}:
         return None
     with indptr.device:  # which need not be the current one
@@ -147,8 +163,8 @@ def _cupy_arrays(A: Any) -> DeviceArrays | None:
         indices=indices.data.ptr,
         indices_itemsize=indices.itemsize,
         num_indices=indices.shape[0],
-        values=A.data,
-        owner=(indptr, indices, A.data),
+        values=values,
+        owner=(indptr, indices, values),
     )
 
 

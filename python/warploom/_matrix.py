@@ -18,6 +18,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from warploom import _core
+from warploom._csr import CSR, views
 from warploom.errors import DtypeError, IndexOverflowError, InvalidMatrixError, ShapeError
 
 __all__ = ["as_csr", "compressed", "from_arrays"]
@@ -34,8 +35,8 @@ def as_csr(A: Any, *, dtype: npt.DTypeLike | None = None, pattern_only: bool = F
     ----------
     A : sparse matrix, shape (m, n)
         A `scipy.sparse` matrix or array (CSR is viewed in place, every other format is converted), a CSR
-        tensor of PyTorch or a sparse matrix of CuPy (downloaded if necessary). Column indices may be
-        unsorted and may repeat, stored zeros are kept, and the arrays may be longer than necessary.
+        tensor of PyTorch, a sparse matrix of CuPy or a `warploom.CSR` (downloaded if necessary). Column indices
+        may be unsorted and may repeat, stored zeros are kept, and the arrays may be longer than necessary.
     dtype : {"float16", "float32", "float64"}, optional
         Value type of the view; by default that of `A` if it is one of these, and float64 for booleans and
         integers.
@@ -68,6 +69,9 @@ def as_csr(A: Any, *, dtype: npt.DTypeLike | None = None, pattern_only: bool = F
         indptr, indices, data, shape = _SCIPY_FORMATS[A.format](A)
         if wanted is None and getattr(A, "dtype", None) == np.float16:  # of whatever was assigned to A.data
             wanted = np.dtype(np.float16)  # once more: SciPy converts in float32
+    elif isinstance(A, CSR):
+        indptr, indices, data = views(A).on_host()
+        shape = A.shape
     else:
         package = _package_of(A)
         if package == "torch":
@@ -79,7 +83,7 @@ def as_csr(A: Any, *, dtype: npt.DTypeLike | None = None, pattern_only: bool = F
         else:
             raise InvalidMatrixError(
                 f"A must be a sparse matrix, got {type(A).__module__}.{type(A).__qualname__}; "
-                "a dense array becomes one with scipy.sparse.csr_array(A)",
+                "a dense array becomes one with scipy.sparse.csr_array(A), and three arrays do with warploom.CSR",
                 argument="A",
             )
     if not pattern_only:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from warploom import _core, _device, profiles
+from warploom._csr import CSR
 from warploom._device_matrix import device_arrays
 from warploom._matrix import as_csr
 from warploom.candidates import checked_patterns, parse
@@ -230,8 +230,8 @@ def plan(
     Parameters
     ----------
     A : sparse matrix, shape (m, n)
-        `scipy.sparse` matrix or array (CSR, others are converted), torch sparse CSR tensor or CuPy sparse matrix. The
-        plan keeps copies of its own.
+        `scipy.sparse` matrix or array (CSR, others are converted), torch sparse CSR tensor, CuPy sparse matrix, or
+        three arrays of any library as `warploom.CSR`. The plan keeps copies of its own.
     op : {"spmm", "spmv"}
         The operation: ``"spmm"`` is C = A B with a dense B, ``"spmv"`` is y = A x with a vector x.
     k : int
@@ -466,7 +466,7 @@ def problem_of(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, dev
     columns = 1 if op == "spmv" else _columns(k)
     order = "column" if op == "spmv" else layout
     wanted = _value_type(dtype)
-    allocate = _device.allocator_for(A, device)
+    allocate = _device.allocator_for(A.data if isinstance(A, CSR) else A, device)
     if device.kind == "cuda":
         found = device_arrays(A)
         # Above, the host numbers nonzeros with 64 bits.
