@@ -467,6 +467,30 @@ void run_device(bound_plan& bound, const device_operands& given, std::uintptr_t 
                    reinterpret_cast<CUstream_st*>(stream));
 }
 
+void update_from_host(bound_plan& bound, const py::array& data) {
+  plan& planned = *bound.planned;
+  check_dtype(data, planned.dtype(), "data");
+  const bool fits = data.ndim() == 1 && data.shape(0) == planned.nnz();
+  const bool tight = data.size() < 2 || data.strides(0) == data.itemsize();
+  const bool aligned = reinterpret_cast<std::uintptr_t>(data.data()) % data.itemsize() == 0;
+  if (!fits || !tight || !aligned) {
+    throw error(error_kind::shape, "data", -1,
+                "data must be a contiguous, aligned array of " + std::to_string(planned.nnz()) + " values");
+  }
+  const void* values = data.data();
+  const py::gil_scoped_release release;
+  planned.update_values_on_host(values);
+}
+
+void update_from_device(bound_plan& bound, std::uintptr_t data, std::uintptr_t stream) {
+  plan& planned = *bound.planned;
+  if (planned.device() < 0) {
+    throw error(error_kind::device, "data", -1, "this plan was made for the CPU but data is in GPU memory");
+  }
+  const py::gil_scoped_release release;  // it may convert the matrix again
+  planned.update_values(reinterpret_cast<const void*>(data), reinterpret_cast<CUstream_st*>(stream));
+}
+
 // Milliseconds by name.
 py::dict steps_of(const std::vector<preparation_step>& spent) {
   py::dict steps;
@@ -562,6 +586,12 @@ void bind_plan(py::module_& module) {
              std::uintptr_t stream) { run_device(b, {B, ldb, C, ldc, k}, stream); },
           py::arg("B"), py::arg("ldb"), py::arg("C"), py::arg("ldc"), py::arg("k"), py::arg("stream"),
           "Enqueue the product of operands in device memory, given by their addresses.")
+      .def_property_readonly(
+          "updatable", [](const bound_plan& b) { return b.planned->updatable(); }, "Whether its values can be updated.")
+      .def("update_values_from_host", &update_from_host, py::arg("data").noconvert(),
+           "Replace the values of the matrix; complete on return.")
+      .def("update_values_from_device", &update_from_device, py::arg("data"), py::arg("stream"),
+           "Enqueue the same for values in device memory, given by their address.")
       .def(
           "time_conversion",
           [](bound_plan& b, int warmup, int repeats) {
@@ -694,19 +724,26 @@ void bind_planning(py::module_& module) {
           "plan",
           [](planner& p, const bound_problem& of, const std::string& select, double calls, bool verify,
              const name_patterns& patterns, const py::object& progress,
-             const std::map<std::string, permutation_array>& inputs) {
+             const std::map<std::string, permutation_array>& inputs, bool updatable) {
             plan_options options = make_options(select, calls, verify, patterns, progress);
             options.inputs = view_inputs(inputs);
             std::unique_ptr<plan> planned;
             {
               const py::gil_scoped_release release;
-              planned = p.make(of.given, options);
+              if (updatable) {
+                problem given = of.given;  // shares the matrix
+                given.updatable = true;
+                planned = p.make(given, options);
+              } else {
+                planned = p.make(of.given, options);
+              }
             }
             return std::make_unique<bound_plan>(bound_plan{of.matrix, std::move(planned)});
           },
           py::arg("problem"), py::kw_only(), py::arg("select") = "auto", py::arg("calls") = default_calls,
           py::arg("verify") = false, py::arg("patterns") = py::none(), py::arg("progress") = py::none(),
-          py::arg("inputs") = py::dict(), "Find the fastest candidate for a problem, and prepare it.")
+          py::arg("inputs") = py::dict(), py::arg("updatable") = false,
+          "Find the fastest candidate for a problem, and prepare it.")
       .def(
           "predict",
           [](planner& p, const bound_problem& of, const std::string& gpu, double calls, const name_patterns& patterns) {

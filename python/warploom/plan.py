@@ -53,12 +53,17 @@ class Plan:
         """Layout of B and C the plan works on: ``"row"`` or ``"column"``. Others are copied."""
         self.device = device
         """Where it runs."""
+        self.updatable: bool = core.updatable
+        """Whether `update_values` may be called."""
         self._candidate: _core.Candidate = core.candidate
         self._problem = (problem.op, problem.shape, problem.nnz, problem.dtype, problem.k, problem.layout, problem.cache)
 
     @functools.cached_property
     def preparation_ms(self) -> dict[str, float]:
-        """Milliseconds spent on each step of planning: features, ranking, measuring, permutation, upload, conversion."""
+        """Milliseconds spent on each step of planning.
+
+        Features, ranking, measuring, permutation, upload, conversion, and updating: what `update_values` needs.
+        """
         return self._core.preparation_ms
 
     @property
@@ -125,6 +130,58 @@ class Plan:
         """
         result = self._fast_path(B, out)
         return self._multiply(B, out) if result is NotImplemented else result
+
+    def update_values(self, data: Any) -> None:
+        """Give A new values at the same places.
+
+        Products that follow are those of a new plan of the same candidate, bit for bit where the candidate is
+        `reproducible`; choosing and preparing are not repeated. The plan must have been made with ``updatable=True``.
+
+        On the GPU this takes about as long as a product. It takes as long as preparing the plan did, and waits for the
+        GPU, only where the format adds up values: in BSR, if entries of A repeat.
+
+        Parameters
+        ----------
+        data : array of shape (nnz,)
+            NumPy array, torch or CuPy tensor, or any GPU array with DLPack, of the plan's dtype. Values are in the
+            order of the `data` of A in CSR: of A itself, with its entries as they are stored, or, of a matrix that came
+            in another format, of what SciPy's or CuPy's ``tocsr`` makes of it. From GPU memory values are moved on
+            the caller's current stream without synchronisation; from host memory they are uploaded, and have arrived
+            on return. The plan keeps no reference to `data`.
+
+        Raises
+        ------
+        ParameterError
+            If the plan was made without ``updatable=True``, or `data` requires a gradient.
+        ShapeError, DtypeError
+            If `data` does not fit.
+        DeviceError
+            If it is on another device than the plan.
+
+        Examples
+        --------
+        >>> import numpy as np, scipy.sparse, warploom as wl
+        >>> A = scipy.sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])
+        >>> plan = wl.plan(A, "spmv", device="cpu", select="spmv/none/csr/vector", updatable=True)
+        >>> plan @ np.array([1.0, 3.0])
+        array([6., 1.])
+        >>> plan.update_values(np.array([4.0, 5.0]))
+        >>> plan @ np.array([1.0, 3.0])
+        array([12.,  5.])
+        """
+        if not self.updatable:
+            raise ParameterError("this plan keeps its values; plan with updatable=True to update them", argument="data")
+        data = np.asarray(data) if isinstance(data, (list, tuple)) else data
+        shape = getattr(data, "shape", None)
+        if shape is None or tuple(shape) != (self.nnz,):
+            got = type(data).__name__ if shape is None else f"shape {tuple(shape)}"
+            raise ShapeError(f"data must have shape ({self.nnz},), one value for each entry of A, got {got}", argument="data")
+        values = _device.operand(data.reshape(-1, 1), self.dtype, "column", "data")
+        self._check_device(values, "data")
+        if values.on_gpu:
+            self._core.update_values_from_device(values.pointer, values.stream)
+        else:
+            self._core.update_values_from_host(_device.host_array(values.owner).reshape(-1))
 
     def _multiply(self, B: Any, out: Any) -> Any:
         """Multiply operands of every kind: what the fast path leaves, with all checks and copies."""
@@ -224,6 +281,7 @@ def plan(
     cache: str = "warm",
     progress: Progress | None = None,
     inputs: Mapping[str, Any] | None = None,
+    updatable: bool = False,
 ) -> Plan:
     """Find the fastest way to multiply by a sparse matrix, and prepare it.
 
@@ -269,6 +327,9 @@ def plan(
         Arrays that a candidate named in `select` takes beside the matrix (`Kernel.inputs` lists them). For
         ``csr/blockwise`` this is ``block_threads_per_row``: threads for each row of every block of short rows, in the
         order of `warploom.partition.partition_rows` (Gao et al. 2024, Sec. 4.3); 1, 2, 4, 8, 16 or 32 each.
+    updatable : bool
+        Whether `Plan.update_values` may be called. That takes another preparation, and up to 4 bytes of memory for each
+        place that the chosen format stores.
 
     Returns
     -------
@@ -313,6 +374,7 @@ def plan(
         patterns=checked_patterns(candidates, "candidates"),
         progress=progress,
         inputs={name: _integers(name, values) for name, values in (inputs or {}).items()},
+        updatable=bool(updatable),
     )
     _warn(planner)
     return Plan(found, problem, target)

@@ -11,6 +11,7 @@
 #include "warploom/candidate.hpp"
 #include "warploom/device.hpp"
 #include "warploom/kernels/product.hpp"
+#include "warploom/permutation.hpp"
 #include "warploom/process_mutex.hpp"
 
 namespace warploom {
@@ -31,6 +32,7 @@ class problem {
   cache_state cache = cache_state::warm;
   int device = -1;                                     // number of a GPU; negative: the CPU
   device_allocator allocate = allocate_device_memory;  // memory of plans
+  bool updatable = false;                              // plans can be given other values: see plan::update_values
 
   bool on_gpu() const { return device >= 0; }
   std::int64_t num_rows() const { return sizes_.num_rows; }
@@ -109,12 +111,15 @@ struct explanation {
   std::vector<std::string> deciding_inputs;  // inputs of the model, the most important first
 };
 
+class value_updates;
+
 // A candidate prepared for one matrix on one device. One product at a time, on one stream.
 class plan {
  public:
   // `chosen` may be empty for a kernel that is in no registry.
   plan(const problem& of, candidate chosen, std::unique_ptr<product_plan> prepared,
        std::vector<preparation_step> preparation);
+  ~plan();
 
   // Enqueues C = A B on `stream`, for operands where the plan is: in GPU memory, or on the CPU, where the product is
   // complete on return. Throws error_kind::shape where shapes do not fit.
@@ -122,6 +127,16 @@ class plan {
   // The same for operands in host memory, which a plan on a GPU copies there and back. Complete on return, and safe to
   // call from several threads. The plan keeps the memory that small operands are copied through.
   void multiply_on_host(const dense_view& B, const dense_view& C);
+
+  // Gives the matrix new values, [nnz] in the order of its `data`, as a product runs: `data` is where the plan is, and
+  // on a GPU this is enqueued on `stream`; from host memory it is complete on return, and safe to call from several
+  // threads. `data` is not referred to afterwards. Throws error_kind::parameter unless the plan is updatable.
+  //
+  // Where preparation adds up values, as BSR does with entries that repeat, the matrix is converted again instead. That
+  // takes as long as the first time, and is complete on return.
+  void update_values(const void* data, CUstream_st* stream = nullptr);
+  void update_values_on_host(const void* data);
+  bool updatable() const { return updates_ != nullptr; }
 
   // Microseconds of each repeat between events on the GPU; see time_on_device.
   std::vector<double> time(const dense_view& B, const dense_view& C, CUstream_st* stream,
@@ -136,13 +151,18 @@ class plan {
   // Everything that planning took: choosing, and the preparation.
   std::vector<preparation_step> spent() const;
   void chosen_in(std::vector<preparation_step> choosing) { choosing_ = std::move(choosing); }
-  std::size_t bytes() const { return prepared_->bytes(); }  // on its device
+  std::size_t bytes() const;  // on its device, with what updating values takes
   operation op() const { return op_; }
   std::int64_t num_rows() const { return num_rows_; }
   std::int64_t num_cols() const { return num_cols_; }
   value_type dtype() const { return dtype_; }
   layout order() const { return order_; }
+  std::int64_t nnz() const { return nnz_; }
   int device() const { return device_; }
+
+  // For whoever plans: what make_updatable needs is kept until then, and dropped there.
+  void keep_permutation(const row_permutation& perm) { perm_ = perm; }
+  void make_updatable(const problem& of, const kernel_inputs& inputs);
 
   // Made when it is first asked for: that can take longer than the choice.
   const explanation& why();
@@ -156,16 +176,19 @@ class plan {
     std::shared_ptr<void> pinned{};  // between the operand and the device; null if it is copied at once
   };
 
+  value_updates& updates() const;
   void check_operands(const dense_view& B, const dense_view& C) const;
   static staging make_staging(staging& kept, std::size_t bytes);
   void run_staged(const dense_view& B, const dense_view& C);
 
   candidate chosen_;
   std::unique_ptr<product_plan> prepared_;
+  std::unique_ptr<value_updates> updates_;  // null: values stay as they are
+  row_permutation perm_;                    // until make_updatable
   std::vector<preparation_step> preparation_;
   std::vector<preparation_step> choosing_;
   operation op_;
-  std::int64_t num_rows_, num_cols_;
+  std::int64_t num_rows_, num_cols_, nnz_;
   value_type dtype_;
   layout order_;
   int device_;

@@ -65,6 +65,7 @@ class planner {
   std::vector<std::string> take_warnings();
 
  private:
+  std::unique_ptr<plan> choose(const problem& given, const plan_options& options);
   std::shared_ptr<const prediction_source> source_for_gpu(const std::string& name,
                                                           const compute_capability* capability);
   std::shared_ptr<const prediction_source> source_for(const problem& given);

@@ -162,6 +162,19 @@ device_csr::device_csr(const matrix_summary& summary, const device_allocator& al
   data_ = own_data_.data();
 }
 
+device_csr::device_csr(const device_csr& pattern, const device_allocator& allocate)
+    : summary_(pattern.summary_),
+      stream_(pattern.stream_),
+      indptr32_(pattern.indptr32_),
+      indptr64_(pattern.indptr64_),
+      indices_(pattern.indices_),
+      own_indptr32_(pattern.own_indptr32_),
+      own_indptr64_(pattern.own_indptr64_),
+      own_indices_(pattern.own_indices_),
+      own_data_(pattern.nnz() * size_of(pattern.dtype()), allocate) {
+  data_ = own_data_.data();
+}
+
 device_csr::device_csr(const csr_view& matrix, const device_allocator& allocate)
     : summary_{matrix.num_rows, matrix.num_cols, matrix.nnz()},
       own_indices_(matrix.nnz(), allocate),

@@ -19,6 +19,8 @@ class device_csr : public std::enable_shared_from_this<device_csr> {
  public:
   // Arrays of its own that the caller fills. Offsets are 32-bit.
   device_csr(const matrix_summary& summary, const device_allocator& allocate);
+  // The pattern of another one that has arrays of its own, which are shared, with values that the caller fills.
+  device_csr(const device_csr& pattern, const device_allocator& allocate);
   // An upload. `matrix` is to live as long.
   device_csr(const csr_view& matrix, const device_allocator& allocate);
   // A view of arrays that are somebody else's, once they are known to be sound; see view_csr.
@@ -44,6 +46,8 @@ class device_csr : public std::enable_shared_from_this<device_csr> {
   // The stream that whatever is made from the matrix is to be enqueued on.
   cudaStream_t stream() const { return stream_; }
   std::size_t bytes() const;  // of the arrays that are its own
+  // The values of a matrix whose arrays are its own.
+  value_array all_values() const { return {own_data_.data(), nnz()}; }
 
   // The distribution of the lengths of rows.
   const spmv_statistics& statistics() const;

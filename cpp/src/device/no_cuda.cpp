@@ -1,4 +1,5 @@
 // The GPU in a build without CUDA: there is none, and using it is one clear error. device.hpp promises the rest.
+#include "device/value_maps.hpp"
 #include "warploom/cusparse.hpp"
 #include "warploom/device.hpp"
 #include "warploom/error.hpp"
@@ -50,6 +51,18 @@ CUstream_st* stream_of(const device_csr&) { no_cuda(); }
 std::vector<double> spmv_features_of(const device_csr&) { no_cuda(); }
 std::size_t device_csr_bytes(const device_csr&) { no_cuda(); }
 device_csr_arrays arrays_of(const device_csr&) { no_cuda(); }
+
+std::shared_ptr<const device_csr> own_pattern(const device_csr&, const device_allocator&) { no_cuda(); }
+const void* values_of(const device_csr&) { no_cuda(); }
+std::shared_ptr<const device_csr> with_positions(const device_csr&, int, CUstream_st*, const device_allocator&) {
+  no_cuda();
+}
+std::shared_ptr<const device_csr> with_values(const device_csr&, const void*, CUstream_st*, const device_allocator&) {
+  no_cuda();
+}
+void read_positions(const device_value_map&, value_type, int, CUstream_st*) { no_cuda(); }
+position_counts count_positions(std::span<const device_value_map>, std::int64_t, CUstream_st*) { no_cuda(); }
+void move_values(const device_value_map&, const void*, value_type, CUstream_st*) { no_cuda(); }
 
 void load_cusparse(const std::string&) { no_cuda(); }
 std::string cusparse_version() { return ""; }

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <optional>
 
+#include "planner/value_updates.hpp"
 #include "warploom/error.hpp"
 #include "warploom/formats/csr.hpp"
 
@@ -100,9 +102,12 @@ plan::plan(const problem& of, candidate chosen, std::unique_ptr<product_plan> pr
       op_(of.op),
       num_rows_(of.num_rows()),
       num_cols_(of.num_cols()),
+      nnz_(of.nnz()),
       dtype_(of.dtype()),
       order_(of.order),
       device_(of.device) {}
+
+plan::~plan() = default;
 
 void plan::check_operands(const dense_view& B, const dense_view& C) const {
   check_shape(B, num_cols_, B.num_cols, "B");
@@ -158,6 +163,41 @@ void plan::run_staged(const dense_view& B, const dense_view& C) {
   if (C_there.pinned && C_bytes > 0) std::memcpy(C.data, C_there.pinned.get(), C_bytes);
 }
 
+void plan::make_updatable(const problem& of, const kernel_inputs& inputs) {
+  const auto start = std::chrono::steady_clock::now();
+  updates_ = prepare_updates(of, chosen_, perm_, inputs, prepared_);
+  perm_ = {};
+  const auto taken = std::chrono::steady_clock::now() - start;
+  choosing_.push_back({"updating", std::chrono::duration<double, std::milli>(taken).count()});
+}
+
+value_updates& plan::updates() const {
+  if (updates_) return *updates_;
+  throw error(error_kind::parameter, "updatable", -1, "this plan keeps its values; plan with updatable=True");
+}
+
+void plan::update_values(const void* data, CUstream_st* stream) {
+  value_updates& updates = this->updates();
+  std::optional<device_guard> guard;
+  if (device_ >= 0) guard.emplace(device_);
+  updates.update(prepared_, data, stream);
+}
+
+void plan::update_values_on_host(const void* data) {
+  value_updates& updates = this->updates();
+  const std::lock_guard<process_mutex> one_at_a_time(running_);
+  if (device_ < 0) return updates.update(prepared_, data, nullptr);
+  const device_guard guard(device_);
+  const std::size_t bytes = nnz_ * size_of(dtype_);
+  if (bytes == 0) return;
+  const std::shared_ptr<void> there = allocate_device_memory(bytes);
+  copy_to_device(there.get(), data, bytes, nullptr);
+  updates.update(prepared_, there.get(), nullptr);
+  synchronize(nullptr);
+}
+
+std::size_t plan::bytes() const { return prepared_->bytes() + (updates_ ? updates_->bytes() : 0); }
+
 std::vector<double> plan::time(const dense_view& B, const dense_view& C, CUstream_st* stream,
                                const timing_options& options) {
   check_operands(B, C);
@@ -166,6 +206,7 @@ std::vector<double> plan::time(const dense_view& B, const dense_view& C, CUstrea
 }
 
 std::vector<double> plan::time_conversion(const timing_options& options) {
+  if (updates_) return {};  // what it was converted from may have had other values
   const device_guard guard(device_);
   return prepared_->time_conversion(options);
 }
@@ -202,7 +243,7 @@ const explanation& plan::why() {
   named.chosen = named.baseline = chosen_.name();
   candidate_row row{named.chosen};
   row.preparation_ms = preparation_ms();
-  row.bytes = bytes();
+  row.bytes = prepared_->bytes();
   row.note = "named by the caller";
   named.rows.push_back(row);
   named.spent = spent();

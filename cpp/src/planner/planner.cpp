@@ -88,6 +88,12 @@ std::unique_ptr<plan> measure_all(const problem& given, const plan_options& opti
 }  // namespace
 
 std::unique_ptr<plan> planner::make(const problem& given, const plan_options& options) {
+  std::unique_ptr<plan> planned = choose(given, options);
+  if (given.updatable) planned->make_updatable(given, options.inputs);
+  return planned;
+}
+
+std::unique_ptr<plan> planner::choose(const problem& given, const plan_options& options) {
   validate(given);
   if (!(options.calls > 0)) throw error(error_kind::parameter, "calls", -1, "calls must be a positive number");
   const bool predict = options.select == "predict";

@@ -127,7 +127,9 @@ std::unique_ptr<plan> prepare_candidate(const problem& given, const candidate& c
     prepared = prepare(*chosen.kernel, given.matrix(), request);
   }
   steps.push_back({"conversion", milliseconds_since(start)});
-  return std::make_unique<plan>(given, chosen, std::move(prepared), std::move(steps));
+  auto made = std::make_unique<plan>(given, chosen, std::move(prepared), std::move(steps));
+  if (given.updatable) made->keep_permutation(rows.perm);
+  return made;
 }
 
 std::unique_ptr<plan> prepare_candidate(const problem& given, const candidate& chosen, const kernel_inputs& inputs) {

@@ -119,6 +119,12 @@ struct product_request {
   std::shared_ptr<const std::int32_t> row_ids;
 };
 
+// An array of a plan that holds values of the matrix, in the memory of its device.
+struct value_array {
+  void* data = nullptr;
+  std::int64_t places = 0;  // elements of the value type
+};
+
 // A kernel prepared for one matrix. Not thread safe: one run at a time.
 class product_plan {
  public:
@@ -131,6 +137,10 @@ class product_plan {
   // Microseconds of every repetition of the conversion from CSR on the GPU, for plans of a format that is made there;
   // empty for all others. The conversion leaves what the plan holds as it is.
   virtual std::vector<double> time_conversion(const timing_options&) { return {}; }
+  // All arrays that hold values of the matrix. Preparation copies each value to one place or several without looking at
+  // it; what it writes to other places, and to all other memory of the plan, follows from the pattern alone. Where it
+  // adds values, as BSR does with entries that repeat, some value is in no place. Empty: values are elsewhere, too.
+  virtual std::vector<value_array> value_arrays() { return {}; }
 };
 
 // An array that a kernel takes beside the matrix and works without.

@@ -35,6 +35,7 @@ class device_bsr {
   const Value* values() const {
     return reinterpret_cast<const Value*>(data_.data());
   }
+  value_array all_values() const { return {data_.data(), static_cast<std::int64_t>(data_.size() / size_of(dtype_))}; }
   std::size_t bytes() const { return indptr_.bytes() + indices_.bytes() + data_.bytes(); }
 
   // Which places of each block hold an entry is kept until then only.

@@ -96,6 +96,7 @@ class bsr_plan final : public spmv_plan {
   }
 
   std::size_t bytes() const override { return matrix_.bytes(); }
+  std::vector<value_array> value_arrays() override { return {matrix_.all_values()}; }
 
  private:
   template <int Size>

@@ -212,6 +212,7 @@ class offset_storage {
   void clear(const dense_view& C, cudaStream_t stream) const { rows_.clear(C, layout::column_major, stream); }
   std::int64_t columns() const { return std::numeric_limits<std::int32_t>::max(); }
   offset_rows<Value> view() const { return {rows_.view()}; }
+  value_array all_values() const { return rows_.all_values(); }
   std::size_t bytes() const { return rows_.bytes(); }
 
  private:
@@ -229,6 +230,7 @@ class padded_storage {
   padded_rows<Value> view() const {
     return {rows_.num_rows(), rows_.width(), rows_.row_ids(), rows_.indices(), rows_.data<Value>()};
   }
+  value_array all_values() const { return rows_.all_values(); }
   std::size_t bytes() const { return rows_.bytes(); }
 
  private:
@@ -244,6 +246,7 @@ class segment_storage {
   void clear(const dense_view&, cudaStream_t) const {}  // every row has a segment
   std::int64_t columns() const { return segments_.columns(); }
   segment_rows<Value> view() const { return {segments_.view()}; }
+  value_array all_values() const { return segments_.all_values(); }
   std::size_t bytes() const { return segments_.bytes(); }
 
  private:
@@ -274,6 +277,7 @@ class c_stationary_plan final : public product_plan {
   }
 
   std::size_t bytes() const override { return storage_.bytes(); }
+  std::vector<value_array> value_arrays() override { return {storage_.all_values()}; }
 
  private:
   void run_panel(const column_major_operands<Value>& operands, cudaStream_t stream) {

@@ -30,6 +30,9 @@ class device_cmrs {
   cmrs_places<Packed, Padded, Value> places() const {
     return {columns(), rows_.data(), csr_ ? csr_->values<Value>() : reinterpret_cast<const Value*>(data_.data())};
   }
+  value_array all_values() const {
+    return csr_ ? csr_->all_values() : value_array{data_.data(), static_cast<std::int64_t>(columns_.size())};
+  }
   std::size_t bytes() const {
     return (csr_ ? csr_->bytes() : 0) + strip_ptr_.bytes() + columns_.bytes() + rows_.bytes() + data_.bytes();
   }
@@ -61,6 +64,7 @@ class cmrs_plan : public spmv_plan {
   explicit cmrs_plan(device_cmrs matrix) : matrix_(std::move(matrix)) {}
 
   std::size_t bytes() const final { return matrix_.bytes(); }
+  std::vector<value_array> value_arrays() final { return {matrix_.all_values()}; }
 
   std::vector<double> time_conversion(const timing_options& options) final {
     if (!matrix_.made_on_device()) return {};

@@ -45,6 +45,7 @@ class device_column_panels {
 
   const std::uint16_t* columns() const { return columns_.data(); }
   const std::byte* values() const { return values_.data(); }
+  value_array all_values() const { return {values_.data(), static_cast<std::int64_t>(columns_.size())}; }
   // Of the 8 places of a lane: the bits of row_ends, and 256 times the number of rows that end in the tile before.
   const std::uint16_t* lanes() const { return lanes_.data(); }
   // [row block][panel]: number of the first sum, and the mask of rows.

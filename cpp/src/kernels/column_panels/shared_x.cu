@@ -75,6 +75,7 @@ class shared_x_plan final : public spmv_plan {
   std::size_t bytes() const override {
     return panels_.bytes() + work_.bytes() + share_parts_.bytes() + parts_.bytes() + sums_.bytes() + carries_.bytes();
   }
+  std::vector<value_array> value_arrays() override { return {panels_.all_values()}; }
 
  private:
   using sum_type = cuda::sum_type_t<Value>;

@@ -29,6 +29,7 @@ class device_compressed_sell {
   const Value* values() const {
     return reinterpret_cast<const Value*>(data_.data());
   }
+  value_array all_values() const { return {data_.data(), static_cast<std::int64_t>(data_.size() / size_of(dtype_))}; }
   const std::int32_t* row_ids() const { return row_ids_.data(); }  // null: the rows in their order
   std::size_t bytes() const { return segments_.bytes() + indices_.bytes() + data_.bytes() + row_ids_.bytes(); }
   compressed_sell_matrix download() const;

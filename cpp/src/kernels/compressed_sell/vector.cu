@@ -342,6 +342,7 @@ class compressed_sell_vector_plan final : public spmv_plan {
   }
 
   std::size_t bytes() const override { return matrix_.bytes(); }
+  std::vector<value_array> value_arrays() override { return {matrix_.all_values()}; }
 
  private:
   cuda::device_compressed_sell matrix_;

@@ -40,6 +40,7 @@ class device_coo {
   const Value* values() const {
     return reinterpret_cast<const Value*>(data_.data());
   }
+  value_array all_values() const { return {data_.data(), static_cast<std::int64_t>(indices_.size())}; }
   const std::int32_t* empty_rows() const { return empty_rows_.data(); }
   const row_segments* cut_rows() const { return cut_rows_.data(); }
   std::size_t bytes() const {

@@ -152,6 +152,7 @@ class coo_plan final : public spmv_plan {
   }
 
   std::size_t bytes() const override { return matrix_.bytes() + workspace_.bytes() + arrived_.bytes(); }
+  std::vector<value_array> value_arrays() override { return {matrix_.all_values()}; }
 
  private:
   template <int Items>

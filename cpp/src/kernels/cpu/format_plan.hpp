@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "kernels/cpu/work_ranges.hpp"
 #include "kernels/spmv_plan.hpp"
@@ -24,6 +25,14 @@ class cpu_format_plan : public spmv_plan {
   }
 
   std::size_t bytes() const override { return matrix_.bytes(); }
+
+  std::vector<value_array> value_arrays() override {
+    if constexpr (requires { matrix_.data.data(); }) {
+      return {{matrix_.data.data(), static_cast<std::int64_t>(matrix_.data.size() / size_of(matrix_.dtype))}};
+    } else {
+      return {};
+    }
+  }
 
  protected:
   Matrix matrix_;

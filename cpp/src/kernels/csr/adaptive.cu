@@ -131,6 +131,7 @@ class csr_adaptive_plan final : public spmv_plan {
   std::size_t bytes() const override {
     return rows_.bytes() + blocks_.bytes() + partial_sums_.bytes() + arrived_.bytes();
   }
+  std::vector<value_array> value_arrays() override { return {rows_.matrix->all_values()}; }
 
  private:
   template <int Share>

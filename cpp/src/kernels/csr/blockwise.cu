@@ -94,6 +94,7 @@ class csr_blockwise_plan final : public spmv_plan {
   }
 
   std::size_t bytes() const override { return rows_.bytes() + work_.bytes(); }
+  std::vector<value_array> value_arrays() override { return {rows_.matrix->all_values()}; }
 
  private:
   template <int Threads>

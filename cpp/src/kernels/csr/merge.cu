@@ -207,6 +207,7 @@ class csr_merge_plan final : public spmv_plan {
   std::size_t bytes() const override {
     return rows_.bytes() + tiles_.bytes() + tails_.bytes() + heads_.bytes() + arrived_.bytes();
   }
+  std::vector<value_array> value_arrays() override { return {rows_.matrix->all_values()}; }
 
  private:
   template <int Items>

@@ -9,6 +9,7 @@
 
 #include "warploom/csr_view.hpp"
 #include "warploom/formats/csr.hpp"
+#include "warploom/kernels/product.hpp"
 
 namespace warploom {
 
@@ -27,6 +28,8 @@ struct row_storage {
   std::int64_t num_stored_rows() const { return static_cast<std::int64_t>(indptr.size()) - 1; }
   std::int64_t nnz() const { return indptr.back(); }
   bool stores_every_row() const { return num_stored_rows() == num_rows; }
+  // Once `owner` has them; see own_arrays.
+  value_array own_values() const { return {const_cast<void*>(data), nnz()}; }
 };
 
 // `perm` may be empty (the original order). `indices` and `data` refer to `matrix` unless rows were moved: enough for a

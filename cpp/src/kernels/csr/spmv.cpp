@@ -24,6 +24,8 @@ class cpu_csr_plan final : public cpu_balanced_plan<cpu_csr_plan, csr_rows> {
     ranges_ = balance_work(matrix_.num_rows, [&](std::int64_t p) { return matrix_.indptr[p + 1] - matrix_.indptr[p]; });
   }
 
+  std::vector<value_array> value_arrays() override { return {matrix_.own_values()}; }
+
   template <class Value>
   void multiply_values(const Value* x, Value* y) const {
     const row_storage& A = matrix_;

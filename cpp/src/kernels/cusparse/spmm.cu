@@ -96,6 +96,8 @@ class cusparse_plan final : public product_plan {
   }
 
   std::size_t bytes() const override { return csr_->bytes() + rows_.bytes() + buffer_.bytes(); }
+  // What the library finds out in advance is of the pattern alone, as its documentation has it.
+  std::vector<value_array> value_arrays() override { return {csr_->all_values()}; }
 
  private:
   std::int64_t num_rows_;

@@ -55,6 +55,12 @@ struct vendor_matrix {
   ~vendor_matrix() {
     if (handle != nullptr) api::api().DestroySpMat(handle);
   }
+  value_array all_values(cudaDataType type) const {
+    if (csr) return csr->all_values();
+    if (slices.places() > 0) return slices.all_values();
+    const std::size_t size = type == CUDA_R_16F ? 2 : type == CUDA_R_32F ? 4 : 8;
+    return {data.data(), static_cast<std::int64_t>(data.size() / size)};
+  }
   std::size_t bytes() const {
     return (csr ? csr->bytes() : 0) + slices.bytes() + rows.bytes() + indices.bytes() + data.bytes();
   }
@@ -100,6 +106,8 @@ class cusparse_plan final : public spmv_plan {
   }
 
   std::size_t bytes() const override { return matrix_.bytes() + buffer_.bytes(); }
+  // What the library finds out in advance is of the pattern alone, as its documentation has it.
+  std::vector<value_array> value_arrays() override { return {matrix_.all_values(type_)}; }
 
  private:
   std::int64_t num_rows_;

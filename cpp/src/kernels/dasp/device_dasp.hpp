@@ -76,6 +76,7 @@ class device_dasp {
   const Value* values() const {
     return reinterpret_cast<const Value*>(data_.data());
   }
+  value_array all_values() const { return {data_.data(), static_cast<std::int64_t>(indices_.size())}; }
   const std::int32_t* row_ids() const { return row_ids_.data(); }
   const dasp_part* parts() const { return parts_.data(); }
   const std::int32_t* part_ptr() const { return part_ptr_.data(); }

@@ -398,6 +398,7 @@ class dasp_plan final : public spmv_plan {
   }
 
   std::size_t bytes() const override { return matrix_.bytes() + workspace_.bytes() + arrived_.bytes(); }
+  std::vector<value_array> value_arrays() override { return {matrix_.all_values()}; }
   std::vector<double> time_conversion(const timing_options& options) override {
     return matrix_.time_conversion(options);
   }

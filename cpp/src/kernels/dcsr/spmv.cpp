@@ -26,6 +26,8 @@ class cpu_dcsr_plan final : public cpu_balanced_plan<cpu_dcsr_plan, nonempty_row
                            [&](std::int64_t p) { return matrix_.indptr[p + 1] - matrix_.indptr[p]; });
   }
 
+  std::vector<value_array> value_arrays() override { return {matrix_.own_values()}; }
+
   template <class Value>
   void multiply_values(const Value* x, Value* y) const {
     constexpr std::int64_t zeros_per_thread = 1 << 16;

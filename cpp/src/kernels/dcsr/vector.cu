@@ -111,6 +111,7 @@ class dcsr_vector_plan final : public spmv_plan {
   }
 
   std::size_t bytes() const override { return nonempty_.bytes() + rows_.bytes() + matrix_->bytes(); }
+  std::vector<value_array> value_arrays() override { return {matrix_->all_values()}; }
 
  private:
   template <int T>

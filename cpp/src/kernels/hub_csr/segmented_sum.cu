@@ -334,6 +334,7 @@ class hub_csr_plan final : public spmv_plan {
     return hubs_.bytes() + lanes_.bytes() + indices_.bytes() + data_.bytes() + empty_rows_.bytes() + chunks_.bytes() +
            cut_rows_.bytes() + partial_.bytes() + arrived_.bytes();
   }
+  std::vector<value_array> value_arrays() override { return {{data_.data(), static_cast<std::int64_t>(data_.size())}}; }
 
  private:
   using sum_type = cuda::sum_type_t<Value>;

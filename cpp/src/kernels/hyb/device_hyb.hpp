@@ -57,6 +57,7 @@ class device_hyb {
   const Value* coo_values() const {
     return reinterpret_cast<const Value*>(coo_data_.data());
   }
+  value_array coo_part_values() const { return {coo_data_.data(), static_cast<std::int64_t>(coo_indices_.size())}; }
   std::size_t bytes() const;
   hyb_matrix download() const;
 

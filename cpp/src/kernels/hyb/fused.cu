@@ -107,6 +107,7 @@ class hyb_plan final : public spmv_plan {
   std::size_t bytes() const override {
     return matrix_.bytes() + cut_rows_.bytes() - matrix_.cut_rows().bytes();  // which both have
   }
+  std::vector<value_array> value_arrays() override { return {matrix_.ell().all_values(), matrix_.coo_part_values()}; }
 
  private:
   unsigned slice_places() const { return static_cast<unsigned>(matrix_.ell().head * matrix_.ell().height); }

@@ -36,6 +36,9 @@ class cpu_hyb_plan final : public cpu_balanced_plan<cpu_hyb_plan, hyb_matrix> {
   std::size_t bytes() const override {
     return matrix_.bytes() + (overflow_.size() + ranges_.boundaries.size()) * sizeof(std::int64_t);
   }
+  std::vector<value_array> value_arrays() override {
+    return {{matrix_.ell.data.data(), matrix_.ell.places()}, {matrix_.coo.data.data(), matrix_.coo.places()}};
+  }
 
  private:
   template <class Value>

@@ -34,6 +34,7 @@ class device_packed {
   }
   const packed_segment* pieces() const { return pieces_.data(); }
   const std::int32_t* empty_rows() const { return empty_rows_.data(); }
+  value_array all_values() const { return {data_.data(), static_cast<std::int64_t>(indices_.size())}; }
   std::size_t bytes() const {
     return lanes_.bytes() + indices_.bytes() + data_.bytes() + pieces_.bytes() + empty_rows_.bytes();
   }

@@ -159,6 +159,7 @@ class packed_csr_plan final : public spmv_plan {
   }
 
   std::size_t bytes() const override { return matrix_.bytes() + partial_.bytes() + arrived_.bytes(); }
+  std::vector<value_array> value_arrays() override { return {matrix_.all_values()}; }
 
  private:
   template <int V>

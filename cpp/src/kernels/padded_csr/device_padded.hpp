@@ -24,6 +24,7 @@ class device_padded {
   const Value* data() const {
     return reinterpret_cast<const Value*>(data_.data());
   }
+  value_array all_values() const { return {data_.data(), static_cast<std::int64_t>(indices_.size())}; }
   std::size_t bytes() const {
     return (row_ids_ ? num_rows_ * sizeof(std::int32_t) : 0) + indices_.bytes() + data_.bytes();
   }

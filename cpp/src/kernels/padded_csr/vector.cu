@@ -75,6 +75,7 @@ class padded_csr_vector_plan final : public spmv_plan {
   }
 
   std::size_t bytes() const override { return rows_.bytes(); }
+  std::vector<value_array> value_arrays() override { return {rows_.all_values()}; }
 
  private:
   template <int T>

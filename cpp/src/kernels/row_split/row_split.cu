@@ -408,6 +408,7 @@ class row_plan final : public product_plan {
     if (rows_.num_items() > 0) launch_(row_items<Value>{rows_.view()}, operands, stream);
   }
   std::size_t bytes() const override { return rows_.bytes(); }
+  std::vector<value_array> value_arrays() override { return {rows_.all_values()}; }
 
  private:
   cuda::device_rows<Value> rows_;
@@ -427,6 +428,7 @@ class padded_plan final : public product_plan {
     launch_(items, make_operands<Value>(B, C), stream);
   }
   std::size_t bytes() const override { return rows_.bytes(); }
+  std::vector<value_array> value_arrays() override { return {rows_.all_values()}; }
 
  private:
   cuda::device_padded rows_;
@@ -454,6 +456,7 @@ class segment_plan final : public product_plan {
   }
 
   std::size_t bytes() const override { return segments_.bytes(); }
+  std::vector<value_array> value_arrays() override { return {segments_.all_values()}; }
 
  private:
   cuda::device_segments<Value> segments_;

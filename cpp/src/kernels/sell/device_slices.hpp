@@ -22,6 +22,7 @@ struct device_slices {
 
   std::int64_t num_slices() const { return (num_rows + height - 1) / height; }
   std::int64_t places() const { return static_cast<std::int64_t>(indices.size()); }
+  value_array all_values() const { return {data.data(), places()}; }
   std::size_t bytes() const { return tail_ptr.bytes() + row_ids.bytes() + indices.bytes() + data.bytes(); }
   template <class Value>
   const Value* values() const {

@@ -69,6 +69,7 @@ class slices_plan final : public spmv_plan {
   }
 
   std::size_t bytes() const override { return slices_.bytes(); }
+  std::vector<value_array> value_arrays() override { return {slices_.all_values()}; }
 
  private:
   template <int Height>

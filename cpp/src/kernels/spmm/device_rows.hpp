@@ -60,6 +60,7 @@ class device_rows {
             A.values<Value>()};
   }
 
+  value_array all_values() const { return matrix_->all_values(); }
   std::size_t bytes() const {
     const std::size_t ids = row_ids_ ? matrix_->num_rows() * sizeof(std::int32_t) : 0;
     return matrix_->bytes() + ids + (nonempty_ ? nonempty_->bytes() : 0);

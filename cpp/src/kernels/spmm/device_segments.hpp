@@ -41,6 +41,7 @@ class device_segments {
 
   int columns() const { return columns_; }
   std::size_t size() const { return list_.segments.size(); }
+  value_array all_values() const { return matrix_->all_values(); }
   std::size_t bytes() const { return matrix_->bytes() + list_.bytes() + workspace_.bytes() + arrived_.bytes(); }
 
  private:

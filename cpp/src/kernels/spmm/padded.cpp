@@ -28,6 +28,7 @@ class padded_plan final : public product_plan {
   }
 
   std::size_t bytes() const override { return matrix_.bytes(); }
+  std::vector<value_array> value_arrays() override { return {{matrix_.data.data(), matrix_.places()}}; }
 
  private:
   template <int tile_width, class Value, layout order>

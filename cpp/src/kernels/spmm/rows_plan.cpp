@@ -32,6 +32,7 @@ class rows_plan final : public product_plan {
     return bytes_of(rows_.rows.indptr) + bytes_of(rows_.rows.row_ids) + bytes_of(rows_.ranges.boundaries) +
            bytes_of(rows_.unstored_rows) + rows_.rows.owner->bytes();
   }
+  std::vector<value_array> value_arrays() override { return {rows_.rows.own_values()}; }
 
  private:
   balanced_rows rows_;

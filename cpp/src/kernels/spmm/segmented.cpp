@@ -33,6 +33,7 @@ class segmented_plan final : public product_plan {
   }
 
   std::size_t bytes() const override { return matrix_.bytes() + partials_.size(); }
+  std::vector<value_array> value_arrays() override { return {{const_cast<void*>(matrix_.data), matrix_.nnz()}}; }
 
  private:
   dense_view make_room_for_partials(std::int64_t k) {

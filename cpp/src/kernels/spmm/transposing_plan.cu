@@ -73,6 +73,7 @@ class transposing_plan final : public product_plan {
   }
 
   std::size_t bytes() const override { return inner_->bytes() + B_.bytes() + C_.bytes(); }
+  std::vector<value_array> value_arrays() override { return inner_->value_arrays(); }
 
  private:
   std::unique_ptr<product_plan> inner_;
