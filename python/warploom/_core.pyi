@@ -568,6 +568,14 @@ class Plan:
         """
         Microseconds of each conversion from CSR on the device; empty if the format is not made there.
         """
+    def update_values_from_device(self, data: int, stream: int) -> None:
+        """
+        Enqueue the same for values in device memory, given by their address.
+        """
+    def update_values_from_host(self, data: numpy.typing.NDArray[typing.Any]) -> None:
+        """
+        Replace the values of the matrix; complete on return.
+        """
     @property
     def candidate(self) -> typing.Any:
         """
@@ -582,6 +590,11 @@ class Plan:
     def preparation_ms(self) -> dict[str, typing.Any]:
         """
         Milliseconds spent on each step of planning.
+        """
+    @property
+    def updatable(self) -> bool:
+        """
+        Whether its values can be updated.
         """
 
 class Timing:
@@ -626,6 +639,7 @@ class Planner:
         patterns: collections.abc.Sequence[str] | None = None,
         progress: typing.Any = None,
         inputs: collections.abc.Mapping[str, numpy.typing.NDArray[numpy.int32]] = {},
+        updatable: bool = False,
     ) -> Plan:
         """
         Find the fastest candidate for a problem, and prepare it.
