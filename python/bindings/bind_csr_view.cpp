@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <string>
 
@@ -44,20 +45,35 @@ py::array_t<std::int32_t> narrowed(const py::array_t<Wide>& wide, std::int64_t n
   return narrow;
 }
 
-// Row offsets as they are kept. NumPy would widen them on one thread.
-py::array_t<std::int64_t> widened(const py::array& indptr) {
-  if (!py::isinstance<py::array_t<std::int32_t>>(indptr) || !(indptr.flags() & py::array::c_style)) {
-    return py::array_t<std::int64_t, py::array::c_style>(indptr);
-  }
-  const auto narrow = py::reinterpret_borrow<py::array_t<std::int32_t>>(indptr);
+// 32-bit row offsets, checked as they are widened: NumPy does that on one thread, and checking is another pass.
+py::array_t<std::int64_t> widened(const py::array_t<std::int32_t>& narrow) {
   py::array_t<std::int64_t> wide(narrow.size());
   const std::int32_t* from = narrow.data();
   std::int64_t* to = wide.mutable_data();
-  const std::int64_t size = narrow.size();
+  const std::int64_t num_rows = narrow.size() - 1;
   const py::gil_scoped_release release;
-  parallel_for(0, size, 1 << 18,
-               [&](std::int64_t begin, std::int64_t end) { std::copy(from + begin, from + end, to + begin); });
+  to[0] = from[0];
+  std::atomic<bool> decreases = false;
+  parallel_for(0, num_rows, 1 << 18, [&](std::int64_t begin, std::int64_t end) {
+    bool any = false;
+    for (std::int64_t i = begin; i < end; ++i) {
+      any |= from[i + 1] < from[i];
+      to[i + 1] = from[i + 1];
+    }
+    if (any) decreases = true;
+  });
+  if (decreases || to[0] != 0) validate_indptr(to, num_rows);  // says where
   return wide;
+}
+
+// 64-bit row offsets, checked; those of other types are converted.
+py::array_t<std::int64_t> checked(const py::array& offsets) {
+  py::array_t<std::int64_t, py::array::c_style> indptr(offsets);
+  {
+    const py::gil_scoped_release release;
+    validate_indptr(indptr.data(), indptr.size() - 1);
+  }
+  return indptr;
 }
 
 // Checks the sizes and types of the arrays, then their contents. An array that is longer than necessary is legal, as in
@@ -71,17 +87,13 @@ csr_holder make_csr_view(const py::array& offsets, const py::array& indices, con
     malformed("indptr", -1,
               "indptr must have rows + 1 = " + number(num_rows + 1) + " entries, got " + number(offsets.size()));
   }
-  py::array_t<std::int64_t> indptr = widened(offsets);
   if (indices.ndim() != 1) malformed("indices", -1, "indices must be one-dimensional");
-  {
-    const py::gil_scoped_release release;
-    validate_indptr(indptr.data(), num_rows);
-  }
+  const bool narrow = py::isinstance<py::array_t<std::int32_t, py::array::c_style>>(offsets);
   csr_holder holder;
   holder.view.num_rows = num_rows;
   holder.view.num_cols = num_cols;
-  holder.view.indptr = indptr.data();
-  holder.indptr = std::move(indptr);
+  holder.indptr = narrow ? widened(py::reinterpret_borrow<py::array_t<std::int32_t>>(offsets)) : checked(offsets);
+  holder.view.indptr = holder.indptr.data();
   const std::int64_t nnz = holder.view.nnz();
   if (nnz > indices.size()) {
     const std::int64_t* first = holder.view.indptr;
