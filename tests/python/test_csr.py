@@ -172,6 +172,33 @@ def test_devices():
     assert caught.value.argument == "data"
 
 
+def on_gpu(array, number):
+    """Return what has the looks of a CuPy array."""
+    kind = type("ndarray", (), {"__module__": "cupy", "ndim": 1, "shape": array.shape, "dtype": array.dtype})
+    made = kind()
+    made.device = types.SimpleNamespace(id=number)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("places", "argument", "message"),
+    [
+        ((None, 0, 0), "indices", "indices is on GPU 0 but indptr is in host memory"),
+        ((0, 0, None), "data", "data is in host memory but indptr is on GPU 0"),
+        ((0, 1, 1), "indices", "indices is on GPU 1 but indptr is on GPU 0"),
+        ((1, 1, 0), "data", "data is on GPU 0 but indptr is on GPU 1"),
+    ],
+)
+def test_arrays_are_on_one_device(places, argument, message):
+    arrays = [
+        array if place is None else on_gpu(array, place)
+        for array, place in zip((INDPTR, INDICES, DATA), places, strict=True)
+    ]
+    with pytest.raises(errors.DeviceError, match=message) as caught:
+        wl.CSR(*arrays, SHAPE)
+    assert caught.value.argument == argument
+
+
 def test_gpu_arrays_need_a_library_to_be_exchanged(monkeypatch):
     monkeypatch.setattr("warploom._device._bridge", lambda: None)
     for data in (Exchanged(DATA, (2, 0)), types.SimpleNamespace(__cuda_array_interface__={})):
