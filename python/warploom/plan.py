@@ -175,7 +175,9 @@ class Plan:
         shape = getattr(data, "shape", None)
         if shape is None or tuple(shape) != (self.nnz,):
             got = type(data).__name__ if shape is None else f"shape {tuple(shape)}"
-            raise ShapeError(f"data must have shape ({self.nnz},), one value for each entry of A, got {got}", argument="data")
+            raise ShapeError(
+                f"data must have shape ({self.nnz},), one value for each entry of A, got {got}", argument="data"
+            )
         values = _device.operand(data.reshape(-1, 1), self.dtype, "column", "data")
         self._check_device(values, "data")
         if values.on_gpu:

@@ -41,7 +41,9 @@ class recipe {
     request_.parameters = chosen.parameters;
     if (chosen.is_permuted()) request_.perm = perm_;
     for (const auto& [name, values] : inputs) {
-      request_.inputs[name] = inputs_[name].emplace_back(values.begin(), values.end());
+      std::vector<std::int32_t>& own = inputs_[name];
+      own.assign(values.begin(), values.end());
+      request_.inputs[name] = own;
     }
   }
   recipe(const recipe&) = delete;
@@ -55,7 +57,7 @@ class recipe {
  private:
   const product_kernel* kernel_;
   std::vector<std::int32_t> perm_;
-  std::map<std::string, std::vector<std::vector<std::int32_t>>> inputs_;
+  std::map<std::string, std::vector<std::int32_t>> inputs_;
   product_request request_;
 };
 

@@ -1,0 +1,46 @@
+"""Helpers of the tests of `Plan.update_values`: matrices, and new values for them."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from battery import battery
+
+__all__ = ["matrices", "new_values", "with_values"]
+
+
+def with_values(A, data):
+    """Return the matrix with other values, its arrays as they are."""
+    return csr_array((data, A.indices, A.indptr), shape=A.shape)
+
+
+def new_values(A, seed=1):
+    """Return values of either sign, and zeros of either sign."""
+    values = np.random.default_rng(seed).standard_normal(A.nnz)
+    values[: A.nnz // 8 : 3] = 0.0
+    values[1 : A.nnz // 8 : 3] = -0.0
+    return values.astype(A.dtype)
+
+
+def _rows(m, n, lengths, dtype, seed=0):
+    """Return rows of these lengths, their columns apart and in no order."""
+    rng = np.random.default_rng(seed)
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    indices = np.concatenate([rng.choice(n, length, replace=False) for length in lengths]).astype(np.int32)
+    return csr_array((rng.uniform(-1, 1, indptr[-1]).astype(dtype), indices, indptr), shape=(m, n))
+
+
+@functools.cache
+def matrices(dtype):
+    """Return small matrices by name: the battery, and two with more nonzeros than 16 bits count."""
+    found = battery(dtype)
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(0, 60, 2500)
+    lengths[7] = 3000
+    found["many"] = _rows(2500, 3000, lengths, dtype)
+    # Columns further apart than compressed codes reach, so that some formats store distances.
+    found["far apart"] = _rows(9000, 2_000_000, np.full(9000, 8), dtype)
+    return found
