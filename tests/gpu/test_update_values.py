@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 import warploom as wl
 from products import assert_product
-from updates import matrices, new_values, with_values
+from updates import matrices, new_values, stencil, with_values
 from warploom import _device, errors
 from warploom.candidates import Candidate, kernels
 
@@ -160,6 +160,19 @@ def test_plans_of_one_matrix_are_apart(kernel):
     assert not (plans[1] @ x).any()
     for plan, y in zip(plans[::2], before[::2], strict=True):
         assert (plan @ x).tobytes() == y.tobytes()
+
+
+@pytest.mark.parametrize("kernel", ["compressed-sell/vector", "sell/vector", "ell/vector", "bsr/vector"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_what_repeats_takes_little_memory(kernel, dtype):
+    A = stencil(np.dtype(dtype), 256)
+    data, x = new_values(A), np.random.default_rng(1).standard_normal(A.shape[1]).astype(dtype)
+    name = f"spmv/none/{kernel}"
+    new = wl.plan(with_values(A, data), "spmv", device="cuda", select=name)
+    plan = wl.plan(A, "spmv", device="cuda", select=name, updatable=True)
+    assert plan.nbytes - new.nbytes < A.nnz  # a map has 4 bytes for each place
+    plan.update_values(data)
+    assert (plan @ x).tobytes() == (new @ x).tobytes()
 
 
 def test_measured_choices_can_be_updated():

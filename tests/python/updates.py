@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array, kronsum
 
 from battery import battery
 
-__all__ = ["matrices", "new_values", "with_values"]
+__all__ = ["matrices", "new_values", "stencil", "with_values"]
 
 
 def with_values(A, data):
@@ -34,8 +34,16 @@ def _rows(m, n, lengths, dtype, seed=0):
 
 
 @functools.cache
+def stencil(dtype, n=64):
+    """Return the 5-point stencil on a grid of n x n: parts of it repeat in every format."""
+    line = diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n))
+    matrix = csr_array(kronsum(line, line, format="csr"))
+    return with_values(matrix, matrix.data.astype(dtype))
+
+
+@functools.cache
 def matrices(dtype):
-    """Return small matrices by name: the battery, and two with more nonzeros than 16 bits count."""
+    """Return small matrices by name: the battery, two with more nonzeros than 16 bits count, and a regular one."""
     found = battery(dtype)
     rng = np.random.default_rng(3)
     lengths = rng.integers(0, 60, 2500)
@@ -43,4 +51,5 @@ def matrices(dtype):
     found["many"] = _rows(2500, 3000, lengths, dtype)
     # Columns further apart than compressed codes reach, so that some formats store distances.
     found["far apart"] = _rows(9000, 2_000_000, np.full(9000, 8), dtype)
+    found["stencil"] = stencil(dtype)
     return found

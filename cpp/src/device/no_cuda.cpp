@@ -62,6 +62,7 @@ std::shared_ptr<const device_csr> with_values(const device_csr&, const void*, CU
 }
 void read_positions(const device_value_map&, value_type, int, CUstream_st*) { no_cuda(); }
 position_counts count_positions(std::span<const device_value_map>, std::int64_t, CUstream_st*) { no_cuda(); }
+void share_patterns(device_value_map&, CUstream_st*, const device_allocator&) { no_cuda(); }
 void move_values(const device_value_map&, const void*, value_type, CUstream_st*) { no_cuda(); }
 
 void load_cusparse(const std::string&) { no_cuda(); }

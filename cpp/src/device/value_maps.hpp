@@ -11,10 +11,18 @@
 
 namespace warploom {
 
-// For each place of an array of values the position of its value and one, or 0 if it holds none; in GPU memory.
+inline constexpr int value_tile = 256;  // places
+
+// For each place of an array of values the position of its value and one, or 0 if it holds none; in GPU memory. It is
+// in `positions`, or in `tiles` where they repeat, or nowhere if the places are the positions.
 struct device_value_map {
   value_array values;
-  std::shared_ptr<void> positions;
+  std::shared_ptr<void> positions{};  // [places]
+  // Of every `value_tile` places the lowest position and one, and the number of a pattern: for each place of a tile
+  // what is to be added to that, and one, or 0 if it holds no value.
+  std::shared_ptr<void> tiles{};
+  std::shared_ptr<void> patterns{};
+  std::size_t bytes = 0;
 
   std::uint32_t* words() const { return static_cast<std::uint32_t*>(positions.get()); }
 };
@@ -42,7 +50,11 @@ struct position_counts {
 // Synchronises the stream.
 position_counts count_positions(std::span<const device_value_map> maps, std::int64_t nnz, CUstream_st* stream);
 
-// Writes values to their places, and leaves all others as they are. Without a map the places are the positions.
+// Replaces the positions by tiles where there are few patterns, as in what a stencil makes. An update then reads next
+// to nothing but values, as a product does in formats whose indices take few bytes. Synchronises the stream.
+void share_patterns(device_value_map& map, CUstream_st* stream, const device_allocator& allocate);
+
+// Writes values to their places, and leaves all others as they are.
 void move_values(const device_value_map& map, const void* data, value_type dtype, CUstream_st* stream);
 
 }  // namespace warploom

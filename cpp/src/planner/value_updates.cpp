@@ -202,9 +202,7 @@ class device_moves final : public value_updates {
 
   std::size_t bytes() const override {
     std::size_t total = 0;
-    for (const device_value_map& map : maps_) {
-      if (map.positions) total += map.values.places * sizeof(std::uint32_t);
-    }
+    for (const device_value_map& map : maps_) total += map.bytes;
     return total;
   }
 
@@ -255,7 +253,8 @@ std::unique_ptr<value_updates> prepare_on_gpu(const problem& given, std::unique_
     for (std::size_t a = 0; a < arrays.size(); ++a) {
       maps[a].values = arrays[a];
       if (round == 0 && arrays[a].places > 0) {
-        maps[a].positions = given.allocate(arrays[a].places * sizeof(std::uint32_t));
+        maps[a].bytes = arrays[a].places * sizeof(std::uint32_t);
+        maps[a].positions = given.allocate(maps[a].bytes);
       }
       read_positions(maps[a], dtype, round, stream);
     }
@@ -267,7 +266,9 @@ std::unique_ptr<value_updates> prepare_on_gpu(const problem& given, std::unique_
   if (counts.found == nnz && counts.outside == 0) {
     if (maps.size() == 1 && counts.in_order == nnz && maps[0].values.places == given.nnz()) {
       maps[0].positions = nullptr;  // as in CSR
+      maps[0].bytes = 0;
     }
+    for (device_value_map& map : maps) share_patterns(map, stream, given.allocate);
     updates = std::make_unique<device_moves>(dtype, std::move(maps));
   } else {
     maps.clear();
