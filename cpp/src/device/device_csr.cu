@@ -147,16 +147,13 @@ __global__ void __launch_bounds__(threads_per_block)
 
 }  // namespace
 
-// One piece of memory: a framework takes as long to allocate as it takes to copy a small matrix.
 device_csr::device_csr(const matrix_summary& summary, const device_allocator& allocate) : summary_(summary) {
-  const auto aligned = [](std::size_t bytes) { return (bytes + 255) / 256 * 256; };
-  const std::size_t indptr_bytes = aligned((summary.num_rows + 1) * sizeof(std::int32_t));
-  const std::size_t indices_bytes = aligned(summary.nnz * sizeof(std::int32_t));
-  const std::size_t data_bytes = summary.nnz * size_of(summary.dtype);
-  const std::shared_ptr<void> memory = allocate(indptr_bytes + indices_bytes + data_bytes);
-  own_indptr32_ = {memory, 0, static_cast<std::size_t>(summary.num_rows) + 1};
-  own_indices_ = {memory, indptr_bytes, static_cast<std::size_t>(summary.nnz)};
-  own_data_ = {memory, indptr_bytes + indices_bytes, data_bytes};
+  const std::size_t num_offsets = summary.num_rows + 1, nnz = summary.nnz;
+  const std::size_t data_bytes = nnz * size_of(summary.dtype);
+  cuda::shared_allocation memory((num_offsets + nnz) * sizeof(std::int32_t) + data_bytes, 3, allocate);
+  own_indptr32_ = memory.take<std::int32_t>(num_offsets);
+  own_indices_ = memory.take<std::int32_t>(nnz);
+  own_data_ = memory.take<std::byte>(data_bytes);
   indptr32_ = own_indptr32_.data();
   indices_ = own_indices_.data();
   data_ = own_data_.data();

@@ -48,7 +48,8 @@ class device_array {
       : memory_(size == 0 ? nullptr : allocate(size * sizeof(T))), size_(size) {}
   // A part of memory that was allocated for several arrays.
   device_array(const std::shared_ptr<void>& memory, std::size_t offset, std::size_t size)
-      : memory_(memory, static_cast<std::byte*>(memory.get()) + offset), size_(size) {}
+      : memory_(size == 0 ? nullptr : std::shared_ptr<void>(memory, static_cast<std::byte*>(memory.get()) + offset)),
+        size_(size) {}
 
   T* data() const { return static_cast<T*>(memory_.get()); }
   std::size_t size() const { return size_; }
@@ -57,6 +58,25 @@ class device_array {
  private:
   std::shared_ptr<void> memory_;
   std::size_t size_ = 0;
+};
+
+// Pieces of one allocation: a framework takes as long to allocate as it takes to convert a small matrix.
+class shared_allocation {
+ public:
+  // Room for `bytes`, with 256 more for each of `pieces`.
+  shared_allocation(std::size_t bytes, std::size_t pieces, const device_allocator& allocate)
+      : memory_(allocate(bytes + 256 * pieces)) {}
+
+  template <class T>
+  device_array<T> take(std::size_t size) {
+    device_array<T> piece(memory_, used_, size);
+    used_ += (size * sizeof(T) + 255) / 256 * 256;
+    return piece;
+  }
+
+ private:
+  std::shared_ptr<void> memory_;
+  std::size_t used_ = 0;
 };
 
 // A copy of `size` host elements on the device, complete on return.
