@@ -18,6 +18,7 @@ ONE_PLACE = {
     # floats that way, because the result would depend on the order.
     r"\batomicAdd\w*|\b__nv_atomic_\w+|\batomic_ref\b|\b(atom|red)\.\w+": {
         "kernels/device/last_arrival.cuh",
+        "device/value_maps.cu",
         "features/spmm.cu",
         "kernels/sell/device_sell.cu",
         "kernels/sell/row_slices.cu",

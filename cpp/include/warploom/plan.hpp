@@ -160,7 +160,8 @@ class plan {
   std::int64_t nnz() const { return nnz_; }
   int device() const { return device_; }
 
-  // For whoever plans: what make_updatable needs is kept until then, and dropped there.
+  // For whoever plans: what make_updatable needs is kept until then, and dropped there. A plan for which it throws is
+  // not to be used.
   void keep_permutation(const row_permutation& perm) { perm_ = perm; }
   void make_updatable(const problem& of, const kernel_inputs& inputs);
 

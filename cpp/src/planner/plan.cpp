@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <optional>
 
 #include "planner/value_updates.hpp"
@@ -165,10 +166,15 @@ void plan::run_staged(const dense_view& B, const dense_view& C) {
 
 void plan::make_updatable(const problem& of, const kernel_inputs& inputs) {
   const auto start = std::chrono::steady_clock::now();
-  updates_ = prepare_updates(of, chosen_, perm_, inputs, prepared_);
+  try {
+    updates_ = prepare_updates(of, chosen_, perm_, inputs, prepared_);
+    choosing_.push_back({"updating", 0});
+  } catch (const std::bad_alloc&) {
+    throw error(error_kind::out_of_memory, "updatable", -1, "what updating values needs does not fit into memory");
+  }
   perm_ = {};
   const auto taken = std::chrono::steady_clock::now() - start;
-  choosing_.push_back({"updating", std::chrono::duration<double, std::milli>(taken).count()});
+  choosing_.back().milliseconds = std::chrono::duration<double, std::milli>(taken).count();
 }
 
 value_updates& plan::updates() const {

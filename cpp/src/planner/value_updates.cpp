@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -293,11 +292,7 @@ std::unique_ptr<value_updates> prepare_updates(const problem& given, const candi
     const device_guard guard(given.device);
     return prepare_on_gpu(given, std::move(how), prepared);
   }
-  try {
-    return prepare_on_host(given.matrix(), std::move(how), prepared);
-  } catch (const std::bad_alloc&) {
-    throw error(error_kind::out_of_memory, "updatable", -1, "what updating values needs does not fit into memory");
-  }
+  return prepare_on_host(given.matrix(), std::move(how), prepared);
 }
 
 }  // namespace warploom
