@@ -56,7 +56,15 @@ class Plan:
         self.updatable: bool = core.updatable
         """Whether `update_values` may be called."""
         self._candidate: _core.Candidate = core.candidate
-        self._problem = (problem.op, problem.shape, problem.nnz, problem.dtype, problem.k, problem.layout, problem.cache)
+        self._problem = (
+            problem.op,
+            problem.shape,
+            problem.nnz,
+            problem.dtype,
+            problem.k,
+            problem.layout,
+            problem.cache,
+        )
 
     @functools.cached_property
     def preparation_ms(self) -> dict[str, float]:

@@ -91,8 +91,9 @@ ranked_features rank(const problem& given, const selector& chooser, double calls
 class prediction {
  public:
   prediction(const problem& given, const selector& chooser, const plan_options& options, std::int64_t permutation_rows,
-             bool on_gpu)
-      : problem_(given.without_resident()),
+             bool on_gpu, bool thorough)
+      : thorough_(thorough),
+        problem_(given.without_resident()),
         options_(options),
         permutation_rows_(permutation_rows),
         found_(rank(given, chooser, options.calls)),
@@ -133,10 +134,12 @@ class prediction {
     request.k = problem_.k;
     request.order = problem_.order;
     request.parameters = parsed.parameters;
-    return !is_redundant(parsed, problem_.summary(), problem_.k, problem_.order) &&
-           reason_against(*parsed.kernel, problem_.summary(), request).empty();
+    if (is_redundant(parsed, problem_.summary(), problem_.k, problem_.order)) return false;
+    return thorough_ ? reason_against(*parsed.kernel, problem_.matrix(), request).empty()
+                     : reason_against(*parsed.kernel, problem_.summary(), request).empty();
   }
 
+  bool thorough_;  // whether patterns are looked at: else preparing refuses what they do not allow
   problem problem_;
   plan_options options_;
   std::int64_t permutation_rows_;
@@ -294,7 +297,8 @@ std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<c
   auto start = clock::now();
   if (given.on_gpu()) given.resident();
   std::vector<preparation_step> steps{{"upload", milliseconds_since(start)}};
-  auto predicted = std::make_shared<prediction>(given, from->chooser, options, in.permutation_rows, given.on_gpu());
+  auto predicted =
+      std::make_shared<prediction>(given, from->chooser, options, in.permutation_rows, given.on_gpu(), false);
   predicted->first();  // there is one
   const ranking& ranked = predicted->ranked();
   const bool unsure = ranked.unsure || !stands_in(given).empty() || !from->note.empty();
@@ -316,7 +320,7 @@ std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<c
 
 explanation explain_by_prediction(const problem& given, const prediction_source& from, const plan_options& options,
                                   const surroundings& in) {
-  prediction predicted(given, from.chooser, options, in.permutation_rows, true);
+  prediction predicted(given, from.chooser, options, in.permutation_rows, true, true);
   const std::string chosen = predicted.first();
   return explain(given, predicted, from, {}, chosen);
 }

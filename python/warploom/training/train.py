@@ -252,9 +252,7 @@ def _train_one(dataset: Dataset, options: Options, unseen: Unseen) -> tuple[Mode
     }
 
 
-def _train_quick(
-    dataset: Dataset, options: Options, full: Model, unseen: Unseen
-) -> tuple[Model, dict[str, Any]]:
+def _train_quick(dataset: Dataset, options: Options, full: Model, unseen: Unseen) -> tuple[Model, dict[str, Any]]:
     """Train the selector that reads row lengths only, over the candidates of the full one.
 
     ``loss_spared`` of its metrics is the share of its losses on held-out matrices that the full one does not have.

@@ -4,11 +4,11 @@ import pytest
 from training.training_tables import CANDIDATES, sweep
 from warploom import _core, features, profiles
 from warploom.errors import ParameterError, ProfileError
-from warploom.model_inputs import model_name
+from warploom.model_inputs import SPMV_INPUTS, model_name
 from warploom.profiles import Profile
 from warploom.training.data import Dataset
 from warploom.training.selector import choices
-from warploom.training.train import AIM, data_hash, margin, train, widely_measured
+from warploom.training.train import AIM, QUICK, data_hash, margin, train, widely_measured
 
 
 @pytest.fixture(scope="module")
@@ -23,14 +23,17 @@ def profile(measurements):
 
 def test_every_kind_of_product_has_a_selector(profile):
     names = {model_name("spmv", dtype, "", cache) for dtype in ("float32", "float64") for cache in ("warm", "cold")}
-    assert set(profile.metrics["selectors"]) == names
-    assert set(profile.models) == names | {"preparation-spmv-float32", "preparation-spmv-float64"}
+    both = names | {f"{QUICK}{name}" for name in names}
+    assert set(profile.metrics["selectors"]) == both
+    assert set(profile.models) == both | {"preparation-spmv-float32", "preparation-spmv-float64"}
     assert (profile.gpu, profile.compute_capability, profile.cuda) == ("Test GPU", (9, 0), "13.0")
 
 
 def test_metrics_are_of_held_out_matrices(profile):
-    for facts in profile.metrics["selectors"].values():
+    for name, facts in profile.metrics["selectors"].items():
         assert facts["matrices"] == 80
+        if name.startswith(QUICK):
+            continue
         for split in ("random", "families"):
             figures, measured = facts[split], facts[f"{split}_measured"]
             assert figures["rows"] == measured["rows"] == 80
@@ -41,6 +44,16 @@ def test_metrics_are_of_held_out_matrices(profile):
         assert 0.08 < share < 0.32
         assert share > 0.28 or reached >= AIM  # no more are measured than it takes
         assert facts["preparation_error"] < 0.05
+
+
+def test_quick_selectors_read_row_lengths_only(profile):
+    for name, facts in profile.metrics["selectors"].items():
+        quick = name.startswith(QUICK)
+        assert (set(profile.models[name].inputs) <= set(SPMV_INPUTS)) == quick
+        if quick:
+            assert 0 <= facts["loss_spared"] < 1
+            assert facts["mean_loss"] >= 0
+            assert profile.models[name].outputs == profile.models[name.removeprefix(QUICK)].outputs
 
 
 def test_sizes_of_the_training_data_are_kept(profile, measurements):
