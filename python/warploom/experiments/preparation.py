@@ -194,8 +194,10 @@ def _problems(
         return lambda: problem
     import torch
 
-    parts = (torch.as_tensor(part).to(str(device)) for part in (values.indptr, values.indices, values.data))
-    resident = torch.sparse_csr_tensor(*parts, size=values.shape, check_invariants=False)
+    indptr, indices, data = (
+        torch.as_tensor(part).to(str(device)) for part in (values.indptr, values.indices, values.data)
+    )
+    resident = torch.sparse_csr_tensor(indptr, indices, data, size=values.shape, check_invariants=False)
     return lambda: problem_of(resident, op, k, dtype, layout or "row", "warm", device)
 
 

@@ -773,14 +773,14 @@ device_packed::device_packed(const device_csr& matrix, const std::int32_t* row_i
   num_partials_ = sizes->num_partials;
   const std::size_t num_places = num_lanes * entries_per_lane;
   const std::size_t num_pieces = sizes->num_pieces, num_empty = summary.empty_rows;
-  shared_allocation memory(num_lanes * sizeof(std::uint32_t) + num_places * (sizeof(std::int32_t) + size_of(dtype_)) +
-                               num_pieces * sizeof(packed_segment) + num_empty * sizeof(std::int32_t),
-                           5, allocate);
-  lanes_ = memory.take<std::uint32_t>(num_lanes);
-  indices_ = memory.take<std::int32_t>(num_places);
-  data_ = memory.take<std::byte>(num_places * size_of(dtype_));
-  pieces_ = memory.take<packed_segment>(num_pieces);
-  empty_rows_ = memory.take<std::int32_t>(num_empty);
+  shared_allocation kept(num_lanes * sizeof(std::uint32_t) + num_places * (sizeof(std::int32_t) + size_of(dtype_)) +
+                             num_pieces * sizeof(packed_segment) + num_empty * sizeof(std::int32_t),
+                         5, allocate);
+  lanes_ = kept.take<std::uint32_t>(num_lanes);
+  indices_ = kept.take<std::int32_t>(num_places);
+  data_ = kept.take<std::byte>(num_places * size_of(dtype_));
+  pieces_ = kept.take<packed_segment>(num_pieces);
+  empty_rows_ = kept.take<std::int32_t>(num_empty);
   const auto fill_as = [&]<class Word>(Word) {
     const fill_task<Word> task{shapes,          matrix.indices(),  matrix.values<Word>(),
                                row_ids,         work.places,       work.cut_places,
