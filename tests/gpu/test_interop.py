@@ -1,5 +1,6 @@
 """torch and CuPy operands: same kind out, no copy, the caller's stream, CUDA graphs."""
 
+import math
 import warnings
 
 import numpy as np
@@ -155,7 +156,15 @@ def test_too_little_memory():
 def test_measured_selection(matrix):
     seen = []
     for order in ("row", "column"):
-        plan = wl.plan(matrix, k=32, layout=order, device="cuda", select="measure", progress=lambda *a: seen.append(a))
+        plan = wl.plan(
+            matrix,
+            k=32,
+            layout=order,
+            device="cuda",
+            select="measure",
+            calls=math.inf,
+            progress=lambda *a: seen.append(a),
+        )
         explanation = plan.explain()
         measured = [r for r in explanation.rows if r.median_us > 0]
         assert plan.candidate == measured[0].candidate == min(measured, key=lambda r: r.median_us).candidate

@@ -114,6 +114,8 @@ def test_the_matrix_and_its_values_on_the_gpu(name, library):
         values, x_there = torch.from_numpy(data).cuda(), torch.from_numpy(x).cuda()
         plan = wl.plan(there, "spmv", device="cuda", select=name, updatable=True)
         stream = torch.cuda.Stream()
+        plan.update_values(torch.stack([values, values], 1)[:, 0])  # loads the kernels, which waits
+        torch.cuda._sleep(1)
         torch.cuda.synchronize()
         with torch.cuda.stream(stream):
             torch.cuda._sleep(50_000_000)

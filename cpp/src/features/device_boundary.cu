@@ -52,12 +52,33 @@ std::vector<std::int32_t> download_indices(const device_csr_arrays& matrix, std:
 
 }  // namespace
 
+namespace {
+
+std::int64_t read_entry(const void* array, bool wide, std::int64_t position) {
+  if (wide) {
+    std::int64_t entry = 0;
+    copy_to_host(&entry, static_cast<const std::int64_t*>(array) + position, sizeof entry, nullptr);
+    return entry;
+  }
+  std::int32_t entry = 0;
+  copy_to_host(&entry, static_cast<const std::int32_t*>(array) + position, sizeof entry, nullptr);
+  return entry;
+}
+
+// "indptr[2] = 1"
+std::string entry_of(const char* name, const void* array, bool wide, std::int64_t position) {
+  return std::string(name) + "[" + number(position) + "] = " + number(read_entry(array, wide, position));
+}
+
+}  // namespace
+
 void check_offsets(const offset_findings& found, const device_csr_arrays& matrix) {
   if (found.first != 0) malformed("indptr", 0, "indptr[0] must be 0, got " + number(found.first));
   if (found.decrease != no_position) {
     const std::int64_t position = as_position(found.decrease);
     malformed("indptr", position,
-              "indptr must not decrease, but indptr[" + number(position) + "] < indptr[" + number(position - 1) + "]");
+              "indptr must not decrease, but " + entry_of("indptr", matrix.indptr, matrix.wide_indptr, position) +
+                  " < " + entry_of("indptr", matrix.indptr, matrix.wide_indptr, position - 1));
   }
   if (found.out_of_range != no_position) {
     too_few_indices(as_position(found.out_of_range), found.nnz, matrix.num_indices);
@@ -68,7 +89,9 @@ void check_indices(std::uint64_t outside, std::int64_t nnz, const device_csr_arr
   if (matrix.num_cols == 0 && nnz > 0) outside = as_maximum(0);  // no kernel has checked
   if (outside == no_position) return;
   const std::int64_t position = as_position(outside);
-  malformed("indices", position, "indices[" + number(position) + "] is outside [0, " + number(matrix.num_cols) + ")");
+  malformed("indices", position,
+            entry_of("indices", matrix.indices, matrix.wide_indices, position) + " is outside [0, " +
+                number(matrix.num_cols) + ")");
 }
 
 void compute_on_host(const feature_set& set, const device_csr_arrays& matrix, const geometry& shape,
