@@ -25,6 +25,7 @@ struct made_up {
   float loss = 0.1f;  // unsure above 0.2
   int shortlisted = 1;
   std::string note{};
+  std::string sizes = "{}";  // of what it was trained on
 
   std::shared_ptr<const prediction_source> build() const {
     std::vector<linear_output> scores{{"reference", 0}, {"loss", loss}};
@@ -42,7 +43,7 @@ struct made_up {
     made->models[model + "-warm"] = test::linear({"log_rows"}, scores);
     made->models["preparation-" + model] = test::linear({"one"}, preparation);
     made->metrics = parse_json(R"({"selectors": {")" + model + R"(-warm": {"margin": )" +
-                               std::to_string(margin + 1e-6) + R"(, "unsure_loss": 0.2, "sizes": {}}}})");
+                               std::to_string(margin + 1e-6) + R"(, "unsure_loss": 0.2, "sizes": )" + sizes + "}}}");
     return std::make_shared<const prediction_source>(prediction_source{selector(made), "some GPU", note});
   }
 };
@@ -105,6 +106,23 @@ TEST_CASE("few calls are not worth measuring") {
     const auto made = plan_by_prediction(A.spmv(), unsure.build(), options, {std::ref(clock)});
     CHECK(made->chosen().name() == chosen);
   }
+}
+
+TEST_CASE("sizes that were not seen are compared with the vendor's candidates where products take longer") {
+  const small_matrix A;
+  made_up far;
+  far.shortlisted = 2;
+  far.sizes = R"({"rows": [1000000, 2000000]})";
+  for (const auto& [calls, count] : {std::pair{10.0, std::size_t{0}}, {1000.0, std::size_t{1}}}) {
+    known_times clock{};
+    plan_options options;
+    options.calls = calls;
+    plan_by_prediction(A.spmv(), far.build(), options, {std::ref(clock)});
+    CHECK(clock.timed.size() == count);  // not the short list; the vendor's do not run on a CPU
+  }
+  known_times clock{};
+  plan_by_prediction(A.spmv(), made_up{}.build(), {}, {std::ref(clock)});
+  CHECK(clock.timed.empty());
 }
 
 TEST_CASE("the profile of another GPU is never sure") {
