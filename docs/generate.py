@@ -136,7 +136,10 @@ def profile_table(gpu: str, found: profiles.FoundProfile | None) -> Summary:
     """Return how near the choices of a profile come to the fastest, a row for each selector."""
     assert found is not None
     rows = []
-    for name, scores in sorted(found.profile.metrics["selectors"].items(), key=lambda item: _order(item[0])):
+    selectors = found.profile.metrics["selectors"]
+    for name, scores in sorted(selectors.items(), key=lambda item: _order(item[0])):
+        if "random" not in scores:  # quick ones, whose losses are said where they are explained
+            continue
         row = {"selector": _words(name), "matrices": scores["matrices"]}
         for suffix, title in (("", "models alone"), ("_measured", "short lists measured")):
             row |= {f"{title}: {words}": _share(scores.get(split + suffix)) for split, words in _SPLITS.items()}
