@@ -90,15 +90,8 @@ bool learn_torch(PyTypeObject* type) {
   if (type == known.torch.without_exchange) return false;
   const py::object torch = module_of(name().torch, "Tensor", type);
   if (!torch) return false;
-  const py::handle handle(reinterpret_cast<PyObject*>(type));
-  const py::object capsule = py::getattr(handle, dlpack::exchange_api_attribute, py::none());
-  const dlpack::exchange_api* exchange = nullptr;
-  if (PyCapsule_IsValid(capsule.ptr(), dlpack::exchange_api_capsule)) {
-    exchange =
-        static_cast<const dlpack::exchange_api*>(PyCapsule_GetPointer(capsule.ptr(), dlpack::exchange_api_capsule));
-    while (exchange != nullptr && exchange->version.major != dlpack::major_version) exchange = exchange->previous;
-  }
-  if (exchange == nullptr || exchange->view == nullptr) {
+  const dlpack::exchange_api* exchange = dlpack::exchange_of(reinterpret_cast<PyObject*>(type));
+  if (exchange == nullptr) {
     known.torch.without_exchange = type;
     return false;
   }

@@ -32,6 +32,7 @@ py::dict describe_cuda() {
 
 void bind_device(py::module_& module) {
   module.def("cuda_info", &describe_cuda, "What was built and which GPUs were found; never raises.");
+  module.def("num_gpus", [] { return query_cuda().devices.size(); }, "As many as cuda_info lists.");
   module.def("load_cusparse", &load_cusparse, py::arg("path"));
   module.def("cusparse_version", &cusparse_version);
   module.def(

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "common.hpp"
+#include "csr_tensors.hpp"
 #include "planner/predicting.hpp"
 #include "planner/trial.hpp"
 #include "warploom/candidate.hpp"
@@ -271,7 +272,16 @@ device_allocator make_allocator(const py::object& allocate) {
   });
   return [held](std::size_t bytes) -> std::shared_ptr<void> {
     const py::gil_scoped_acquire acquire;
-    const auto [pointer, owner] = py::cast<std::pair<std::uintptr_t, py::object>>((*held)(bytes));
+    py::object made;
+    try {
+      made = (*held)(bytes);
+    } catch (py::error_already_set& failure) {
+      // torch.OutOfMemoryError, cupy.cuda.memory.OutOfMemoryError: another candidate may take less.
+      const std::string type = py::str(failure.type().attr("__name__"));
+      if (type != "OutOfMemoryError" && !failure.matches(PyExc_MemoryError)) throw;
+      throw error(error_kind::out_of_memory, "", -1, py::str(failure.value()));
+    }
+    const auto [pointer, owner] = py::cast<std::pair<std::uintptr_t, py::object>>(made);
     auto* kept = new py::object(owner);
     return std::shared_ptr<void>(reinterpret_cast<void*>(pointer), [kept](void*) {
       const py::gil_scoped_acquire again;
@@ -363,6 +373,27 @@ std::shared_ptr<bound_problem> make_problem_on_gpu(const foreign_array& indptr, 
   return bound;
 }
 
+// None where view_csr_tensors has nothing.
+std::shared_ptr<bound_problem> make_problem_of_tensors(py::handle indptr, py::handle indices, py::handle data,
+                                                       const py::object& dtype, std::int64_t num_rows,
+                                                       std::int64_t num_cols, const std::string& op, std::int64_t k,
+                                                       const std::string& order, const std::string& cache, int device,
+                                                       const py::object& allocate, const py::object& owner) {
+  std::optional<value_type> wanted;
+  if (!dtype.is_none()) wanted = parse_value_type(py::cast<std::string>(dtype.attr("name")));
+  const std::optional<csr_tensors> seen = view_csr_tensors(indptr, indices, data, num_rows, num_cols, device, wanted);
+  if (!seen) return nullptr;
+  const device_allocator memory = seen->allocate ? seen->allocate : make_allocator(allocate);
+  auto bound = std::make_shared<bound_problem>();
+  {
+    const py::gil_scoped_release release;
+    bound->given = problem(seen->matrix, memory);
+  }
+  describe(bound->given, op, k, order, cache);
+  bound->owner = py::make_tuple(owner, indptr, indices, data);
+  return bound;
+}
+
 // The matrix of a problem, copied to host memory if it is on a GPU.
 csr_holder matrix_of(const bound_problem& bound) {
   if (bound.given.in_host_memory()) return bound.matrix;
@@ -393,6 +424,12 @@ void bind_problem(py::module_& module) {
                   py::arg("allocate") = py::none(), py::arg("owner") = py::none(),
                   "The arrays of a CSR matrix in the memory of a GPU, each as its address, its size and the bytes of "
                   "an element. They are to stay as they are until all plans are made.")
+      .def_static("of_tensors", &make_problem_of_tensors, py::arg("indptr"), py::arg("indices"), py::arg("data"),
+                  py::arg("dtype"), py::arg("num_rows"), py::arg("num_cols"), py::arg("op"), py::arg("k"),
+                  py::arg("layout"), py::arg("cache"), py::arg("device"), py::arg("allocate") = py::none(),
+                  py::arg("owner") = py::none(),
+                  "As on_gpu, of three tensors of PyTorch; None unless all can be taken as they are. `dtype` is that "
+                  "of the product or None.")
       .def_property_readonly("matrix", &matrix_of, "In host memory, where a matrix that is on a GPU is copied.")
       .def_property_readonly(
           "shape", [](const bound_problem& p) { return py::make_tuple(p.given.num_rows(), p.given.num_cols()); })

@@ -3,9 +3,15 @@
 // https://dmlc.github.io/dlpack/latest/ specifies them. Names are DLPack's without the prefix.
 #pragma once
 
+#include <pybind11/pybind11.h>
+
 #include <cstdint>
 
+#include "warploom/device.hpp"
+
 namespace warploom::python::dlpack {
+
+namespace py = pybind11;
 
 inline constexpr std::uint32_t major_version = 1;
 inline constexpr const char* exchange_api_attribute = "__dlpack_c_exchange_api__";
@@ -18,7 +24,10 @@ struct device {
   std::int32_t number;
 };
 
-inline constexpr std::uint8_t floating_point = 2;  // a code of a data type
+// Codes of data types.
+inline constexpr std::uint8_t signed_integer = 0;
+inline constexpr std::uint8_t unsigned_integer = 1;
+inline constexpr std::uint8_t floating_point = 2;
 
 struct data_type {
   std::uint8_t code;
@@ -36,16 +45,24 @@ struct tensor {
   std::uint64_t byte_offset;
 };
 
-struct managed_tensor;  // owns its memory; not used here
-
 struct version {
   std::uint32_t major;
   std::uint32_t minor;
 };
 
+// Owns its memory.
+struct managed_tensor {
+  dlpack::version version;
+  void* manager;
+  void (*deleter)(managed_tensor* self);  // may be null
+  std::uint64_t flags;
+  tensor view;
+};
+
 struct exchange_api {
   dlpack::version version;
   const exchange_api* previous;
+  // Uninitialised memory of the prototype's shape, type and device. May be null. Does not need the GIL.
   int (*allocate)(tensor* prototype, managed_tensor** out, void* error_context,
                   void (*set_error)(void* error_context, const char* kind, const char* message));
   int (*managed_from_object)(void* object, managed_tensor** out);
@@ -54,5 +71,11 @@ struct exchange_api {
   int (*view)(void* object, tensor* out);
   int (*current_stream)(device_type type, std::int32_t number, void** stream);
 };
+
+// The functions of an array type, or null if it has none of this version.
+const exchange_api* exchange_of(py::handle type);
+
+// Memory of the framework's allocator, which does not call Python; empty if the framework gives no such function.
+device_allocator allocator_of(const exchange_api& exchange, device where);
 
 }  // namespace warploom::python::dlpack

@@ -383,6 +383,25 @@ class Problem:
     What is to be multiplied, and where.
     """
     @staticmethod
+    def of_tensors(
+        indptr: typing.Any,
+        indices: typing.Any,
+        data: typing.Any,
+        dtype: typing.Any,
+        num_rows: int,
+        num_cols: int,
+        op: str,
+        k: int,
+        layout: str,
+        cache: str,
+        device: int,
+        allocate: typing.Any = None,
+        owner: typing.Any = None,
+    ) -> Problem:
+        """
+        As on_gpu, of three tensors of PyTorch; None unless all can be taken as they are. `dtype` is that of the product or None.
+        """
+    @staticmethod
     def on_gpu(
         indptr: tuple[int, int, int],
         indices: tuple[int, int, int],
@@ -876,6 +895,11 @@ def model_inputs(
     """
 
 def model_kinds() -> tuple[typing.Any, ...]: ...
+def num_gpus() -> int:
+    """
+    As many as cuda_info lists.
+    """
+
 def num_threads() -> int:
     """
     Threads a loop on the host may use: those set, else WARPLOOM_NUM_THREADS, else the processors allowed.

@@ -54,16 +54,16 @@ class Device:
         DeviceError
             If there is no such GPU, with the reason.
         """
-        info = _core.cuda_info()
         if name is None:
-            return cls("cuda") if info["devices"] else cls("cpu")
+            return cls("cuda") if _core.num_gpus() else cls("cpu")
         match = re.fullmatch(r"cpu|cuda(?::(?P<ordinal>[0-9]+))?", str(name))
         if match is None:
             raise ParameterError(f"unknown device '{name}'; expected 'cuda', 'cuda:N' or 'cpu'", argument="device")
         if match[0] == "cpu":
             return cls("cpu")
         number = int(match["ordinal"] or 0)
-        if number >= len(info["devices"]):
+        if number >= _core.num_gpus():
+            info = _core.cuda_info()
             reason = info["error"] or f"{len(info['devices'])} GPU(s) found"
             raise DeviceError(f"there is no GPU {number}: {reason}", argument="device")
         return cls("cuda", number)

@@ -12,7 +12,7 @@ import numpy as np
 
 from warploom import _core, _device, profiles
 from warploom._csr import CSR
-from warploom._device_matrix import device_arrays
+from warploom._device_matrix import csr_tensors, device_arrays
 from warploom._matrix import as_csr
 from warploom.candidates import checked_patterns, parse
 from warploom.errors import DeviceError, DtypeError, IndexOverflowError, ParameterError, ShapeError
@@ -540,6 +540,13 @@ def problem_of(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, dev
     wanted = _value_type(dtype)
     allocate = _device.allocator_for(A.data if isinstance(A, CSR) else A, device)
     if device.kind == "cuda":
+        tensors = csr_tensors(A)
+        if tensors is not None:
+            made = _core.Problem.of_tensors(
+                *tensors.arrays, wanted, *tensors.shape, op, columns, order, cache, device.ordinal, allocate, A
+            )
+            if made is not None:
+                return made
         found = device_arrays(A)
         # Above, the host numbers nonzeros with 64 bits.
         if found is not None and found.device == device.ordinal and found.num_indices < 2**31:

@@ -15,6 +15,7 @@ F32 = np.dtype(np.float32)
 
 def pretend(monkeypatch, devices, error=None):
     monkeypatch.setattr(_core, "cuda_info", lambda: {"devices": [{"name": n} for n in devices], "error": error})
+    monkeypatch.setattr(_core, "num_gpus", lambda: len(devices))
 
 
 def test_names(monkeypatch):

@@ -1,6 +1,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,15 @@ cudaMemPool_t pool_of_current_device() {
   return pool = made;
 }
 
+[[noreturn]] void throw_out_of_memory(std::size_t bytes) {
+  cudaGetLastError();
+  std::size_t free = 0, total = 0;
+  const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
+  throw error(error_kind::out_of_memory, "", -1,
+              std::to_string(bytes) + " bytes of GPU memory are needed" +
+                  (known ? ", and " + std::to_string(free) + " of " + std::to_string(total) + " are free" : ""));
+}
+
 }  // namespace
 
 pinned_memory::pinned_memory() {
@@ -63,7 +73,9 @@ pinned_memory::~pinned_memory() {
 
 void* allocate_from_pool(std::size_t bytes, cudaStream_t stream) {
   void* memory = nullptr;
-  WARPLOOM_CUDA_CHECK(cudaMallocFromPoolAsync(&memory, bytes, pool_of_current_device(), stream));
+  const cudaError_t status = cudaMallocFromPoolAsync(&memory, bytes, pool_of_current_device(), stream);
+  if (status == cudaErrorMemoryAllocation) throw_out_of_memory(bytes);
+  check(status, "cudaMallocFromPoolAsync");
   return memory;
 }
 

@@ -6,7 +6,10 @@
 #include <limits>
 #include <map>
 #include <new>
+#include <tuple>
+#include <utility>
 
+#include "planner/comparing.hpp"
 #include "warploom/error.hpp"
 #include "warploom/features.hpp"
 #include "warploom/permutation.hpp"
@@ -15,6 +18,7 @@ namespace warploom {
 namespace {
 
 constexpr std::size_t max_of_vendor = 3;
+constexpr int max_compared_of_vendor = 2;
 
 // Candidates that are tried one after the other where memory does not suffice.
 constexpr int max_tries = 5;
@@ -214,16 +218,28 @@ bool is_worth_measuring(double calls, double time_us) {
   return std::isinf(calls) || calls * time_us > 2e3 * measured + 300 * measured * time_us;
 }
 
-// Whether the choice is compared with the vendor's candidates although measuring the short list is not worth it: what
-// that takes is at most a fifth of what the products take. Only where the models have seen no such sizes, and may be
+// Whether the choice is compared with the vendor's candidates although measuring the short list is not worth it: the
+// products that takes are at most a fifth of those asked for. Only where the models have seen no such sizes, and may be
 // far off.
-bool is_worth_comparing(const problem& given, double calls, double time_us) {
-  constexpr double runs = 12 * (1 + max_of_vendor);
-  constexpr double bytes_per_us = 5e3;  // of what travels between host and GPU to check results
-  const auto itemsize = static_cast<double>(size_of(given.dtype()));
-  const double operands = static_cast<double>(given.num_rows() + given.num_cols()) * static_cast<double>(given.k);
-  const double bytes = static_cast<double>(given.nnz()) * (4 + itemsize) + operands * itemsize;
-  return runs * time_us + bytes / bytes_per_us < 0.2 * calls * time_us;
+bool is_worth_comparing(double calls) {
+  constexpr double products = products_to_compare * (1 + max_compared_of_vendor);
+  return products < 0.2 * calls;
+}
+
+// The first of a prediction, and the first of the vendor's.
+std::vector<candidate> candidates_to_compare(prediction& predicted) {
+  choice& choices = predicted.chosen();
+  std::vector<candidate> found{parse_candidate(predicted.first())};
+  std::size_t passed = 0;
+  for (int of_vendor = 0; of_vendor < max_compared_of_vendor;) {
+    const auto next = choices.next(passed);
+    if (!next) break;
+    candidate listed = parse_candidate(choices.name(*next));
+    if (!listed.kernel->vendor) continue;
+    ++of_vendor;
+    if (!(listed == found.front())) found.push_back(std::move(listed));
+  }
+  return found;
 }
 
 std::vector<std::string> names_to_measure(prediction& predicted, bool unsure, bool verify) {
@@ -250,13 +266,11 @@ std::vector<std::string> names_to_measure(prediction& predicted, bool unsure, bo
   return names;
 }
 
-struct measured_shortlist {
-  std::vector<candidate_row> rows;
-  std::unique_ptr<plan> best;  // null if none could be measured
-};
-
-measured_shortlist measure(const problem& given, const std::vector<std::string>& names, const plan_options& options,
-                           const surroundings& in) {
+// Rows of the table, and the best plan: null if none could be measured.
+std::pair<std::vector<candidate_row>, std::unique_ptr<plan>> measure(const problem& given,
+                                                                     const std::vector<std::string>& names,
+                                                                     const plan_options& options,
+                                                                     const surroundings& in) {
   measuring_options limits;
   limits.calls = options.calls;
   limits.repeats = 20;
@@ -272,12 +286,11 @@ measured_shortlist measure(const problem& given, const std::vector<std::string>&
     if (options.progress) options.progress(i, listed.size(), listed[i].name());
     session.measure(listed[i]);
   }
-  measured_shortlist found;
+  std::vector<candidate_row> rows;
   for (const candidate_row& row : session.rows()) {
-    if (!std::isnan(row.median_us)) found.rows.push_back(row);
+    if (!std::isnan(row.median_us)) rows.push_back(row);
   }
-  found.best = session.take_best();
-  return found;
+  return {std::move(rows), session.take_best()};
 }
 
 // The best that fits into memory.
@@ -317,17 +330,20 @@ std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<c
   const double time_us = ranked.times_us[*predicted->chosen().first()];
   steps.insert(steps.end(), predicted->steps().begin(), predicted->steps().end());
   start = clock::now();
-  measured_shortlist measured;
+  std::vector<candidate_row> measured;
+  std::unique_ptr<plan> best;
   const bool all_of_list = unsure && is_worth_measuring(options.calls, time_us);
-  const bool vendor_too = !ranked.outside.empty() && is_worth_comparing(given, options.calls, time_us);
-  if (options.verify || all_of_list || vendor_too) {
-    measured = measure(given, names_to_measure(*predicted, all_of_list, options.verify), options, in);
+  if (options.verify || all_of_list) {
+    std::tie(measured, best) = measure(given, names_to_measure(*predicted, all_of_list, options.verify), options, in);
+  } else if (!ranked.outside.empty() && is_worth_comparing(options.calls) && (given.on_gpu() || in.timer)) {
+    comparison compared = compare(given, candidates_to_compare(*predicted), options.calls, in.timer);
+    measured = std::move(compared.rows);
+    best = std::move(compared.best);
   }
   steps.push_back({"measuring", milliseconds_since(start)});
-  std::unique_ptr<plan> best = std::move(measured.best);
   if (!best) best = prepare_first(given, *predicted);
   best->chosen_in(std::move(steps));
-  best->explain_by([given = given.without_resident(), predicted, from, rows = measured.rows,
+  best->explain_by([given = given.without_resident(), predicted, from, rows = measured,
                     chosen = best->chosen().name()] { return explain(given, *predicted, *from, rows, chosen); });
   return best;
 }
