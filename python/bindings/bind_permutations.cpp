@@ -3,6 +3,7 @@
 
 #include "common.hpp"
 #include "warploom/interruption.hpp"
+#include "warploom/kernels/product.hpp"
 #include "warploom/permutation.hpp"
 
 namespace warploom::python {
@@ -61,6 +62,23 @@ py::array_t<std::int32_t> compute_permutation(const std::string& name, const csr
   return without_gil([&] { return algorithm.compute(matrix.view, shape); });
 }
 
+py::array_t<std::int32_t> compute_permutation_on_gpu(const std::string& name, const resident_csr& matrix, int warps,
+                                                     int threads, int elements_per_cache_line) {
+  const auto& algorithm = find_permutation(name);
+  const geometry shape = make_geometry(warps, threads, elements_per_cache_line);
+  if (algorithm.compute_on_gpu == nullptr) {
+    throw error(error_kind::parameter, "name", -1, name + " is not computed on a GPU");
+  }
+  std::vector<std::int32_t> perm;
+  {
+    const py::gil_scoped_release release;
+    const device_guard guard(matrix.device);
+    const device_permutation made = algorithm.compute_on_gpu(*matrix.matrix, shape, allocate_device_memory);
+    perm = download_permutation(made, *matrix.matrix);
+  }
+  return to_numpy(std::move(perm));
+}
+
 py::array_t<std::int32_t> brute_force(const csr_holder& matrix, int warps, int threads, int elements_per_cache_line) {
   const geometry shape = make_geometry(warps, threads, elements_per_cache_line);
   return without_gil([&] { return cta_aware_by_brute_force(matrix.view, shape); });
@@ -86,6 +104,12 @@ void bind_permutations(py::module_& module) {
       py::arg("name"));
   module.def("compute_permutation", &compute_permutation, py::arg("name"), py::arg("matrix"), py::arg("warps"),
              py::arg("threads"), py::arg("elements_per_cache_line"));
+  module.def("compute_permutation_on_gpu", &compute_permutation_on_gpu, py::arg("name"), py::arg("matrix"),
+             py::arg("warps") = 32, py::arg("threads") = 32, py::arg("elements_per_cache_line") = 32,
+             "The same permutation, computed where the matrix is, and copied to the host.");
+  module.def(
+      "permutation_runs_on_gpu",
+      [](const std::string& name) { return find_permutation(name).compute_on_gpu != nullptr; }, py::arg("name"));
   module.def(
       "validate_permutation",
       [](const int32_array& perm, std::int64_t num_rows) { validate_permutation(as_span(perm), num_rows); },

@@ -803,6 +803,13 @@ def compute_features_of_arrays(
 def compute_permutation(
     name: str, matrix: CsrView, warps: int, threads: int, elements_per_cache_line: int
 ) -> numpy.typing.NDArray[numpy.int32]: ...
+def compute_permutation_on_gpu(
+    name: str, matrix: ..., warps: int = 32, threads: int = 32, elements_per_cache_line: int = 32
+) -> numpy.typing.NDArray[numpy.int32]:
+    """
+    The same permutation, computed where the matrix is, and copied to the host.
+    """
+
 def convert_on_gpu(format: str, matrix: DeviceCsr, options: dict[str, typing.Any]) -> StoredMatrix:
     """
     Store a matrix in a format that is made on the GPU where the matrix is.
@@ -912,6 +919,7 @@ def parse_candidate(name: str) -> Candidate:
 
 def partition_rows(matrix: CsrView, long_row: int) -> tuple[typing.Any, ...]: ...
 def permutation_names() -> list[str]: ...
+def permutation_runs_on_gpu(name: str) -> bool: ...
 def permutation_searches(name: str) -> bool:
     """
     Whether the algorithm looks for nearest rows.

@@ -10,14 +10,18 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "warploom/csr_view.hpp"
+#include "warploom/device.hpp"
 #include "warploom/geometry.hpp"
 
 namespace warploom {
+
+class device_csr;
 
 using row_permutation = std::vector<std::int32_t>;
 
@@ -26,6 +30,10 @@ struct permutation_algorithm {
   const char* summary;  // one sentence for tables
   bool searches;        // looks for nearest rows, which takes far longer than sorting
   row_permutation (*compute)(const csr_pattern&, const geometry&);
+  // The same permutation in the memory of the GPU that holds the matrix, with 32-bit row offsets; enqueued on its
+  // stream. Null: there is only the one above.
+  std::shared_ptr<const std::int32_t> (*compute_on_gpu)(const device_csr&, const geometry&,
+                                                        const device_allocator&) = nullptr;
 };
 
 // The registry (cpp/src/permutations/registry.cpp): one row per algorithm.

@@ -87,10 +87,6 @@ __global__ void narrow_offsets_kernel(const std::int64_t* __restrict__ from, std
   if (i < size) to[i] = static_cast<std::int32_t>(from[i]);
 }
 
-unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);
-}
-
 matrix_summary summary_from(const row_statistics& found, value_type dtype) {
   const spmv_statistics& lengths = found.lengths;
   return {lengths.size.num_rows,
@@ -298,7 +294,7 @@ std::shared_ptr<const device_csr> view_csr(const device_csr_view& matrix, const 
   cuda::device_array<std::int32_t> indptr(matrix.wide_indptr ? matrix.num_rows + 1 : 0, allocate);
   cuda::device_array<std::int32_t> indices(matrix.wide_indices ? matrix.num_indices : 0, allocate);
   if (matrix.wide_indptr) {
-    narrow_offsets_kernel<<<blocks_for(matrix.num_rows + 1), threads_per_block, 0, matrix.stream>>>(
+    narrow_offsets_kernel<<<cuda::blocks_for(matrix.num_rows + 1), threads_per_block, 0, matrix.stream>>>(
         static_cast<const std::int64_t*>(matrix.indptr), matrix.num_rows + 1, indptr.data());
     cuda::check_launch("narrow_offsets_kernel");
   }
@@ -314,34 +310,42 @@ std::shared_ptr<const device_csr> view_csr(const device_csr_view& matrix, const 
                                             std::move(indices));
 }
 
-std::shared_ptr<const device_csr> permute_csr(const device_csr& matrix, std::span<const std::int32_t> perm,
-                                              const device_allocator& allocate,
-                                              std::shared_ptr<const std::int32_t>& row_ids) {
+device_permutation upload_permutation(std::span<const std::int32_t> perm, const device_allocator& allocate) {
+  const std::shared_ptr<void> ids = allocate(std::max<std::size_t>(perm.size_bytes(), 1));
+  copy_to_device(ids.get(), perm.data(), perm.size_bytes(), nullptr);
+  synchronize(nullptr);
+  return {ids, static_cast<const std::int32_t*>(ids.get())};
+}
+
+std::vector<std::int32_t> download_permutation(const device_permutation& perm, const device_csr& of) {
+  std::vector<std::int32_t> rows(of.num_rows());
+  copy_to_host(rows.data(), perm.get(), rows.size() * sizeof(rows[0]), of.stream());
+  return rows;
+}
+
+std::shared_ptr<const device_csr> permute_csr(const device_csr& matrix, const device_permutation& perm,
+                                              const device_allocator& allocate) {
   if (matrix.wide()) {
     throw error(error_kind::index_overflow, "candidate", -1, "rows of 2^31 nonzeros and more are not moved on a GPU");
   }
   const cudaStream_t stream = matrix.stream();
-  const std::shared_ptr<void> ids = perm.empty() ? nullptr : allocate(perm.size_bytes());
-  copy_to_device(ids.get(), perm.data(), perm.size_bytes(), stream);
-  row_ids = std::shared_ptr<const std::int32_t>(ids, static_cast<const std::int32_t*>(ids.get()));
   auto moved = std::make_shared<device_csr>(matrix.summary(), allocate);
   moved->order_on(stream);
   const auto num_rows = static_cast<unsigned>(matrix.num_rows());
   const cuda::pooled_memory lengths((num_rows + std::size_t{1}) * sizeof(std::int32_t), stream);
-  moved_lengths_kernel<<<blocks_for(std::int64_t{num_rows} + 1), threads_per_block, 0, stream>>>(
-      matrix.indptr32(), row_ids.get(), num_rows, lengths.as<std::int32_t>());
+  moved_lengths_kernel<<<cuda::blocks_for(std::int64_t{num_rows} + 1), threads_per_block, 0, stream>>>(
+      matrix.indptr32(), perm.get(), num_rows, lengths.as<std::int32_t>());
   cuda::check_launch("moved_lengths_kernel");
   cuda::exclusive_scan(lengths.as<const std::int32_t>(), moved->indptr_to_fill(), std::int64_t{num_rows} + 1, stream);
   if (matrix.nnz() > 0) {
     cuda::dispatch_bits(matrix.dtype(), [&](auto bits) {
       using word = decltype(bits);
-      move_rows_kernel<<<blocks_for(std::int64_t{num_rows} * threads_per_row), threads_per_block, 0, stream>>>(
-          matrix.indptr32(), matrix.indices(), matrix.values<word>(), row_ids.get(), num_rows, moved->indptr32(),
+      move_rows_kernel<<<cuda::blocks_for(std::int64_t{num_rows} * threads_per_row), threads_per_block, 0, stream>>>(
+          matrix.indptr32(), matrix.indices(), matrix.values<word>(), perm.get(), num_rows, moved->indptr32(),
           moved->indices_to_fill(), reinterpret_cast<word*>(moved->data_to_fill()));
     });
     cuda::check_launch("move_rows_kernel");
   }
-  synchronize(stream);  // the caller's permutation may go
   return moved;
 }
 
@@ -351,9 +355,9 @@ device_array<std::int32_t> row_indices_of(const device_csr& matrix, const device
   device_array<std::int32_t> rows(matrix.nnz(), allocate);
   if (matrix.nnz() > 0) {
     const unsigned share = nnz_per_warp(matrix.nnz());
-    row_indices_kernel<<<blocks_for((matrix.nnz() + share - 1) / share * 32), threads_per_block, 0, matrix.stream()>>>(
-        matrix.indptr32(), static_cast<int>(matrix.num_rows()), static_cast<unsigned>(matrix.nnz()), share,
-        rows.data());
+    row_indices_kernel<<<cuda::blocks_for((matrix.nnz() + share - 1) / share * 32), threads_per_block, 0,
+                         matrix.stream()>>>(matrix.indptr32(), static_cast<int>(matrix.num_rows()),
+                                            static_cast<unsigned>(matrix.nnz()), share, rows.data());
     check_launch("row_indices_kernel");
   }
   return rows;

@@ -1,5 +1,6 @@
 // The GPU in a build without CUDA: there is none, and using it is one clear error. device.hpp promises the rest.
 #include "device/value_maps.hpp"
+#include "permutations/device_load_orders.hpp"
 #include "warploom/cusparse.hpp"
 #include "warploom/device.hpp"
 #include "warploom/error.hpp"
@@ -41,10 +42,16 @@ std::shared_ptr<void> eviction_memory() { no_cuda(); }
 double measure_copy_bandwidth(std::size_t) { no_cuda(); }
 std::shared_ptr<const device_csr> upload_csr(const csr_view&, const device_allocator&) { no_cuda(); }
 std::shared_ptr<const device_csr> view_csr(const device_csr_view&, const device_allocator&) { no_cuda(); }
-std::shared_ptr<const device_csr> permute_csr(const device_csr&, std::span<const std::int32_t>, const device_allocator&,
-                                              std::shared_ptr<const std::int32_t>&) {
+device_permutation upload_permutation(std::span<const std::int32_t>, const device_allocator&) { no_cuda(); }
+std::vector<std::int32_t> download_permutation(const device_permutation&, const device_csr&) { no_cuda(); }
+std::shared_ptr<const device_csr> permute_csr(const device_csr&, const device_permutation&, const device_allocator&) {
   no_cuda();
 }
+device_permutation plain_permutation_on_gpu(const device_csr&, const geometry&, const device_allocator&) { no_cuda(); }
+device_permutation flipped_permutation_on_gpu(const device_csr&, const geometry&, const device_allocator&) {
+  no_cuda();
+}
+device_permutation lpt_permutation_on_gpu(const device_csr&, const geometry&, const device_allocator&) { no_cuda(); }
 const matrix_summary& summary_of(const device_csr&) { no_cuda(); }
 const csr_view& host_copy(const device_csr&) { no_cuda(); }
 CUstream_st* stream_of(const device_csr&) { no_cuda(); }

@@ -26,6 +26,11 @@ inline void check(cudaError_t status, const char* what) {
 // Reports a launch that failed; execution errors surface at the caller's next synchronisation.
 inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
 
+// Thread blocks for so many threads, or items at so many a block.
+constexpr unsigned blocks_for(std::int64_t threads, int threads_per_block = 256) {
+  return static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);
+}
+
 // Calls `function` with an unsigned integer of the size of the values: enough for what only moves them.
 template <class Function>
 void dispatch_bits(value_type dtype, Function function) {
@@ -84,17 +89,6 @@ template <class T>
 device_array<T> upload(const T* host, std::size_t size, const device_allocator& allocate) {
   device_array<T> array(size, allocate);
   if (size > 0) WARPLOOM_CUDA_CHECK(cudaMemcpy(array.data(), host, array.bytes(), cudaMemcpyHostToDevice));
-  return array;
-}
-
-// A copy of `size` elements that are on the device already, complete on return.
-template <class T>
-device_array<T> duplicate(const T* device, std::size_t size, const device_allocator& allocate) {
-  device_array<T> array(size, allocate);
-  if (size > 0) {
-    WARPLOOM_CUDA_CHECK(cudaMemcpy(array.data(), device, array.bytes(), cudaMemcpyDeviceToDevice));
-    WARPLOOM_CUDA_CHECK(cudaStreamSynchronize(nullptr));  // such a copy may return before it is complete
-  }
   return array;
 }
 

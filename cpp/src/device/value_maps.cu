@@ -13,10 +13,6 @@ namespace {
 constexpr int threads_per_block = 256;
 constexpr int places_per_thread = 4;
 
-unsigned blocks_for(std::int64_t items, int per_block = threads_per_block) {
-  return static_cast<unsigned>((items + per_block - 1) / per_block);
-}
-
 template <class Word>
 __global__ void __launch_bounds__(threads_per_block)
     write_positions_kernel(std::int64_t nnz, int round, Word* __restrict__ data) {
@@ -199,7 +195,7 @@ std::shared_ptr<const device_csr> with_positions(const device_csr& matrix, int r
   if (matrix.nnz() > 0) {
     cuda::dispatch_bits(matrix.dtype(), [&](auto bits) {
       using word = decltype(bits);
-      write_positions_kernel<<<blocks_for(matrix.nnz()), threads_per_block, 0, stream>>>(
+      write_positions_kernel<<<cuda::blocks_for(matrix.nnz()), threads_per_block, 0, stream>>>(
           matrix.nnz(), round, reinterpret_cast<word*>(made->data_to_fill()));
     });
     cuda::check_launch("write_positions_kernel");
@@ -219,7 +215,7 @@ void read_positions(const device_value_map& map, value_type dtype, int round, CU
   if (map.values.places == 0) return;
   cuda::dispatch_bits(dtype, [&](auto bits) {
     using word = decltype(bits);
-    read_positions_kernel<<<blocks_for(map.values.places), threads_per_block, 0, stream>>>(
+    read_positions_kernel<<<cuda::blocks_for(map.values.places), threads_per_block, 0, stream>>>(
         static_cast<const word*>(map.values.data), map.values.places, round, map.words());
   });
   cuda::check_launch("read_positions_kernel");
@@ -234,7 +230,7 @@ position_counts count_positions(std::span<const device_value_map> maps, std::int
   fill_device(counts.data(), 0, sizeof(position_counts), stream);
   for (const device_value_map& map : maps) {
     if (map.values.places == 0) continue;
-    count_positions_kernel<<<blocks_for(map.values.places), threads_per_block, 0, stream>>>(
+    count_positions_kernel<<<cuda::blocks_for(map.values.places), threads_per_block, 0, stream>>>(
         map.words(), map.values.places, nnz, seen.as<std::uint32_t>(), counts.as<unsigned long long>());
     cuda::check_launch("count_positions_kernel");
   }
@@ -261,8 +257,8 @@ void share_patterns(device_value_map& map, CUstream_st* stream, const device_all
     cuda::check_launch("hash_tiles_kernel");
     cuda::sort_pairs(hashes.as<const std::uint64_t>(), sorted.as<std::uint64_t>(), in_order.as<const std::int32_t>(),
                      ids.as<std::int32_t>(), count, 64, stream);
-    flag_firsts_kernel<<<blocks_for(count + 1), threads_per_block, 0, stream>>>(sorted.as<const std::uint64_t>(), tiles,
-                                                                                before.as<std::int32_t>());
+    flag_firsts_kernel<<<cuda::blocks_for(count + 1), threads_per_block, 0, stream>>>(sorted.as<const std::uint64_t>(),
+                                                                                      tiles, before.as<std::int32_t>());
     cuda::check_launch("flag_firsts_kernel");
   }
   cuda::exclusive_scan(before.as<const std::int32_t>(), before.as<std::int32_t>(), count + 1, stream);
@@ -280,7 +276,7 @@ void share_patterns(device_value_map& map, CUstream_st* stream, const device_all
   const cuda::pooled_memory examples(patterns * sizeof(std::int32_t), stream);
   const cuda::pooled_memory differ(sizeof(std::int32_t), stream);
   fill_device(differ.data(), 0, sizeof(std::int32_t), stream);
-  number_tiles_kernel<<<blocks_for(count), threads_per_block, 0, stream>>>(
+  number_tiles_kernel<<<cuda::blocks_for(count), threads_per_block, 0, stream>>>(
       ids.as<const std::int32_t>(), before.as<const std::int32_t>(), lowest.as<const std::uint32_t>(), tiles, to_tiles,
       examples.as<std::int32_t>());
   cuda::check_launch("number_tiles_kernel");
@@ -301,7 +297,7 @@ void move_values(const device_value_map& map, const void* data, value_type dtype
     const std::int64_t tiles = (places + value_tile - 1) / value_tile;
     cuda::dispatch_bits(dtype, [&](auto bits) {
       using word = decltype(bits);
-      move_tiles_kernel<<<blocks_for(tiles, places_per_thread), value_tile, 0, stream>>>(
+      move_tiles_kernel<<<cuda::blocks_for(tiles, places_per_thread), value_tile, 0, stream>>>(
           static_cast<const uint2*>(map.tiles.get()), static_cast<const std::uint32_t*>(map.patterns.get()),
           static_cast<unsigned>(tiles), static_cast<const word*>(data), static_cast<word*>(to));
     });
@@ -310,8 +306,8 @@ void move_values(const device_value_map& map, const void* data, value_type dtype
   if (map.positions == nullptr) return copy_within_device(to, data, places * size_of(dtype), stream);
   cuda::dispatch_bits(dtype, [&](auto bits) {
     using word = decltype(bits);
-    move_values_kernel<<<blocks_for(places, threads_per_block * places_per_thread), threads_per_block, 0, stream>>>(
-        map.words(), places, static_cast<const word*>(data), static_cast<word*>(to));
+    move_values_kernel<<<cuda::blocks_for(places, threads_per_block * places_per_thread), threads_per_block, 0,
+                         stream>>>(map.words(), places, static_cast<const word*>(data), static_cast<word*>(to));
   });
   cuda::check_launch("move_values_kernel");
 }

@@ -88,7 +88,7 @@ matrix_summary summarize(const csr_view& matrix) {
 
 std::string reason_against(const product_kernel& kernel, const matrix_summary& matrix, const product_request& request) {
   if (!kernel.works_on(matrix.dtype)) return std::string("does not work on ") + name_of(matrix.dtype);
-  if (request.perm.data() != nullptr && !kernel.permutes) return "does not take a row permutation";
+  if ((request.perm.data() != nullptr || request.row_ids) && !kernel.permutes) return "does not take a row permutation";
   if (kernel.op == operation::spmm && !kernel.works_on(request.order)) {  // a vector has either layout
     return std::string("needs ") + name_of(kernel.layouts.front()) + "-major B and C";
   }
@@ -119,10 +119,12 @@ std::unique_ptr<product_plan> prepare(const product_kernel& kernel, const device
     const std::string limit = kernel.launch_limit(summary_of(matrix), request);
     if (!limit.empty()) throw error(error_kind::index_overflow, "candidate", -1, kernel.label() + " " + limit);
   }
-  if (request.perm.empty() || !kernel.from_device) return kernel.prepare_cuda(matrix, request, allocate);
+  const bool moves = !request.perm.empty() || request.row_ids;
+  if (!moves || !kernel.from_device) return kernel.prepare_cuda(matrix, request, allocate);
   product_request moved = request;
   moved.perm = {};
-  const std::shared_ptr<const device_csr> rows = permute_csr(matrix, request.perm, allocate, moved.row_ids);
+  if (!moved.row_ids) moved.row_ids = upload_permutation(request.perm, allocate);
+  const std::shared_ptr<const device_csr> rows = permute_csr(matrix, moved.row_ids, allocate);
   return kernel.prepare_cuda(*rows, moved, allocate);
 }
 

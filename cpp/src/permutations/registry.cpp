@@ -1,6 +1,7 @@
 #include <string>
 
 #include "permutations/algorithms.hpp"
+#include "permutations/device_load_orders.hpp"
 #include "warploom/error.hpp"
 
 namespace warploom {
@@ -8,11 +9,12 @@ namespace {
 
 const permutation_algorithm algorithms[] = {
     {"none", "the caller's order", false, none_permutation},
-    {"plain", "rows by decreasing warp load", false, plain_permutation},
-    {"flipped", "as plain, with every second group of N_w rows reversed", false, flipped_permutation},
+    {"plain", "rows by decreasing warp load", false, plain_permutation, plain_permutation_on_gpu},
+    {"flipped", "as plain, with every second group of N_w rows reversed", false, flipped_permutation,
+     flipped_permutation_on_gpu},
     {"lpt",
      "rows by decreasing warp load, each to the warp with the smallest load so far that still has a free position",
-     false, lpt_permutation},
+     false, lpt_permutation, lpt_permutation_on_gpu},
     {"warp-aware", "each row follows the one nearest in cache lines on its own warp", true, warp_aware_permutation},
     {"cta-aware", "each row follows the one nearest in cache lines on the neighbouring warp", true,
      cta_aware_permutation},

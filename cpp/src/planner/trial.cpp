@@ -94,11 +94,22 @@ std::string in_words(std::int64_t rows, std::int64_t columns) {
 // ---- Preparation
 
 timed_permutation permute(const problem& given, const std::string& name) {
-  timed_permutation permuted{name, {}, 0};
+  timed_permutation permuted{name, {}};
   if (name == "none") return permuted;
+  const permutation_algorithm& algorithm = find_permutation(name);
+  const bool narrow = given.nnz() <= std::numeric_limits<std::int32_t>::max();
+  if (given.on_gpu() && algorithm.compute_on_gpu != nullptr && narrow) {
+    const std::shared_ptr<const device_csr> matrix = given.resident();
+    const device_guard guard(given.device);
+    const auto start = clock::now();
+    permuted.on_gpu = algorithm.compute_on_gpu(*matrix, geometry{}, given.allocate);
+    synchronize(stream_of(*matrix));
+    permuted.milliseconds = milliseconds_since(start);
+    return permuted;
+  }
   const csr_view& matrix = given.matrix();
   const auto start = clock::now();
-  permuted.perm = find_permutation(name).compute(matrix, geometry{});
+  permuted.perm = algorithm.compute(matrix, geometry{});
   permuted.milliseconds = milliseconds_since(start);
   return permuted;
 }
@@ -110,7 +121,17 @@ std::unique_ptr<plan> prepare_candidate(const problem& given, const candidate& c
   request.order = given.order;
   request.parameters = chosen.parameters;
   request.inputs = inputs;
-  if (rows.name != "none") request.perm = rows.perm;
+  // Some ask for it on the host, wherever it was computed.
+  row_permutation downloaded;
+  std::span<const std::int32_t> on_host = rows.perm;
+  if (rows.on_gpu && (given.updatable || !chosen.kernel->from_device)) {
+    on_host = downloaded = download_permutation(rows.on_gpu, *given.resident());
+  }
+  if (rows.on_gpu && chosen.kernel->from_device) {
+    request.row_ids = rows.on_gpu;
+  } else if (rows.name != "none") {
+    request.perm = on_host;
+  }
   std::vector<preparation_step> steps{{"permutation", rows.milliseconds}};
   auto start = clock::now();
   std::unique_ptr<product_plan> prepared;
@@ -128,7 +149,7 @@ std::unique_ptr<plan> prepare_candidate(const problem& given, const candidate& c
   }
   steps.push_back({"conversion", milliseconds_since(start)});
   auto made = std::make_unique<plan>(given, chosen, std::move(prepared), std::move(steps));
-  if (given.updatable) made->keep_permutation(rows.perm);
+  if (given.updatable) made->keep_permutation({on_host.begin(), on_host.end()});
   return made;
 }
 

@@ -18,8 +18,9 @@ inline constexpr std::int64_t max_searched_rows = 100'000;
 // A row permutation, and how long it took to compute.
 struct timed_permutation {
   std::string name = "none";
-  row_permutation perm;  // empty for "none"
+  row_permutation perm;  // empty for "none", and where it is on a GPU instead
   double milliseconds = 0;
+  device_permutation on_gpu{};  // in the memory of the GPU of the problem
 };
 
 timed_permutation permute(const problem& given, const std::string& name);

@@ -92,11 +92,16 @@ struct device_csr_view {
 // result refers to them: they are to stay as they are until all plans are prepared from it, which copy what they keep.
 std::shared_ptr<const device_csr> view_csr(const device_csr_view& matrix, const device_allocator& allocate);
 
-// A copy on the same device with its rows moved: row p of it is row perm[p] of `matrix`. `row_ids` becomes the
-// permutation there.
-std::shared_ptr<const device_csr> permute_csr(const device_csr& matrix, std::span<const std::int32_t> perm,
-                                              const device_allocator& allocate,
-                                              std::shared_ptr<const std::int32_t>& row_ids);
+// A row permutation in the memory of a GPU.
+using device_permutation = std::shared_ptr<const std::int32_t>;
+
+// Complete on return.
+device_permutation upload_permutation(std::span<const std::int32_t> perm, const device_allocator& allocate);
+std::vector<std::int32_t> download_permutation(const device_permutation& perm, const device_csr& of);
+
+// A copy on the same device with its rows moved: row p of it is row perm[p] of `matrix`.
+std::shared_ptr<const device_csr> permute_csr(const device_csr& matrix, const device_permutation& perm,
+                                              const device_allocator& allocate);
 
 // Arrays that a kernel takes beside the matrix, by name; see product_kernel::inputs.
 using kernel_inputs = std::map<std::string, std::span<const std::int32_t>>;
@@ -114,9 +119,9 @@ struct product_request {
     const auto given = inputs.find(name);
     return given == inputs.end() ? std::span<const std::int32_t>{} : given->second;
   }
-  // On a GPU, where the rows of the matrix that a plan is prepared from have been moved already: row p of it produces
-  // row row_ids[p] of C. Null: row p.
-  std::shared_ptr<const std::int32_t> row_ids;
+  // On a GPU, in place of `perm`. Where a kernel is prepared, the rows of the matrix have been moved already: row p of
+  // it produces row row_ids[p] of C. Null: row p.
+  device_permutation row_ids;
 };
 
 // An array of a plan that holds values of the matrix, in the memory of its device.

@@ -20,10 +20,6 @@ namespace {
 
 constexpr int threads_per_block = 256;
 
-unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);
-}
-
 // Keys: block row and, in the lowest `column_bits` bits, block column.
 template <class Key>
 __global__ void __launch_bounds__(threads_per_block)

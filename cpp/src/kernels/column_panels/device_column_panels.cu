@@ -22,10 +22,6 @@ namespace {
 constexpr int threads_per_block = 256;
 constexpr int warps_per_block = threads_per_block / 32;
 
-unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);
-}
-
 // Whether the values themselves are sorted, next to rows in 64 bits; the positions of larger ones are.
 template <class Word>
 inline constexpr bool sorts_values = sizeof(Word) <= 4;

@@ -27,10 +27,6 @@ constexpr int threads_per_block = 128;
 constexpr int warps_per_block = threads_per_block / 32;
 constexpr int no_offset = 0x7fffffff;  // more than any distance from the diagonal of a slice
 
-unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);
-}
-
 // The matrix as its segments take it: rows by ascending column.
 struct sorted_csr {
   std::int64_t num_rows;
@@ -519,14 +515,14 @@ struct sorted_columns {
     const pooled_memory keys(2 * nnz * sizeof(std::uint64_t), stream);
     const pooled_memory positions(nnz * sizeof(std::int32_t), stream);
     auto* const sorted_keys = keys.as<std::uint64_t>() + nnz;
-    entry_keys_kernel<<<blocks_for(matrix.num_rows() * threads_per_row), threads_per_block, 0, stream>>>(
-        matrix.indptr32(), matrix.indices(), matrix.num_rows(), column_bits, keys.as<std::uint64_t>(),
-        positions.as<std::int32_t>());
+    entry_keys_kernel<<<blocks_for(matrix.num_rows() * threads_per_row, threads_per_block), threads_per_block, 0,
+                        stream>>>(matrix.indptr32(), matrix.indices(), matrix.num_rows(), column_bits,
+                                  keys.as<std::uint64_t>(), positions.as<std::int32_t>());
     check_launch("entry_keys_kernel");
     sort_pairs(keys.as<const std::uint64_t>(), sorted_keys, positions.as<const std::int32_t>(),
                sources.as<std::int32_t>(), nnz, bits, stream);
-    columns_of_keys_kernel<<<blocks_for(nnz), threads_per_block, 0, stream>>>(sorted_keys, nnz, column_bits,
-                                                                              columns.as<std::int32_t>());
+    columns_of_keys_kernel<<<blocks_for(nnz, threads_per_block), threads_per_block, 0, stream>>>(
+        sorted_keys, nnz, column_bits, columns.as<std::int32_t>());
     check_launch("columns_of_keys_kernel");
   }
 };
@@ -545,8 +541,9 @@ found_sizes choose_encodings(const sorted_csr& A, const compressed_sell_options&
   auto* const found = reinterpret_cast<found_sizes*>(of_segments + A.num_segments);
   WARPLOOM_CUDA_CHECK(cudaMemsetAsync(found, 0, sizeof(found_sizes), stream));
   with_rows_per_lane(options.rows_per_lane, [&](auto rows_per_lane) {
-    choose_encodings_kernel<rows_per_lane><<<blocks_for((A.num_segments + 1) * 32), threads_per_block, 0, stream>>>(
-        A, static_cast<int>(value_size), segments, of_segments, found);
+    choose_encodings_kernel<rows_per_lane>
+        <<<blocks_for((A.num_segments + 1) * 32, threads_per_block), threads_per_block, 0, stream>>>(
+            A, static_cast<int>(value_size), segments, of_segments, found);
   });
   check_launch("choose_encodings_kernel");
   exclusive_scan(of_segments, of_segments, A.num_segments + 1, stream);
@@ -602,9 +599,10 @@ device_compressed_sell::device_compressed_sell(const device_csr& matrix, const c
   if (num_segments == 0) return;
   const auto write = [&]<class Bits>(Bits) {
     with_rows_per_lane(options.rows_per_lane, [&](auto rows_per_lane) {
-      write_segments_kernel<Bits, rows_per_lane><<<blocks_for(num_segments * 32), threads_per_block, 0, stream_>>>(
-          A, matrix.values<Bits>(), sizes.as<const std::int64_t>(), segments_.data(),
-          reinterpret_cast<unsigned char*>(indices_.data()), reinterpret_cast<Bits*>(data_.data()));
+      write_segments_kernel<Bits, rows_per_lane>
+          <<<blocks_for(num_segments * 32, threads_per_block), threads_per_block, 0, stream_>>>(
+              A, matrix.values<Bits>(), sizes.as<const std::int64_t>(), segments_.data(),
+              reinterpret_cast<unsigned char*>(indices_.data()), reinterpret_cast<Bits*>(data_.data()));
     });
     check_launch("write_segments_kernel");
   };

@@ -16,10 +16,6 @@ namespace {
 constexpr int threads_per_block = 256;
 constexpr int warps_per_block = threads_per_block / 32;
 
-unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);
-}
-
 // A part ends where the row of the next nonzero begins, if that leaves at most `spare` places empty.
 struct parts_path {
   std::int64_t num_items;

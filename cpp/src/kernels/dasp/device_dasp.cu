@@ -17,10 +17,6 @@ constexpr int part_slots = dasp_part_groups * group_slots;
 constexpr int filled_enough = dasp_block_slots * 3 / 4;  // a block with more entries is stored
 constexpr int num_categories = 7;                        // long, medium, 4, 3, 2, 1, 0 entries
 
-unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);
-}
-
 __device__ int category_of(int key, int max_length) { return key > max_length ? 0 : key > 4 ? 1 : 6 - key; }
 
 // What is summed over the sorted rows: groups and parts of long rows, blocks of row blocks (counted at their first

@@ -7,10 +7,6 @@ namespace {
 
 constexpr int threads_per_block = 256;
 
-unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);
-}
-
 template <class Offset>
 __global__ void mark_rows_kernel(const Offset* __restrict__ indptr, std::int64_t num_rows,
                                  std::uint8_t* __restrict__ nonempty, std::uint8_t* __restrict__ empty) {

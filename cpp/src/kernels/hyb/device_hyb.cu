@@ -13,10 +13,6 @@ namespace {
 
 constexpr int threads_per_block = 256;
 
-unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);
-}
-
 __global__ void __launch_bounds__(threads_per_block)
     row_lengths_kernel(const std::int32_t* __restrict__ indptr, unsigned num_rows,
                        std::uint32_t* __restrict__ lengths) {

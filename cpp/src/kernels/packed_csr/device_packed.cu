@@ -29,10 +29,6 @@ constexpr int num_classes = packed_warps_per_block;
 __host__ __device__ constexpr int warps_of_class(int c) { return packed_warps_per_block + 1 - c; }
 __device__ int class_of(int warps) { return warps > packed_warps_per_block ? 0 : packed_warps_per_block + 1 - warps; }
 
-unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);
-}
-
 // The rows, in lanes and warps.
 struct row_shapes {
   std::int32_t num_rows;

@@ -7,10 +7,6 @@ namespace {
 
 constexpr int threads_per_block = 256;
 
-unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);
-}
-
 // The nonzeros of a segment of a row, at most.
 __device__ int longest_segment(int length, int segment_length) {
   return max(segment_length, (length + max_segments_per_row - 1) / max_segments_per_row);

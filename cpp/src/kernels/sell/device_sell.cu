@@ -17,10 +17,6 @@ namespace {
 constexpr int threads_per_block = 256;
 constexpr int most_counts_in_shared_memory = 8192;
 
-unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);
-}
-
 extern __shared__ unsigned counts_of_block[];
 
 // counts[w] becomes the number of slices that are w columns wider than the narrowest; wider ones are not counted.

@@ -12,10 +12,6 @@ namespace {
 constexpr int threads_per_block = 256;
 constexpr int warps_per_block = threads_per_block / 32;
 
-unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);
-}
-
 // Ascending keys: by window, then by decreasing length.
 template <class Key>
 __global__ void __launch_bounds__(threads_per_block)
