@@ -12,15 +12,15 @@ PYBIND11_MODULE(_core, module) {
              "Set the number of host threads for the process; 0 returns to the default.");
   bind_errors(module);
   bind_csr_view(module);
-  bind_permutations(module);
   bind_predictor(module);
   bind_profile(module);  // after the models that it holds
   bind_model_inputs(module);
   bind_selector(module);  // after the profile that it takes
   bind_device(module);
   bind_planner(module);
-  bind_features(module);  // after the matrix in GPU memory that it takes
-  bind_formats(module);   // likewise
+  bind_permutations(module);  // after the matrix in GPU memory that it takes
+  bind_features(module);      // likewise
+  bind_formats(module);       // likewise
   bind_row_partition(module);
   bind_matrix_market(module);
   bind_experiments(module);  // after the plans that it returns

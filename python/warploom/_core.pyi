@@ -804,7 +804,7 @@ def compute_permutation(
     name: str, matrix: CsrView, warps: int, threads: int, elements_per_cache_line: int
 ) -> numpy.typing.NDArray[numpy.int32]: ...
 def compute_permutation_on_gpu(
-    name: str, matrix: ..., warps: int = 32, threads: int = 32, elements_per_cache_line: int = 32
+    name: str, matrix: DeviceCsr, warps: int = 32, threads: int = 32, elements_per_cache_line: int = 32
 ) -> numpy.typing.NDArray[numpy.int32]:
     """
     The same permutation, computed where the matrix is, and copied to the host.
