@@ -5,10 +5,11 @@ import pytest
 from scipy.sparse import csr_array
 
 import warploom as wl
-from battery import BATTERY
+from battery import battery
 from warploom import _core
 from warploom._matrix import as_csr
 
+BATTERY = battery(np.float32)
 ON_GPU = [name for name in wl.permutations.names() if _core.permutation_runs_on_gpu(name)]
 
 

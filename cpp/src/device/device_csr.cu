@@ -312,14 +312,16 @@ std::shared_ptr<const device_csr> view_csr(const device_csr_view& matrix, const 
 
 device_permutation upload_permutation(std::span<const std::int32_t> perm, const device_allocator& allocate) {
   const std::shared_ptr<void> ids = allocate(std::max<std::size_t>(perm.size_bytes(), 1));
-  copy_to_device(ids.get(), perm.data(), perm.size_bytes(), nullptr);
-  synchronize(nullptr);
+  if (!perm.empty()) {
+    copy_to_device(ids.get(), perm.data(), perm.size_bytes(), nullptr);
+    synchronize(nullptr);
+  }
   return {ids, static_cast<const std::int32_t*>(ids.get())};
 }
 
 std::vector<std::int32_t> download_permutation(const device_permutation& perm, const device_csr& of) {
   std::vector<std::int32_t> rows(of.num_rows());
-  copy_to_host(rows.data(), perm.get(), rows.size() * sizeof(rows[0]), of.stream());
+  if (!rows.empty()) copy_to_host(rows.data(), perm.get(), rows.size() * sizeof(rows[0]), of.stream());
   return rows;
 }
 

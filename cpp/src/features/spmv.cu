@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(threads_per_block)
 
 constexpr std::int64_t max_blocks = cuda::pinned_memory::bytes / sizeof(lengths_seen);
 
-int blocks_for(std::int64_t num_rows) {
+int resident_blocks(std::int64_t num_rows) {
   const std::int64_t wanted = (num_rows + threads_per_block * rows_at_once - 1) / (threads_per_block * rows_at_once);
   const std::int64_t resident = 2 * cuda::device_attribute(cudaDevAttrMultiProcessorCount);
   return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, std::min(resident, max_blocks)));
@@ -129,7 +129,7 @@ double variance(std::int64_t num_rows, std::int64_t nnz, uint128 squares) {
 namespace cuda {
 
 pending_row_statistics::pending_row_statistics(const device_csr_arrays& matrix, cudaStream_t stream)
-    : matrix_(matrix), blocks_(blocks_for(matrix.num_rows)) {
+    : matrix_(matrix), blocks_(resident_blocks(matrix.num_rows)) {
   const auto launch = [&](const auto* indptr) {
     row_lengths_kernel<<<blocks_, threads_per_block, 0, stream>>>(static_cast<unsigned>(matrix.num_rows), indptr,
                                                                   matrix.num_indices, results_.as<lengths_seen>());
