@@ -92,6 +92,18 @@ py::array_t<std::int32_t> invert_permutation(const int32_array& perm) {
   });
 }
 
+py::tuple permute_symmetric(const csr_holder& matrix, const int32_array& perm) {
+  const auto span = as_span(perm);
+  symmetric_permutation permuted;
+  {
+    const py::gil_scoped_release release;
+    const interruption_scope interruptible(signal_check{});
+    permuted = permute_symmetrically(matrix.view, span);
+  }
+  return py::make_tuple(to_numpy(std::move(permuted.indptr)), to_numpy(std::move(permuted.indices)),
+                        to_numpy(std::move(permuted.source)));
+}
+
 }  // namespace
 
 void bind_permutations(py::module_& module) {
@@ -99,6 +111,12 @@ void bind_permutations(py::module_& module) {
   module.def(
       "permutation_searches", [](const std::string& name) { return find_permutation(name).searches; }, py::arg("name"),
       "Whether the algorithm looks for nearest rows.");
+  module.def(
+      "permutation_family", [](const std::string& name) { return std::string(name_of(find_permutation(name).family)); },
+      py::arg("name"), "What the order is good for.");
+  module.def(
+      "permutation_is_symmetric", [](const std::string& name) { return find_permutation(name).symmetric; },
+      py::arg("name"), "Whether the order is good for the columns of a square matrix too.");
   module.def(
       "permutation_summary", [](const std::string& name) { return std::string(find_permutation(name).summary); },
       py::arg("name"));
@@ -115,6 +133,8 @@ void bind_permutations(py::module_& module) {
       [](const int32_array& perm, std::int64_t num_rows) { validate_permutation(as_span(perm), num_rows); },
       py::arg("perm"), py::arg("num_rows"));
   module.def("invert_permutation", &invert_permutation, py::arg("perm"));
+  module.def("permute_symmetrically", &permute_symmetric, py::arg("matrix"), py::arg("perm"),
+             "indptr and indices of P A P^T, and where in A each of its entries was.");
   module.def("_cta_aware_by_brute_force", &brute_force, py::arg("matrix"), py::arg("warps") = 32,
              py::arg("threads") = 32, py::arg("elements_per_cache_line") = 32,
              "\"cta-aware\" by comparing every two masks; for benchmarks and tests.");

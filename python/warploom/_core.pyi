@@ -918,6 +918,16 @@ def parse_candidate(name: str) -> Candidate:
     """
 
 def partition_rows(matrix: CsrView, long_row: int) -> tuple[typing.Any, ...]: ...
+def permutation_family(name: str) -> str:
+    """
+    What the order is good for.
+    """
+
+def permutation_is_symmetric(name: str) -> bool:
+    """
+    Whether the order is good for the columns of a square matrix too.
+    """
+
 def permutation_names() -> list[str]: ...
 def permutation_runs_on_gpu(name: str) -> bool: ...
 def permutation_searches(name: str) -> bool:
@@ -926,6 +936,11 @@ def permutation_searches(name: str) -> bool:
     """
 
 def permutation_summary(name: str) -> str: ...
+def permute_symmetrically(matrix: CsrView, perm: numpy.typing.NDArray[numpy.int32]) -> tuple[typing.Any, ...]:
+    """
+    indptr and indices of P A P^T, and where in A each of its entries was.
+    """
+
 def preparation_input_names() -> tuple[typing.Any, ...]: ...
 def preparation_inputs(
     features: collections.abc.Mapping[str, numpy.typing.NDArray[numpy.float64]],

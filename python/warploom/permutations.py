@@ -1,11 +1,12 @@
-"""Row permutations that balance the load of GPU warps, bring rows that share cache lines together, or both.
+"""Row permutations that balance the load of GPU warps, bring rows that share columns together, or both.
 
 The nine permutations of Mehrabi et al., "Learning Sparse Matrix Row Permutations for Efficient SpMM on GPU
-Architectures" (2021), Section III, and ``"none"``. Everywhere ``perm[new] = old``: the permuted matrix is
-``A[perm]``, and its row `p` is processed by warp ``p % warps`` (Section II-B).
+Architectures" (2021), Section III, ``"none"``, and orders that find locality in large matrices. Everywhere
+``perm[new] = old``: the permuted matrix is ``A[perm]``, and its row `p` is processed by warp ``p % warps``
+(Section II-B).
 
-A permutation depends on the sparsity pattern and the geometry alone: every tie is broken, in the end by the
-original row index, and the number of threads does not matter.
+A permutation depends on the sparsity pattern and the geometry alone, and the orders for locality on the pattern
+alone: every tie is broken, in the end by the original row index, and the number of threads does not matter.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from warploom import _core
 from warploom._matrix import as_csr
 from warploom.errors import ParameterError
 
-__all__ = ["apply", "compute", "invert", "names", "searches", "summary"]
+__all__ = ["apply", "compute", "family", "invert", "is_symmetric", "names", "paper_names", "searches", "summary"]
 
 
 def names() -> tuple[str, ...]:
@@ -29,9 +30,64 @@ def names() -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        ``"none"`` first, then in the order of Section III of the paper.
+        ``"none"`` first, then in the order of Section III of the paper, then those for locality.
     """
     return tuple(_core.permutation_names())
+
+
+def paper_names() -> tuple[str, ...]:
+    """Names of the row permutations of Mehrabi et al. (2021), and ``"none"``.
+
+    Returns
+    -------
+    tuple of str
+        ``"none"`` first, then in the order of Section III.
+    """
+    return tuple(name for name in names() if family(name) != "locality")
+
+
+def family(name: str) -> str:
+    """Say what a permutation is good for.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`.
+
+    Returns
+    -------
+    {"none", "load", "cache lines", "load and cache lines", "locality"}
+        Whether it balances the load of the warps, lets rows that share cache lines run at the same time, or brings
+        rows that share columns near each other in matrices of any size.
+
+    Raises
+    ------
+    ParameterError
+        There is no permutation of that name.
+    """
+    text: str = _core.permutation_family(name)
+    return text
+
+
+def is_symmetric(name: str) -> bool:
+    """Whether a permutation is good for the columns of a square matrix too, as in `warploom.reorder`.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    ParameterError
+        There is no permutation of that name.
+    """
+    found: bool = _core.permutation_is_symmetric(name)
+    return found
 
 
 def summary(name: str) -> str:
@@ -103,6 +159,15 @@ def compute(
       positions earlier, if there is one.
     - ``"hybrid-2.3"`` (III-C): ``"warp-aware"``; of equally near rows the one of lowest warp load.
 
+    The others do not depend on the geometry. Those on graphs take that of ``A + A.T`` without its diagonal if `A` is
+    square, and else the bipartite graph of rows and columns, whose columns they leave out in the end.
+
+    - ``"rcm"``: reverse Cuthill-McKee [1]_, from the farthest node from the lowest one of each component [2]_.
+    - ``"community"``: communities within communities, each a contiguous range [3]_. They are found by moving rows to
+      the neighbouring cluster of the largest gain of modularity [4]_.
+    - ``"minhash"``: rows by their MinHash signatures [5]_, which brings equal and similar ones together.
+    - ``"degree"``: rows in eight classes of decreasing degree, each in the caller's order [6]_.
+
     Parameters
     ----------
     name : str
@@ -133,6 +198,15 @@ def compute(
     The nearest row is found exactly. For the cache-aware and hybrid permutations the time is at most
     proportional to the sum, over the column blocks of one cache line, of the squared number of distinct masks
     that use the block (or, for blocks that most masks use, that do not). Rows of equal mask cost no search.
+
+    References
+    ----------
+    .. [1] Cuthill, McKee, "Reducing the bandwidth of sparse symmetric matrices", 1969.
+    .. [2] George, Liu, "An implementation of a pseudoperipheral node finder", 1979.
+    .. [3] Arai et al., "Rabbit order: just-in-time parallel reordering for fast graph analysis", 2016.
+    .. [4] Blondel et al., "Fast unfolding of communities in large networks", 2008.
+    .. [5] Broder, "On the resemblance and containment of documents", 1997.
+    .. [6] Faldu, Diamond, Grot, "A closer look at lightweight graph reordering", 2019.
     """
     perm: npt.NDArray[np.int32] = _core.compute_permutation(
         name,

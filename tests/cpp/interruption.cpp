@@ -51,4 +51,16 @@ TEST_CASE("permutations that search may be ended at any step") {
   }
 }
 
+TEST_CASE("orders for locality may be ended") {
+  std::vector<std::vector<std::int32_t>> rows;
+  for (std::int32_t i = 0; i < 20000; ++i) rows.push_back({i, (7 * i) % 20000, (31 * i + 5) % 20000});
+  const csr_matrix matrix = test::make_csr(20000, rows);
+  for (const permutation_algorithm& algorithm : permutation_algorithms()) {
+    if (algorithm.family != permutation_family::locality) continue;
+    CAPTURE(algorithm.name);
+    const interruption_scope ending([] { throw std::runtime_error("no longer wanted"); });
+    CHECK_THROWS_WITH_AS(algorithm.compute(matrix.view(), {}), "no longer wanted", std::runtime_error);
+  }
+}
+
 }  // namespace warploom

@@ -1,11 +1,14 @@
-"""The row permutations written down once more, slowly, from Section III of Mehrabi et al. 2021.
+"""The row permutations written down once more, slowly: those of Section III of Mehrabi et al. 2021, and for locality.
 
 Nothing here is shared with the package: masks are Python sets, every search compares every remaining row, and
-every tie-break is spelled out as a sort key.
+every tie-break is spelled out as a sort key. Graphs are dictionaries, and what the package does for many nodes at the
+same time is done for one after the other.
 """
 
 from __future__ import annotations
 
+import collections
+import fractions
 import math
 
 import numpy as np
@@ -141,6 +144,157 @@ def hybrid_2_3(A, warps, threads, line):
     return greedy(A.shape[0], start, lambda perm, row: (distance(masks[perm[-warps]], masks[row]), loads[row]))
 
 
+def neighbours(A):
+    """The graph of A + A^T without its diagonal, or the bipartite graph of rows and columns; sets by node."""
+    rows, columns = A.shape
+    edges = {(i, j) for i, row in enumerate(row_columns(A)) for j in row}
+    if rows == columns:
+        nodes = range(rows)
+    else:
+        occupied = sorted({j for _, j in edges}) if columns > A.nnz else range(columns)
+        number = {j: rows + place for place, j in enumerate(occupied)}
+        edges = {(i, number[j]) for i, j in edges}
+        nodes = range(rows + len(number))
+    graph = {node: set() for node in nodes}
+    for i, j in edges:
+        if i != j:
+            graph[i].add(j)
+            graph[j].add(i)
+    return graph
+
+
+def cuthill_mckee(graph):
+    def key(node):
+        return len(graph[node]), node
+
+    def levels_from(start):
+        found, levels = {start}, [[start]]
+        while levels[-1]:
+            levels.append(sorted({v for u in levels[-1] for v in graph[u]} - found))
+            found.update(levels[-1])
+        return levels[:-1]
+
+    order, placed = [], set()
+    for lowest in sorted(graph):
+        if lowest in placed:
+            continue
+        start = min(levels_from(lowest)[-1], key=key)
+        queue = collections.deque([start])
+        placed.add(start)
+        while queue:
+            node = queue.popleft()
+            order.append(node)
+            following = sorted(graph[node] - placed, key=key)
+            placed.update(following)
+            queue.extend(following)
+    return order
+
+
+def rcm(A, warps, threads, line):
+    return [node for node in cuthill_mckee(neighbours(A)) if node < A.shape[0]][::-1]
+
+
+def mixed(x):
+    """The finaliser of MurmurHash3 for 32 bits."""
+    x = ((x ^ x >> 16) * 0x85EBCA6B) % 2**32
+    x = ((x ^ x >> 13) * 0xC2B2AE35) % 2**32
+    return x ^ x >> 16
+
+
+def minhash(A, warps, threads, line):
+    def signature(columns):
+        return [min((mixed(c ^ mixed(h)) for c in columns), default=2**32) for h in range(1, 9)]
+
+    signatures = [signature(columns) for columns in row_columns(A)]
+    return sorted(range(A.shape[0]), key=lambda row: (signatures[row], row))
+
+
+def degree(A, warps, threads, line):
+    degrees = [len(columns) for columns in row_columns(A)]
+    if A.shape[0] == A.shape[1]:
+        for columns in row_columns(A):
+            for j in columns:
+                degrees[j] += 1
+    mean = fractions.Fraction(sum(degrees), max(len(degrees), 1))
+    least = [factor * mean for factor in (32, 16, 8, 4, 2, 1, fractions.Fraction(1, 2))]
+    classes = [next((c for c, bound in enumerate(least) if d >= bound), len(least)) for d in degrees]
+    return sorted(range(A.shape[0]), key=lambda row: (classes[row], row))
+
+
+def clusters(graph, volume):
+    """Clusters of the nodes of {node: {neighbour: weight}} by moves in batches that decide on the same state."""
+
+    def batch(node):
+        node = ((node ^ node >> 16) * 0x85EBCA6B) % 2**32
+        return (node ^ node >> 13) % 16
+
+    total = sum(volume.values())
+    cluster = {node: node for node in graph}
+    active = set(graph)
+    for _ in range(8):
+        moved = 0
+        for b in range(16):
+            members = collections.Counter(cluster.values())
+            volumes = collections.Counter()
+            for node, c in cluster.items():
+                volumes[c] += volume[node]
+            targets = {}
+            for node in [node for node in graph if node in active and batch(node) == b]:
+                active.remove(node)
+                own = cluster[node]
+                weights = collections.Counter()
+                for other, weight in graph[node].items():
+                    weights[cluster[other]] += weight
+                gains = {own: weights[own] * total - volume[node] * (volumes[own] - volume[node])}
+                for c, weight in weights.items():
+                    if c != own and not (members[own] == 1 and members[c] == 1 and c > own):
+                        gains[c] = weight * total - volume[node] * volumes[c]
+                targets[node] = min(gains, key=lambda c: (-gains[c], c != own, c))
+            for node, target in targets.items():
+                if target != cluster[node]:
+                    moved += 1
+                    cluster[node] = target
+                    active.update(graph[node])
+        if 100 * moved < len(graph):
+            break
+    number = {c: place for place, c in enumerate(sorted(set(cluster.values())))}
+    return {node: number[c] for node, c in cluster.items()}
+
+
+def contracted(graph, volume, cluster):
+    volumes = collections.Counter()
+    coarse = {c: collections.Counter() for c in sorted(set(cluster.values()))}
+    for node, others in graph.items():
+        volumes[cluster[node]] += volume[node]
+        for other, weight in others.items():
+            if cluster[node] != cluster[other]:
+                coarse[cluster[node]][cluster[other]] += weight
+    return coarse, volumes
+
+
+def community(A, warps, threads, line):
+    pattern = neighbours(A)
+    graph = {node: dict.fromkeys(others, 1) for node, others in pattern.items()}
+    volume = {node: len(others) for node, others in pattern.items()}
+    levels = []
+    while len(levels) < 16:
+        cluster = clusters(graph, volume)
+        if levels and len(set(cluster.values())) == len(graph):
+            break
+        levels.append((graph, cluster))
+        graph, volume = contracted(graph, volume, cluster)
+    order = cuthill_mckee({node: set(others) for node, others in graph.items()})
+    for fine, cluster in reversed(levels):
+        place = {c: p for p, c in enumerate(order)}
+
+        def mean(node, fine=fine, cluster=cluster, place=place):
+            total = sum(fine[node].values())
+            return sum(w * place[cluster[other]] for other, w in fine[node].items()) / total if total else 0.0
+
+        order = sorted(fine, key=lambda node: (place[cluster[node]], mean(node), node))
+    return [node for node in order if node < A.shape[0]]
+
+
 REFERENCES = {
     "none": lambda A, warps, threads, line: list(range(A.shape[0])),
     "plain": plain,
@@ -152,6 +306,10 @@ REFERENCES = {
     "hybrid-2.1": hybrid_2_1,
     "hybrid-2.2": hybrid_2_2,
     "hybrid-2.3": hybrid_2_3,
+    "rcm": rcm,
+    "community": community,
+    "minhash": minhash,
+    "degree": degree,
 }
 
 

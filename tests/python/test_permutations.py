@@ -18,6 +18,13 @@ from warploom._matrix import as_csr
 NAMES = permutations.names()
 GREEDY = ("warp-aware", "cta-aware", "hybrid-2.1", "hybrid-2.2", "hybrid-2.3")
 NAMES_IN_PAPER_ORDER = ("none", "plain", "flipped", "lpt", "warp-aware", "cta-aware", "hybrid-1", *GREEDY[2:])
+LOCALITY = ("rcm", "community", "minhash", "degree")
+
+
+@pytest.fixture
+def number_of_threads():
+    yield _core.set_num_threads
+    _core.set_num_threads(0)
 
 
 def from_rows(rows, num_cols):
@@ -67,9 +74,23 @@ geometries = st.fixed_dictionaries(
 )
 
 
-def test_names_are_those_of_the_paper():
-    assert NAMES == NAMES_IN_PAPER_ORDER
+def test_names_are_those_of_the_paper_then_those_for_locality():
+    assert (*NAMES_IN_PAPER_ORDER, *LOCALITY) == NAMES
+    assert permutations.paper_names() == NAMES_IN_PAPER_ORDER
     assert set(reference.REFERENCES) == set(NAMES)
+
+
+def test_families():
+    families = {
+        "none": "none",
+        **dict.fromkeys(("plain", "flipped", "lpt"), "load"),
+        **dict.fromkeys(("warp-aware", "cta-aware"), "cache lines"),
+        **dict.fromkeys(("hybrid-1", *GREEDY[2:]), "load and cache lines"),
+        **dict.fromkeys(LOCALITY, "locality"),
+    }
+    assert {name: permutations.family(name) for name in NAMES} == families
+    symmetric = {name for name in NAMES if permutations.is_symmetric(name)}
+    assert symmetric == {"none", "rcm", "community", "degree"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -240,6 +261,8 @@ def test_largest_geometry(name, argument):
 def test_unknown_name():
     for call in (
         lambda: permutations.summary("best"),
+        lambda: permutations.family("best"),
+        lambda: permutations.is_symmetric("best"),
         lambda: permutations.compute("best", sp.csr_array((1, 1))),
     ):
         with pytest.raises(errors.ParameterError, match=r"'best'.*hybrid-2\.3"):
@@ -353,12 +376,148 @@ def test_invalid_permutation(call, perm, position):
     assert caught.value.position == position
 
 
+# ----- orders for locality -----
+
+
+@pytest.mark.parametrize("name", LOCALITY)
+@settings(max_examples=150, deadline=None)
+@given(A=matrices(), square=st.booleans(), threads=st.integers(1, 3))
+def test_order_for_locality_equals_the_reference_for_any_number_of_threads(name, A, square, threads):
+    if square:
+        size = max(A.shape)
+        A = sp.csr_array((A.data, A.indices, np.pad(A.indptr, (0, size - A.shape[0]), "edge")), shape=(size, size))
+    try:
+        _core.set_num_threads(threads)
+        perm = permutations.compute(name, A)
+    finally:
+        _core.set_num_threads(0)
+    np.testing.assert_array_equal(np.sort(perm), np.arange(A.shape[0]))
+    np.testing.assert_array_equal(perm, reference.compute(name, A))
+
+
+def grid(width, height):
+    def path(n):
+        return sp.diags_array([np.ones(n - 1), np.ones(n - 1)], offsets=[-1, 1])
+
+    return sp.csr_array(sp.kronsum(path(width), path(height), format="csr"))
+
+
+def shuffled(A, seed, columns=True):
+    perm = np.random.default_rng(seed).permutation(A.shape[0])
+    A = A[perm]
+    return sp.csr_array(A[:, perm] if columns else A)
+
+
+def planted(communities, size, inside, outside, seed):
+    """A graph of communities of equal size in random order, unsymmetric, and the community of each node."""
+    rng = np.random.default_rng(seed)
+    nodes = communities * size
+    of_node = rng.permutation(np.repeat(np.arange(communities), size))
+    members = np.argsort(of_node, kind="stable").reshape(communities, size)
+    near = members[of_node[:, None], rng.integers(0, size, (nodes, inside))]
+    far = rng.integers(0, nodes, (nodes, outside))
+    return from_rows(np.hstack([near, far]).tolist(), nodes), of_node
+
+
+# Wide levels, so that each takes several threads; hubs; several components; rectangular both ways.
+WIDE = {
+    "uniform": lambda: uniform(6000, 6000, 5, seed=11),
+    "tall": lambda: uniform(6000, 3000, 3, seed=12),
+    "wide": lambda: uniform(3000, 9000, 3, seed=13),
+    "skewed": lambda: skewed(6000, 6000, seed=14),
+    "grids": lambda: sp.csr_array(
+        sp.block_diag([shuffled(grid(40, 50), s) for s in range(3)] + [sp.csr_array((9, 9))])
+    ),
+    "star": lambda: from_rows([list(range(5000))] + [[] for _ in range(4999)], 5000),
+    "path": lambda: shuffled(grid(3000, 1), 15),
+}
+
+
+@pytest.mark.parametrize("kind", WIDE)
+@pytest.mark.parametrize("name", LOCALITY)
+def test_larger_matrices_equal_the_reference_for_any_number_of_threads(name, kind, number_of_threads):
+    A = WIDE[kind]()
+    expected = reference.compute(name, A)
+    for threads in (1, 2, 3):
+        number_of_threads(threads)
+        np.testing.assert_array_equal(permutations.compute(name, A), expected)
+
+
+@pytest.mark.parametrize("name", LOCALITY)
+def test_locality_depends_on_the_set_of_columns_alone(name):
+    A = from_rows([[3, 1], [0, 2], [], [1, 0, 4], [3]], 5)
+    B = from_rows([[1, 3], [2, 0], [], [4, 0, 1], [3]], 5)
+    np.testing.assert_array_equal(permutations.compute(name, A), permutations.compute(name, B))
+    if name != "degree":  # which counts entries
+        C = from_rows([[1, 3, 3], [2, 0], [], [4, 0, 1, 4], [3, 3]], 5)
+        np.testing.assert_array_equal(permutations.compute(name, A), permutations.compute(name, C))
+
+
+def half_bandwidth(A, perm):
+    place = permutations.invert(perm)
+    rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+    return int(np.abs(place[rows] - place[A.indices]).max())
+
+
+def test_rcm_narrows_the_band_about_as_much_as_that_of_scipy():
+    A = shuffled(grid(100, 100), seed=20)
+    theirs = half_bandwidth(A, sp.csgraph.reverse_cuthill_mckee(sp.csr_matrix(A), symmetric_mode=True))
+    ours = half_bandwidth(A, permutations.compute("rcm", A))
+    assert ours <= 1.5 * theirs
+    assert ours < half_bandwidth(A, np.arange(A.shape[0])) / 50
+
+
+def test_rcm_of_a_rectangular_matrix_brings_rows_that_share_columns_together():
+    natural = from_rows([[i, i + 1, i + 2] for i in range(3000)], 3002)
+    shuffled_rows = np.random.default_rng(21).permutation(3000)
+    found = shuffled_rows[permutations.compute("rcm", natural[shuffled_rows])]
+    assert np.abs(np.diff(found)).max() <= 4
+
+
+def test_communities_are_recovered():
+    A, of_node = planted(communities=200, size=50, inside=12, outside=4, seed=22)
+    found = of_node[permutations.compute("community", A)]
+    runs = 1 + np.count_nonzero(np.diff(found))
+    assert runs < 1.1 * 200  # each community is one range, but for a few nodes
+
+
+@pytest.mark.parametrize(("name", "share"), [("community", 0.9), ("rcm", 0.6)])
+def test_neighbours_in_a_shuffled_grid_come_near_each_other(name, share):
+    A = shuffled(grid(120, 100), seed=23)
+    place = permutations.invert(permutations.compute(name, A))
+    rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+    assert np.mean(np.abs(place[rows] - place[A.indices]) <= 256) > share
+    assert np.mean(np.abs(rows - A.indices) <= 256) < 0.1
+
+
+def test_minhash_brings_equal_and_similar_rows_together():
+    rng = np.random.default_rng(24)
+    kinds = [rng.choice(20_000, 30, replace=False) for _ in range(400)]
+    of_row = rng.permutation(np.repeat(np.arange(400), 5))
+    A = from_rows([kinds[kind].tolist() for kind in of_row], 20_000)
+    assert np.count_nonzero(np.diff(of_row[permutations.compute("minhash", A)])) == 399  # equal rows are adjacent
+    similar = from_rows([kinds[kind][rng.random(30) < 0.95].tolist() for kind in of_row], 20_000)
+    assert np.count_nonzero(np.diff(of_row[permutations.compute("minhash", similar)])) < 1000  # of 1995 in random order
+
+
+def test_degree_puts_hubs_first():
+    A = skewed(3000, 3000, seed=25)
+    degrees = np.diff(A.indptr) + np.bincount(A.indices, minlength=3000)
+    ordered = degrees[permutations.compute("degree", A)]
+    mean = degrees.mean()
+    assert ordered[0] >= 8 * mean
+    for bound in (32, 16, 8, 4, 2, 1, 0.5):
+        above = ordered >= bound * mean
+        assert not np.any(np.diff(above.astype(int)) > 0)
+
+
 class Interrupted(Exception):
     pass
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer that interrupts")
-def test_a_signal_ends_a_search_that_takes_long():
+@pytest.mark.parametrize("name", ["hybrid-2.2", "community"])
+def test_a_signal_ends_a_search_that_takes_long(name):
     rows, columns, per_row = 250_000, 5000, 20  # takes several seconds
     indices = np.random.default_rng(0).integers(0, columns, rows * per_row).astype(np.int32)
     indptr = np.arange(0, rows * per_row + 1, per_row)
@@ -372,7 +531,7 @@ def test_a_signal_ends_a_search_that_takes_long():
         signal.setitimer(signal.ITIMER_REAL, 0.5)
         start = time.monotonic()
         with pytest.raises(Interrupted):
-            permutations.compute("hybrid-2.2", A)
+            permutations.compute(name, A)
         assert time.monotonic() - start < 2
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,5 +1,5 @@
 // The row permutations, one per file of this folder. Sections are those of Mehrabi et al. 2021; each file says what
-// it decides where the paper leaves something open.
+// it decides where the paper leaves something open. The files of those for locality name their sources.
 #pragma once
 
 #include "warploom/permutation.hpp"
@@ -22,5 +22,11 @@ row_permutation hybrid_1_permutation(const csr_pattern& matrix, const geometry& 
 row_permutation hybrid_2_1_permutation(const csr_pattern& matrix, const geometry& shape);
 row_permutation hybrid_2_2_permutation(const csr_pattern& matrix, const geometry& shape);
 row_permutation hybrid_2_3_permutation(const csr_pattern& matrix, const geometry& shape);
+
+// Locality.
+row_permutation rcm_permutation(const csr_pattern& matrix, const geometry& shape);
+row_permutation community_permutation(const csr_pattern& matrix, const geometry& shape);
+row_permutation minhash_permutation(const csr_pattern& matrix, const geometry& shape);
+row_permutation degree_permutation(const csr_pattern& matrix, const geometry& shape);
 
 }  // namespace warploom

@@ -7,25 +7,56 @@
 namespace warploom {
 namespace {
 
+using enum permutation_family;
+
+// name, summary, family, searches, symmetric, function, function on a GPU
 const permutation_algorithm algorithms[] = {
-    {"none", "the caller's order", false, none_permutation},
-    {"plain", "rows by decreasing warp load", false, plain_permutation, plain_permutation_on_gpu},
-    {"flipped", "as plain, with every second group of N_w rows reversed", false, flipped_permutation,
+    {"none", "the caller's order", none, false, true, none_permutation},
+    {"plain", "rows by decreasing warp load", load, false, false, plain_permutation, plain_permutation_on_gpu},
+    {"flipped", "as plain, with every second group of N_w rows reversed", load, false, false, flipped_permutation,
      flipped_permutation_on_gpu},
     {"lpt",
      "rows by decreasing warp load, each to the warp with the smallest load so far that still has a free position",
-     false, lpt_permutation, lpt_permutation_on_gpu},
-    {"warp-aware", "each row follows the one nearest in cache lines on its own warp", true, warp_aware_permutation},
-    {"cta-aware", "each row follows the one nearest in cache lines on the neighbouring warp", true,
+     load, false, false, lpt_permutation, lpt_permutation_on_gpu},
+    {"warp-aware", "each row follows the one nearest in cache lines on its own warp", cache_lines, true, false,
+     warp_aware_permutation},
+    {"cta-aware", "each row follows the one nearest in cache lines on the neighbouring warp", cache_lines, true, false,
      cta_aware_permutation},
-    {"hybrid-1", "as lpt; of the rows of equal load, the one nearest to the adjacent row", true, hybrid_1_permutation},
-    {"hybrid-2.1", "as cta-aware; of equally near rows, the one of lowest warp load", true, hybrid_2_1_permutation},
-    {"hybrid-2.2", "as cta-aware; of equally near rows, the one nearest to the row before it on its own warp", true,
-     hybrid_2_2_permutation},
-    {"hybrid-2.3", "as warp-aware; of equally near rows, the one of lowest warp load", true, hybrid_2_3_permutation},
+    {"hybrid-1", "as lpt; of the rows of equal load, the one nearest to the adjacent row", load_and_cache_lines, true,
+     false, hybrid_1_permutation},
+    {"hybrid-2.1", "as cta-aware; of equally near rows, the one of lowest warp load", load_and_cache_lines, true, false,
+     hybrid_2_1_permutation},
+    {"hybrid-2.2", "as cta-aware; of equally near rows, the one nearest to the row before it on its own warp",
+     load_and_cache_lines, true, false, hybrid_2_2_permutation},
+    {"hybrid-2.3", "as warp-aware; of equally near rows, the one of lowest warp load", load_and_cache_lines, true,
+     false, hybrid_2_3_permutation},
+    {"rcm", "reverse Cuthill-McKee: rows in the order of a breadth-first search, for a narrow band", locality, false,
+     true, rcm_permutation},
+    {"community", "rows that are densely connected to each other side by side, community by community", locality, false,
+     true, community_permutation},
+    {"minhash", "rows with similar sets of columns side by side, by their MinHash signatures", locality, false, false,
+     minhash_permutation},
+    {"degree", "rows in eight classes of decreasing degree, each in the caller's order", locality, false, true,
+     degree_permutation},
 };
 
 }  // namespace
+
+const char* name_of(permutation_family family) {
+  switch (family) {
+    case none:
+      return "none";
+    case load:
+      return "load";
+    case cache_lines:
+      return "cache lines";
+    case load_and_cache_lines:
+      return "load and cache lines";
+    case locality:
+      return "locality";
+  }
+  return "";
+}
 
 std::span<const permutation_algorithm> permutation_algorithms() { return algorithms; }
 

@@ -296,7 +296,7 @@ def wins(times: pd.DataFrame, cache: str, within: Tolerances | None = None) -> p
 def _techniques() -> dict[str, str]:
     """Return the techniques of Table I by name: the original order first, so that near-ties count for it."""
     techniques = {"csr": _PLAIN, "dcsr": "spmm/none/dcsr/c_stationary"}
-    names = (name for name in permutations.names() if name != "none")
+    names = (name for name in permutations.paper_names() if name != "none")
     return {**techniques, **{name: f"spmm/{name}/csr/c_stationary" for name in names}}
 
 

@@ -49,7 +49,7 @@ ALL_TECHNIQUES: Mapping[str, str] = {
     **FOUR_TECHNIQUES,
     **{
         name: f"spmm/{name}/csr/c_stationary"
-        for name in permutations.names()
+        for name in permutations.paper_names()
         if name not in ("none", "lpt", "warp-aware")
     },
 }

@@ -1,6 +1,7 @@
 // What a permutation is, how it is refused, and that every algorithm computes one.
 #include "warploom/permutation.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -61,6 +62,31 @@ TEST_CASE("find_permutation: an unknown name is answered with the known ones") {
   const error e = error_of([] { find_permutation("no-such"); });
   CHECK(e.kind() == error_kind::parameter);
   CHECK(std::string(e.what()).find("hybrid-2.1") != std::string::npos);
+}
+
+TEST_CASE(
+    "permute_symmetrically: rows and columns get their new numbers, columns ascend, and each entry says its source") {
+  const csr_matrix matrix = test::make_csr(3, {{2, 0}, {1}, {}});
+  const symmetric_permutation permuted = permute_symmetrically(matrix.view(), row_permutation{1, 2, 0});
+  CHECK(permuted.indptr == std::vector<std::int64_t>{0, 1, 1, 3});
+  CHECK(permuted.indices == std::vector<std::int32_t>{0, 1, 2});
+  CHECK(permuted.source == std::vector<std::int64_t>{2, 0, 1});
+}
+
+TEST_CASE("permute_symmetrically: what is not square or no permutation is refused") {
+  const csr_matrix wide = test::make_csr(4, {{3}, {1}, {}});
+  CHECK(error_of([&] { permute_symmetrically(wide.view(), row_permutation{0, 1, 2}); }).kind() == error_kind::shape);
+  const csr_matrix square = test::make_csr(2, {{0}, {1}});
+  CHECK(error_of([&] { permute_symmetrically(square.view(), row_permutation{1, 1}); }).argument() == "perm");
+}
+
+TEST_CASE("permutation_family: each has a name of its own") {
+  using enum permutation_family;
+  std::vector<std::string> names;
+  for (const auto family : {none, load, cache_lines, load_and_cache_lines, locality}) {
+    CHECK(std::count(names.begin(), names.end(), name_of(family)) == 0);
+    names.emplace_back(name_of(family));
+  }
 }
 
 }  // namespace warploom

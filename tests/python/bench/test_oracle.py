@@ -19,7 +19,7 @@ from warploom.bench.repeatability import Tolerances
 from warploom.errors import ParameterError
 
 SETTING = oracle.PAPER_SPMM
-TECHNIQUES = ["csr", "dcsr", *(name for name in permutations.names() if name != "none")]
+TECHNIQUES = ["csr", "dcsr", *(name for name in permutations.paper_names() if name != "none")]
 
 
 def candidate_of(technique):

@@ -28,7 +28,7 @@ def test_techniques_are_those_of_the_paper():
     assert len(ALL_TECHNIQUES) == 11
     assert list(ALL_TECHNIQUES)[:4] == list(FOUR_TECHNIQUES)
     orders = {candidate.split("/")[1] for candidate in ALL_TECHNIQUES.values()}
-    assert orders == set(permutations.names())
+    assert orders == set(permutations.paper_names())
 
 
 def test_weights_are_inverse_to_the_population():

@@ -17,7 +17,7 @@ PLAIN = "spmm/none/csr/c_stationary"
 ORDERS = {
     "csr": PLAIN,
     "dcsr": "spmm/none/dcsr/c_stationary",
-    **{name: f"spmm/{name}/csr/c_stationary" for name in permutations.names() if name != "none"},
+    **{name: f"spmm/{name}/csr/c_stationary" for name in permutations.paper_names() if name != "none"},
 }
 VENDOR = "spmm/none/csr/cusparse*"
 """All algorithms of cuSPARSE on CSR: the fastest counts."""

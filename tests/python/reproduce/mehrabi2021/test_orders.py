@@ -17,7 +17,7 @@ VENDOR = ("spmm/none/csr/cusparse", "spmm/none/csr/cusparse[algorithm=2]")
 TECHNIQUES = {
     "csr": PLAIN,
     "dcsr": "spmm/none/dcsr/c_stationary",
-    **{name: f"spmm/{name}/csr/c_stationary" for name in permutations.names() if name != "none"},
+    **{name: f"spmm/{name}/csr/c_stationary" for name in permutations.paper_names() if name != "none"},
 }
 
 
