@@ -11,10 +11,12 @@ from warploom._csr import CSR
 from warploom.candidates import candidates
 from warploom.io import load
 from warploom.plan import Plan, plan, predict, spmm, spmv
+from warploom.reordering import Reordered, reorder
 
 __all__ = [
     "CSR",
     "Plan",
+    "Reordered",
     "__version__",
     "bandwidth",
     "candidates",
@@ -31,6 +33,7 @@ __all__ = [
     "predict",
     "predictor",
     "profiles",
+    "reorder",
     "set_num_threads",
     "spmm",
     "spmv",
