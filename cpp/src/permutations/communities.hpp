@@ -180,14 +180,13 @@ class cluster_search {
       : graph_(graph),
         num_nodes_(graph.num_nodes()),
         cluster_of_(num_nodes_),
-        volumes_(num_nodes_),
-        sizes_(num_nodes_, 1),
+        clusters_(num_nodes_),
         is_active_(num_nodes_, 1),
         target_(num_nodes_) {
     for (std::int64_t node = 0; node < num_nodes_; ++node) {
       cluster_of_[node] = static_cast<std::int32_t>(node);
-      volumes_[node] = graph.volume(static_cast<std::int32_t>(node));
-      total_ += volumes_[node];
+      clusters_[node] = {graph.volume(static_cast<std::int32_t>(node)), 1};
+      total_ += clusters_[node].volume;
       batches_[batch_of(static_cast<std::uint32_t>(node))].push_back(static_cast<std::int32_t>(node));
     }
   }
@@ -207,6 +206,11 @@ class cluster_search {
   static constexpr std::int64_t grain = 256;
   static constexpr std::int64_t look_ahead = 4;
   __extension__ using wide = __int128;
+
+  struct cluster {
+    std::int64_t volume;
+    std::int64_t size;
+  };
 
   static int batch_of(std::uint32_t node) {
     node = (node ^ node >> 16) * 0x85ebca6bu;
@@ -239,10 +243,10 @@ class cluster_search {
         ++own_moved;
         cluster_of_[node] = to;
         const std::int64_t volume = graph_.volume(node);
-        std::atomic_ref(volumes_[from]).fetch_sub(volume, std::memory_order_relaxed);
-        std::atomic_ref(volumes_[to]).fetch_add(volume, std::memory_order_relaxed);
-        std::atomic_ref(sizes_[from]).fetch_sub(1, std::memory_order_relaxed);
-        std::atomic_ref(sizes_[to]).fetch_add(1, std::memory_order_relaxed);
+        std::atomic_ref(clusters_[from].volume).fetch_sub(volume, std::memory_order_relaxed);
+        std::atomic_ref(clusters_[to].volume).fetch_add(volume, std::memory_order_relaxed);
+        std::atomic_ref(clusters_[from].size).fetch_sub(1, std::memory_order_relaxed);
+        std::atomic_ref(clusters_[to].size).fetch_add(1, std::memory_order_relaxed);
         graph_.for_each_weighted(node, [&](std::int32_t neighbour, std::int64_t) {
           std::atomic_ref(is_active_[neighbour]).store(1, std::memory_order_relaxed);
         });
@@ -266,10 +270,11 @@ class cluster_search {
       if (cluster == own) weight_to_own = weight;
     });
     std::int32_t best = own;
-    wide largest = gain(weight_to_own, volumes_[own] - volume);
+    wide largest = gain(weight_to_own, clusters_[own].volume - volume);
+    const bool is_alone = clusters_[own].size == 1;
     weights.for_each([&](std::int32_t cluster, std::int64_t weight) {
-      if (cluster == own || (sizes_[own] == 1 && sizes_[cluster] == 1 && cluster > own)) return;
-      const wide found = gain(weight, volumes_[cluster]);
+      if (cluster == own || (is_alone && cluster > own && clusters_[cluster].size == 1)) return;
+      const wide found = gain(weight, clusters_[cluster].volume);
       if (found > largest || (found == largest && best != own && cluster < best)) {
         largest = found;
         best = cluster;
@@ -282,8 +287,7 @@ class cluster_search {
   std::int64_t num_nodes_;
   std::int64_t total_ = 0;  // volume
   std::vector<std::int32_t> cluster_of_;
-  std::vector<std::int64_t> volumes_;    // of the clusters
-  std::vector<std::int32_t> sizes_;      // of the clusters
+  std::vector<cluster> clusters_;        // by name
   std::vector<std::uint8_t> is_active_;  // nodes with a neighbour that has moved since they last decided
   std::vector<std::int32_t> target_;     // by place in the batch
   std::vector<std::int32_t> batches_[num_batches];
