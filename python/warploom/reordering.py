@@ -17,7 +17,7 @@ import scipy.sparse
 from warploom import _core, permutations
 from warploom.errors import ParameterError, ShapeError
 
-__all__ = ["Reordered", "reorder"]
+__all__ = ["Reordered", "reorder", "sectors_per_nonzero"]
 
 _TRIED = ("rcm", "community")
 _WORTH = 0.95  # an order is chosen by itself only if it leaves at most this share of the sectors
@@ -171,17 +171,32 @@ def reorder(A: Any, order: str = "auto", *, symmetric: bool = True) -> Reordered
 def _best(view: _core.CsrView, symmetric: bool) -> tuple[npt.NDArray[np.int32], str]:
     """Return the order of those tried that leaves the fewest sectors, and its name."""
     best = np.arange(view.shape[0], dtype=np.int32)
-    least, name = _WORTH * _sectors(view, best, symmetric), "none"
+    least, name = _WORTH * sectors_per_nonzero(view, best, symmetric=symmetric), "none"
     for tried in _TRIED:
         perm = permutations.compute(tried, view)
-        found = _sectors(view, perm, symmetric)
+        found = sectors_per_nonzero(view, perm, symmetric=symmetric)
         if found < least:
             best, least, name = perm, found, tried
     return best, name
 
 
-def _sectors(view: _core.CsrView, perm: npt.NDArray[np.int32], symmetric: bool) -> float:
-    """Return the distinct sectors of x per nonzero of a sample of windows of rows in an order."""
+def sectors_per_nonzero(view: _core.CsrView, perm: npt.NDArray[np.int32], *, symmetric: bool) -> float:
+    """Count the distinct sectors of x (4 columns) that windows of 1,024 rows in an order need, per nonzero.
+
+    Parameters
+    ----------
+    view : _core.CsrView
+        The matrix in its own order.
+    perm : ndarray of int32
+        ``perm[new] = old``.
+    symmetric : bool
+        Whether columns are permuted as rows.
+
+    Returns
+    -------
+    float
+        Of a sample of at most 64 windows; 0 without nonzeros.
+    """
     number = permutations.invert(perm) if symmetric else None
     windows = -(-len(perm) // _WINDOW_ROWS)
     sectors = nonzeros = 0

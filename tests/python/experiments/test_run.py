@@ -10,7 +10,9 @@ from warploom.errors import ParameterError
 from warploom.experiments import experiments, find, load, permutations, run
 from warploom.experiments.cli import experiment
 
-NAMES = ["features", "features-cpu", "permutations", "predictor", "preparation", "strip-height", "time-split"]
+NAMES = [
+    *("features", "features-cpu", "locality", "permutations", "predictor", "preparation", "strip-height", "time-split"),
+]
 
 
 @pytest.fixture
@@ -20,7 +22,7 @@ def small(monkeypatch):
 
 def test_experiments_are_found_by_name():
     assert [known.name for known in experiments()] == NAMES
-    assert [known.name for known in experiments() if known.kind == "cpu"] == NAMES[1:4]
+    assert [known.name for known in experiments() if known.kind == "cpu"] == [NAMES[1], *NAMES[3:5]]
     with pytest.raises(ParameterError, match="there is no experiment 'permutation'; did you mean permutations"):
         find("permutation")
 
@@ -45,4 +47,4 @@ def test_commands(small, tmp_path):
     assert [line.split()[0] for line in listed.output.splitlines()] == NAMES
     ran = CliRunner().invoke(experiment, ["run", "permutations", "--output", str(tmp_path)])
     assert ran.exit_code == 0, ran.output
-    assert f"permutations.csv: 11 rows, {cpu_name()}" in ran.stdout
+    assert f"permutations.csv: 15 rows, {cpu_name()}" in ran.stdout

@@ -1,0 +1,105 @@
+"""The experiment on orders for locality: its matrices, arrangements, rows and going on; on the CPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from warploom import corpus, permutations
+from warploom._device import Device
+from warploom.errors import ParameterError
+from warploom.experiments import find
+from warploom.experiments.locality import ARRANGEMENTS, COLUMNS, MATRICES, ORDERS, SETTINGS, arranged, collect, locality
+
+CPU = Device("cpu")
+SQUARE, WIDE = "nearest_points(n=900,neighbours=6)", "ratings(rows=60,cols=200,degree=5)"
+
+
+def silent(done, total, what):
+    pass
+
+
+def test_matrices_are_in_the_corpus_under_their_canonical_names():
+    assert [corpus.find(name).name for name in MATRICES] == list(MATRICES)
+    assert len({corpus.find(name).family for name in MATRICES}) >= 12
+
+
+@pytest.mark.parametrize("how", ARRANGEMENTS)
+@settings(max_examples=40, deadline=None)
+@given(rows=st.integers(0, 30), columns=st.integers(1, 30), square=st.booleans(), seed=st.integers(0, 9))
+def test_arranged_permutes_rows_and_columns(how, rows, columns, square, seed):
+    shape = (rows, rows) if square else (rows, columns)
+    A = sp.random_array(shape, density=0.3, rng=np.random.default_rng(seed), format="csr")
+    found = arranged(A, how, seed)
+    assert found.shape == A.shape
+    np.testing.assert_array_equal(np.sort(found.data), np.sort(A.data))
+    assert found.has_canonical_format
+    if square:  # rows and columns alike: a diagonal stays one
+        np.testing.assert_array_equal(np.sort(found.diagonal()), np.sort(A.diagonal()))
+    if how == "natural":
+        assert found is A
+
+
+def test_half_of_the_rows_keep_their_places():
+    A = sp.csr_array(sp.diags_array(np.arange(1.0, 1001)))
+    moved = {how: np.mean(arranged(A, how).diagonal() != A.diagonal()) for how in ARRANGEMENTS}
+    assert moved["natural"] == 0
+    assert 0.45 < moved["half"] <= 0.5
+    assert moved["shuffled"] > 0.98
+    assert arranged(A, "half").nnz == 1000
+    with pytest.raises(ParameterError, match="natural, shuffled, half"):
+        arranged(A, "reversed")
+
+
+def test_every_order_is_measured_in_every_setting():
+    table = locality(CPU, silent, matrices=[SQUARE, WIDE], arrangements=["natural", "shuffled"])
+    assert list(table.columns) == list(find("locality").columns) == list(COLUMNS)
+    assert set(table["status"]) <= {"ok", "unsupported"}
+    ok = table[table["status"] == "ok"]
+    assert (ok["median_us"] > 0).all()
+    symmetric = {order for order in ORDERS if order != "none" and permutations.is_symmetric(order)}
+    for name in (SQUARE, WIDE):
+        own = ok[ok["matrix"] == name]
+        ways = set(own[["order", "permuted"]].itertuples(index=False, name=None))
+        expected = {("none", "")} | {(order, "rows") for order in ORDERS if order != "none"}
+        assert ways == expected | ({(order, "both") for order in symmetric} if name == SQUARE else set())
+        for _, part in own.groupby(["arrangement", "order", "permuted"]):
+            assert set(part["setting"]) == set(SETTINGS)
+    # What was hidden is found again.
+    square = ok[ok["matrix"] == SQUARE].groupby(["arrangement", "order", "permuted"])["sectors_per_nonzero"].first()
+    assert square["shuffled", "rcm", "both"] <= square["shuffled", "none", ""]
+
+
+def test_candidates_of_rows_alone_are_permuted_and_the_others_are_not():
+    table = locality(CPU, silent, matrices=[SQUARE], arrangements=["natural"], orders=["none", "rcm"])
+    for _, row in table.iterrows():
+        assert row["candidate"].split("/")[1] == ("rcm" if row["permuted"] == "rows" else "none")
+
+
+def test_a_file_goes_on_where_it_stopped(tmp_path):
+    path = tmp_path / "new" / "rows.csv"
+    options = {"arrangements": ["natural"], "settings": ["spmv/float64"]}
+    assert collect(path, CPU, silent, minutes=0, matrices=[SQUARE], **options) == 0
+    first = collect(path, CPU, silent, matrices=[SQUARE], orders=["none", "rcm"], **options)
+    assert first == len(pd.read_csv(path)) > 0
+    assert collect(path, CPU, silent, matrices=[SQUARE], orders=["none", "rcm"], **options) == 0
+    before = path.read_text()
+    told = []
+    second = collect(
+        path, CPU, lambda *step: told.append(step), matrices=[SQUARE, WIDE], orders=["none", "rcm"], **options
+    )
+    assert second > 0
+    assert told == [(1, 2, WIDE)]
+    assert path.read_text().startswith(before)
+    table = pd.read_csv(path, keep_default_na=False)
+    assert list(table.columns) == list(COLUMNS)
+    assert not table.duplicated(["matrix", "arrangement", "order", "permuted", "setting", "candidate"]).any()
+    assert set(table["matrix"]) == {SQUARE, WIDE}
+
+
+def test_nothing_is_started_after_the_limit():
+    assert locality(CPU, silent, minutes=0, matrices=[SQUARE]).empty
