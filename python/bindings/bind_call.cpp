@@ -29,6 +29,7 @@ struct known_frameworks {
     PyTypeObject* without_exchange;
     const dlpack::exchange_api* exchange;
     PyObject* strided;
+    PyObject* forward_ad;  // the names of torch.autograd.forward_ad
   } torch{};
   struct {
     PyTypeObject* type;
@@ -41,6 +42,7 @@ known_frameworks known;
 // Attributes and keywords, interned.
 struct names {
   PyObject* requires_grad = intern("requires_grad");
+  PyObject* current_level = intern("_current_level");
   PyObject* layout = intern("layout");
   PyObject* is_neg = intern("is_neg");
   PyObject* new_empty = intern("new_empty");
@@ -97,6 +99,7 @@ bool learn_torch(PyTypeObject* type) {
   }
   known.torch.exchange = exchange;
   known.torch.strided = keep(torch.attr("strided"));
+  known.torch.forward_ad = keep(torch.attr("autograd").attr("forward_ad").attr("__dict__"));
   known.torch.type = type;
   return true;
 }
@@ -175,9 +178,19 @@ bool view_numpy(PyObject* object, value_type dtype, purpose use, operand& seen) 
   return true;
 }
 
+// Whether tensors may carry derivatives of forward mode: the level of dual numbers is -1 otherwise.
+bool may_have_tangents() {
+  PyObject* const level = PyDict_GetItemWithError(known.torch.forward_ad, name().current_level);
+  if (level == nullptr) {
+    PyErr_Clear();
+    return false;
+  }
+  return !PyLong_CheckExact(level) || PyLong_AsLong(level) >= 0;
+}
+
 // What the exchange does not look at. Where gradients are off, the complete path takes what requires one.
 bool is_plain_tensor(PyObject* object) {
-  return is_false(attribute(object, name().requires_grad)) &&
+  return !may_have_tangents() && is_false(attribute(object, name().requires_grad)) &&
          attribute(object, name().layout).is(py::handle(known.torch.strided)) &&
          is_false(py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(object, name().is_neg)));
 }

@@ -166,7 +166,7 @@ def operand(B: Any, dtype: np.dtype[Any], layout: str, name: str = "B") -> Opera
     DeviceError
         If it is on a device that warploom does not know, or cannot be exchanged with its library.
     ParameterError
-        If it is a tensor that requires a gradient while PyTorch records them.
+        If it is a tensor that requires a gradient while PyTorch records them, has a tangent, or holds no values.
     """
     package = _package_of(B)
     if package == "torch":
@@ -245,8 +245,13 @@ def _torch_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Oper
     _check(tuple(B.shape), kinds.get(B.dtype, str(B.dtype)), dtype, name)
     if B.requires_grad and torch.is_grad_enabled():
         raise ParameterError(
-            f"{name} requires a gradient, and the product has none: pass {name}.detach(), or multiply under "
-            "torch.no_grad()",
+            f"{name} requires a gradient, and the product has none: multiply with warploom.torch.spmm, pass "
+            f"{name}.detach(), or multiply under torch.no_grad()",
+            argument=name,
+        )
+    if _has_tangent(torch, B):
+        raise ParameterError(
+            f"{name} has a tangent of forward-mode differentiation, and the product has none: pass {name}.detach()",
             argument=name,
         )
     given = B
@@ -257,6 +262,14 @@ def _torch_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Oper
         B = B.contiguous() if layout == "row" else B.t().contiguous().t()
         leading = max(B.shape[1] if layout == "row" else B.shape[0], 1)
     device, kind = B.device, B.dtype
+    try:
+        pointer = B.data_ptr()
+    except RuntimeError as error:
+        raise ParameterError(
+            f"{name} stands for values that are not there, as where torch traces or maps a function ({error}); "
+            "warploom.torch.spmm can be traced",
+            argument=name,
+        ) from None
 
     def new(rows: int, columns: int, order: str) -> tuple[Any, int, int]:
         if order == "row":
@@ -268,7 +281,12 @@ def _torch_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Oper
     on_gpu = device.type == "cuda"
     stream = torch.cuda.current_stream(device).cuda_stream if on_gpu else 0
     ordinal = device.index if on_gpu else None
-    return Operand(B.data_ptr(), B.shape[0], B.shape[1], leading, ordinal, stream, B, copied, new)
+    return Operand(pointer, B.shape[0], B.shape[1], leading, ordinal, stream, B, copied, new)
+
+
+def _has_tangent(torch: Any, B: Any) -> bool:
+    forward_ad = torch.autograd.forward_ad
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(B).tangent is not None
 
 
 def _cupy_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Operand:

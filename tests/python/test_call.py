@@ -370,6 +370,29 @@ def test_odd_torch_operands_are_left():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what torch.func imports
+def test_derivatives_are_not_lost_in_any_mode():
+    torch = pytest.importorskip("torch")
+    forward_ad = torch.autograd.forward_ad
+    plan = make_spmv(np.float64)
+    x = torch.linspace(-1, 1, N, dtype=torch.float64)
+    out = torch.empty(M, dtype=torch.float64)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, torch.ones_like(x))
+        assert assert_left(plan, dual)[0] is wl.errors.ParameterError
+        assert assert_left(plan, x, forward_ad.make_dual(out, torch.ones_like(out)))[0] is wl.errors.ParameterError
+        torch.testing.assert_close(plan @ x, plan._multiply(x, None))
+    assert_taken(plan, x)
+    for transformed in (
+        lambda: torch.func.grad(lambda v: (plan @ v).sum())(x),
+        lambda: torch.func.jvp(lambda v: plan @ v, (x,), (x,)),
+        lambda: torch.vmap(lambda v: plan @ v)(x.repeat(3, 1)),
+    ):
+        with pytest.raises(wl.errors.ParameterError) as refused:
+            transformed()
+        assert refused.value.argument == "B"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what torch.func imports
 def test_modes_of_torch():
     torch = pytest.importorskip("torch", minversion="2.10")
     plan = make()
