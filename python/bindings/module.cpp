@@ -21,6 +21,7 @@ PYBIND11_MODULE(_core, module) {
   bind_permutations(module);  // after the matrix in GPU memory that it takes
   bind_features(module);      // likewise
   bind_formats(module);       // likewise
+  bind_sampled(module);       // likewise
   bind_row_partition(module);
   bind_matrix_market(module);
   bind_experiments(module);  // after the plans that it returns

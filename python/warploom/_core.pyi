@@ -1001,6 +1001,20 @@ def row_blocks(
     Blocks and cut rows of csr/adaptive and the number of partial sums, made where the matrix is.
     """
 
+def sampled_product(
+    pattern: CsrView, X: numpy.typing.NDArray[typing.Any], Y: numpy.typing.NDArray[typing.Any]
+) -> numpy.typing.NDArray[typing.Any]:
+    """
+    For every nonzero (i, j) the dot product of row i of X and row j of Y, row-major host arrays.
+    """
+
+def sampled_product_on_device(
+    pattern: DeviceCsr, dtype: str, X: int, Y: int, k: int, out: int, nnz: int, stream: int
+) -> None:
+    """
+    Enqueue the same for row-major operands in device memory without padding, given by their addresses.
+    """
+
 def set_num_threads(count: int) -> None:
     """
     Set the number of host threads for the process; 0 returns to the default.
