@@ -5,16 +5,22 @@ Hand a `scipy.sparse` CSR matrix to `plan` and get the fastest sparse x dense pr
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from warploom import bandwidth, errors, examples, features, formats, io, partition, permutations, predictor, profiles
 from warploom._core import __version__, num_threads, set_num_threads
 from warploom._csr import CSR
 from warploom.candidates import candidates
 from warploom.io import load
-from warploom.plan import Plan, plan, predict, spmm, spmv
+from warploom.plan import plan, predict, spmm, spmv
 from warploom.reordering import Reordered, reorder
+
+if TYPE_CHECKING:
+    from warploom.operators import Operator, Plan
 
 __all__ = [
     "CSR",
+    "Operator",
     "Plan",
     "Reordered",
     "__version__",
@@ -38,3 +44,13 @@ __all__ = [
     "spmm",
     "spmv",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Their base class is SciPy's, from a package that takes long to import: whoever makes no plan does without.
+    if name in ("Operator", "Plan"):
+        from warploom import operators
+
+        globals()[name] = getattr(operators, name)
+        return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,9 +25,13 @@ __all__ = [
     "Device",
     "Operand",
     "allocator_for",
+    "as_array",
     "cusparse_version",
     "finish",
     "host_array",
+    "is_complex",
+    "is_dlpack_cuda",
+    "join",
     "load_cusparse",
     "operand",
     "overlap",
@@ -112,6 +116,61 @@ def cusparse_version() -> str | None:
     return _core.cusparse_version() or None
 
 
+def as_array(B: Any, dtype: np.dtype[Any] | None) -> Any:
+    """Make an array of what is not one, and convert one that SciPy would promote to `dtype`.
+
+    Lists take any type, as Python's numbers do. Arrays of kinds that no product takes are returned as they are.
+
+    Raises
+    ------
+    ShapeError
+        A list is ragged.
+    """
+    if isinstance(B, (list, tuple)):
+        try:
+            B = np.asarray(B)
+        except ValueError as error:
+            raise ShapeError(f"B is not an array: {error}", argument="B") from error
+        return B.astype(dtype) if dtype is not None and B.dtype.kind in "biuf" else B
+    framework = _package_of(B)
+    if framework is None and type(B).__module__.partition(".")[0] == "pandas":
+        B = np.asarray(B)
+    kind = getattr(B, "dtype", None)
+    if dtype is None or kind is None or kind == dtype or scipy.sparse.issparse(B):
+        return B
+    if not _is_promoted(str(kind).removeprefix("torch.") if framework == "torch" else kind, dtype):
+        return B
+    if framework == "torch":
+        return B.to(getattr(sys.modules["torch"], dtype.name)) if B.layout is sys.modules["torch"].strided else B
+    return B.astype(dtype) if isinstance(B, np.ndarray) or hasattr(B, "astype") else B
+
+
+def _is_promoted(kind: Any, dtype: np.dtype[Any]) -> bool:
+    if kind == "bfloat16":
+        return dtype.itemsize >= 4
+    try:
+        given = np.dtype(kind)
+    except TypeError:
+        return False
+    return given.kind in "biuf" and np.result_type(given, dtype) == dtype
+
+
+def is_complex(B: Any) -> bool:
+    """Whether an array of NumPy, PyTorch or CuPy holds complex numbers."""
+    if not (isinstance(B, np.ndarray) or _package_of(B)) or scipy.sparse.issparse(B):
+        return False
+    return str(B.dtype).removeprefix("torch.") in ("complex64", "complex128")
+
+
+def join(real: Any, imaginary: Any) -> Any:
+    """Make complex numbers of their parts."""
+    if _package_of(real) == "torch":
+        return sys.modules["torch"].complex(real, imaginary)
+    joined = real.astype(np.complex64 if real.dtype == np.float32 else np.complex128)
+    joined.imag = imaginary
+    return joined
+
+
 @dataclasses.dataclass
 class Operand:
     """A dense matrix as a plan sees it, with what is needed to return a result of the same kind."""
@@ -173,7 +232,7 @@ def operand(B: Any, dtype: np.dtype[Any], layout: str, name: str = "B") -> Opera
         return _torch_operand(B, dtype, layout, name)
     if package == "cupy":
         return _cupy_operand(B, dtype, layout, name)
-    if not isinstance(B, np.ndarray) and (_is_dlpack_cuda(B) or hasattr(B, "__cuda_array_interface__")):
+    if not isinstance(B, np.ndarray) and (is_dlpack_cuda(B) or hasattr(B, "__cuda_array_interface__")):
         return _foreign_operand(B, dtype, layout, name)
     return _numpy_operand(B, dtype, layout, name)
 
@@ -309,7 +368,8 @@ def _cupy_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Opera
     return Operand(B.data.ptr, B.shape[0], B.shape[1], leading, number, stream, B, copied, new)
 
 
-def _is_dlpack_cuda(B: Any) -> bool:
+def is_dlpack_cuda(B: Any) -> bool:
+    """Whether this is an array on a GPU, by DLPack."""
     cuda = 2  # kDLCUDA
     return hasattr(B, "__dlpack_device__") and int(B.__dlpack_device__()[0]) == cuda
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,270 +16,20 @@ from warploom._csr import CSR
 from warploom._device_matrix import csr_tensors, device_arrays
 from warploom._matrix import as_csr
 from warploom.candidates import checked_patterns, parse
-from warploom.errors import DeviceError, DtypeError, IndexOverflowError, ParameterError, ShapeError
+from warploom.errors import DtypeError, ParameterError
 from warploom.explanation import Explanation, Product
 
-__all__ = ["Plan", "plan", "predict", "spmm", "spmv"]
+if TYPE_CHECKING:
+    from warploom.operators import Operator, Plan, Recipe
+
+__all__ = ["Operator", "Plan", "plan", "predict", "spmm", "spmv"]
 
 Progress = Callable[[int, int, str], None]
 
 
-class Plan:
-    """A candidate prepared for one matrix on one device.
-
-    Made by `plan`. Call it, or use ``@``, with a dense matrix or a vector:
-
-    ``C = plan @ B`` with `B` of shape (n, k) gives C = A B of shape (m, k); a vector of shape (n,) gives one of shape
-    (m,). A plan for SpMV takes vectors only. NumPy in, NumPy out; torch and CuPy tensors on the plan's GPU come back as
-    the same kind, computed on the caller's current stream without synchronisation. Results are always in the caller's
-    row order.
-
-    A plan reuses its workspace: run it on one stream at a time.
-    """
-
-    def __init__(self, core: _core.Plan, problem: _core.Problem, device: _device.Device) -> None:
-        self._core = core
-        self._fast_path = core.fast_path()
-        self.shape: tuple[int, int] = problem.shape
-        """Shape (m, n) of A."""
-        self.nnz: int = problem.nnz
-        """Stored entries of A."""
-        self.dtype: np.dtype[Any] = problem.dtype
-        """Value type of A, B and C."""
-        self.op: str = problem.op
-        """The operation: ``"spmm"`` or ``"spmv"``."""
-        self.k: int = problem.k
-        """Columns of B the plan was tuned for; it works for any number of them, or for one only if `op` is SpMV."""
-        self.layout: str = problem.layout
-        """Layout of B and C the plan works on: ``"row"`` or ``"column"``. Others are copied."""
-        self.device = device
-        """Where it runs."""
-        self.updatable: bool = core.updatable
-        """Whether `update_values` may be called."""
-        self._candidate: _core.Candidate = core.candidate
-        self._problem = (
-            problem.op,
-            problem.shape,
-            problem.nnz,
-            problem.dtype,
-            problem.k,
-            problem.layout,
-            problem.cache,
-        )
-
-    @functools.cached_property
-    def preparation_ms(self) -> dict[str, float]:
-        """Milliseconds spent on each step of planning.
-
-        Features, ranking, measuring, permutation, upload, conversion, and updating: what `update_values` needs.
-        """
-        return self._core.preparation_ms
-
-    @property
-    def candidate(self) -> str:
-        """Name of the candidate that was chosen."""
-        return self._candidate.name
-
-    @property
-    def nbytes(self) -> int:
-        """Memory the plan holds on its device, in bytes; without what host operands are copied to."""
-        return self._core.nbytes
-
-    @property
-    def floor_bytes(self) -> int:
-        """Minimum bytes that a product moves in this format: what the plan holds, B with `k` columns, and C."""
-        return self.nbytes + sum(self.shape) * self.k * self.dtype.itemsize
-
-    @property
-    def reproducible(self) -> bool:
-        """Whether every run gives bitwise the same result."""
-        return self._candidate.kernel.reproducible
-
-    def explain(self) -> Explanation:
-        """Why this candidate: what was considered, and what each one costs.
-
-        Returns
-        -------
-        Explanation
-            Prints as a table; ``.rows`` holds the figures.
-        """
-        return self._explanation
-
-    @functools.cached_property
-    def _explanation(self) -> Explanation:
-        return Explanation.of(self._core.explanation(), Product(*self._problem, self.device.name))
-
-    def __matmul__(self, B: Any) -> Any:
-        result = self._fast_path(B, None)
-        return self._multiply(B, None) if result is NotImplemented else result
-
-    def __call__(self, B: Any, out: Any = None) -> Any:
-        """Multiply: C = A B.
-
-        Parameters
-        ----------
-        B : array of shape (n, k) or (n,)
-            NumPy array, torch or CuPy tensor, or any GPU array with DLPack, of the plan's dtype.
-        out : array of shape (m, k) or (m,), optional
-            Overwritten with the result; on the same device as `B`, in the plan's layout, apart from `B` in memory.
-
-        Returns
-        -------
-        array of shape (m, k) or (m,)
-            `out` if given, else a new array of the same kind as `B`, in the plan's layout. It carries no gradient.
-
-        Raises
-        ------
-        ShapeError, DtypeError
-            If `B` or `out` does not fit; `argument` names it.
-        ParameterError
-            If `out` is read-only or shares memory with `B`.
-        DeviceError
-            If `B` or `out` is on another device than the plan.
-        """
-        result = self._fast_path(B, out)
-        return self._multiply(B, out) if result is NotImplemented else result
-
-    def update_values(self, data: Any) -> None:
-        """Give A new values at the same places.
-
-        Products that follow are those of a new plan of the same candidate, bit for bit where the candidate is
-        `reproducible`; choosing and preparing are not repeated. The plan must have been made with ``updatable=True``.
-
-        On the GPU this takes about as long as a product. It takes as long as preparing the plan did, and waits for the
-        GPU, only where the format adds up values: in BSR, if entries of A repeat.
-
-        Parameters
-        ----------
-        data : array of shape (nnz,)
-            NumPy array, torch or CuPy tensor, or any GPU array with DLPack, of the plan's dtype. Values are in the
-            order of the `data` of A in CSR: of A itself, with its entries as they are stored, or, of a matrix that came
-            in another format, of what SciPy's or CuPy's ``tocsr`` makes of it. From GPU memory values are moved on
-            the caller's current stream without synchronisation; from host memory they are uploaded, and have arrived
-            on return. The plan keeps no reference to `data`.
-
-        Raises
-        ------
-        ParameterError
-            If the plan was made without ``updatable=True``, or `data` requires a gradient.
-        ShapeError, DtypeError
-            If `data` does not fit.
-        DeviceError
-            If it is on another device than the plan.
-
-        Examples
-        --------
-        >>> import numpy as np, scipy.sparse, warploom as wl
-        >>> A = scipy.sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])
-        >>> plan = wl.plan(A, "spmv", device="cpu", select="spmv/none/csr/vector", updatable=True)
-        >>> plan @ np.array([1.0, 3.0])
-        array([6., 1.])
-        >>> plan.update_values(np.array([4.0, 5.0]))
-        >>> plan @ np.array([1.0, 3.0])
-        array([12.,  5.])
-        """
-        if not self.updatable:
-            raise ParameterError("this plan keeps its values; plan with updatable=True to update them", argument="data")
-        data = np.asarray(data) if isinstance(data, (list, tuple)) else data
-        shape = getattr(data, "shape", None)
-        if shape is None or tuple(shape) != (self.nnz,):
-            got = type(data).__name__ if shape is None else f"shape {tuple(shape)}"
-            raise ShapeError(
-                f"data must have shape ({self.nnz},), one value for each entry of A, got {got}", argument="data"
-            )
-        values = _device.operand(data.reshape(-1, 1), self.dtype, "column", "data")
-        self._check_device(values, "data")
-        if values.on_gpu:
-            self._core.update_values_from_device(values.pointer, values.stream)
-        else:
-            self._core.update_values_from_host(_device.host_array(values.owner).reshape(-1))
-
-    def _multiply(self, B: Any, out: Any) -> Any:
-        """Multiply operands of every kind: what the fast path leaves, with all checks and copies."""
-        B = _array(B)
-        if getattr(B, "ndim", 2) == 1:
-            return self._multiply_vector(B, out)
-        b = _device.operand(B, self.dtype, self.layout)
-        if b.rows != self.shape[1]:
-            raise ShapeError(
-                f"B must have {self.shape[1]} rows, as A has columns, but its shape is ({b.rows}, {b.columns})",
-                argument="B",
-            )
-        if self.op == "spmv" and b.columns != 1:
-            raise ShapeError(
-                f"B must be one vector, as the plan is for SpMV, but its shape is ({b.rows}, {b.columns}); "
-                "make a plan with op='spmm' for several",
-                argument="B",
-            )
-        if b.columns >= 2**31:
-            raise IndexOverflowError(f"B has {b.columns:,} columns; at most {2**31 - 1:,} are supported", argument="B")
-        self._check_device(b, "B")
-        if out is None:
-            result, pointer, leading = b.new(self.shape[0], b.columns, self.layout)
-        else:
-            result = out
-            c = _device.operand(out, self.dtype, self.layout, "out")
-            self._check_out(b, c, out)
-            pointer, leading = c.pointer, c.leading_dimension
-            if not b.on_gpu:
-                self._core.run_host(_device.host_array(b.owner), _device.host_array(c.owner))
-                return out
-        if b.on_gpu:
-            self._core.run_device(b.pointer, b.leading_dimension, pointer, leading, b.columns, b.stream)
-            return _device.finish(result)
-        self._core.run_host(_device.host_array(b.owner), _device.host_array(result))
-        return result
-
-    def _multiply_vector(self, x: Any, out: Any) -> Any:
-        if x.shape[0] != self.shape[1]:
-            raise ShapeError(
-                f"B must have {self.shape[1]} entries, as A has columns, but its shape is {tuple(x.shape)}",
-                argument="B",
-            )
-        if out is None:
-            return self._multiply(x.reshape(-1, 1), None).reshape(-1)
-        if tuple(getattr(out, "shape", ())) != (self.shape[0],):
-            raise ShapeError(f"out must be an array of shape {(self.shape[0],)}", argument="out")
-        self._multiply(x.reshape(-1, 1), out[:, None])
-        return out
-
-    def _check_device(self, b: _device.Operand, name: str) -> None:
-        if not b.on_gpu:
-            return
-        if self.device.kind == "cpu":
-            raise DeviceError(f"the plan was made for the CPU but {name} is in GPU memory", argument=name)
-        if b.device != self.device.ordinal:
-            raise DeviceError(
-                f"the plan was made for GPU {self.device.ordinal} but {name} is on GPU {b.device}", argument=name
-            )
-
-    def _check_out(self, b: _device.Operand, c: _device.Operand, out: Any) -> None:
-        expected = (self.shape[0], b.columns)
-        if isinstance(out, (list, tuple)):
-            raise DtypeError(f"out must be an array, got a {type(out).__name__}", argument="out")
-        if (c.rows, c.columns) != expected:
-            raise ShapeError(f"out must have shape {expected}, got {(c.rows, c.columns)}", argument="out")
-        if c.on_gpu != b.on_gpu:
-            raise DeviceError("out must be where B is", argument="out")
-        self._check_device(c, "out")
-        if c.copied:
-            raise ShapeError(f"out must be a {self.layout}-major array", argument="out")
-        if isinstance(c.owner, np.ndarray) and not c.owner.flags.writeable:
-            raise ParameterError("out is read-only", argument="out")
-        if _device.overlap(b, c, self.layout, self.dtype):
-            raise ParameterError("out shares memory with B, which is still read while out is written", argument="out")
-
-    def __repr__(self) -> str:
-        operands = f"k={self.k}, {self.layout}-major, " if self.op == "spmm" else ""
-        return (
-            f"<Plan {self.candidate} for {self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, {self.dtype}, "
-            f"{operands}on {self.device}>"
-        )
-
-
 def plan(
     A: Any,
-    op: str = "spmm",
+    op: str | None = None,
     *,
     k: int | None = None,
     dtype: Any = None,
@@ -292,24 +43,29 @@ def plan(
     progress: Progress | None = None,
     inputs: Mapping[str, Any] | None = None,
     updatable: bool = False,
-) -> Plan:
+) -> Plan | Operator:
     """Find the fastest way to multiply by a sparse matrix, and prepare it.
+
+    Without `op` and `k` the choice is left to what is multiplied: the operator that is returned makes a plan when it
+    first meets a vector, so and so many columns, or the transpose.
 
     Parameters
     ----------
     A : sparse matrix, shape (m, n)
         `scipy.sparse` matrix or array (CSR, others are converted), torch sparse CSR tensor, CuPy sparse matrix, or
-        three arrays of any library as `warploom.CSR`. The plan keeps copies of its own.
-    op : {"spmm", "spmv"}
-        The operation: ``"spmm"`` is C = A B with a dense B, ``"spmv"`` is y = A x with a vector x.
-    k : int
+        three arrays of any library as `warploom.CSR`. The plan keeps copies of what it multiplies with. It also refers
+        to `A`, which is read again where a transpose or a file is made, and must not have changed by then.
+    op : {"spmm", "spmv"}, optional
+        The operation: ``"spmm"`` is C = A B with a dense B, ``"spmv"`` is y = A x with a vector x. With `k`, by default
+        ``"spmm"``.
+    k : int, optional
         Columns of B to tune for, at least 1. The plan takes any number of them. Not needed for SpMV.
     dtype : {"float16", "float32", "float64"}, optional
         Value type of A, B and C; by default that of `A`, where integers count as float64. Products of float16 are
         summed in float32; SpMV only.
     layout : {"row", "column"}
         Layout of B and C: ``"row"`` is NumPy's and torch's default, ``"column"`` is Fortran order. An operand in the
-        other one is copied. Ignored for SpMV.
+        other one is copied. Ignored for SpMV, and without `op` and `k`: then there is a plan for each.
     device : str, optional
         ``"cuda"``, ``"cuda:N"`` or ``"cpu"``; by default the GPU if there is one.
     select : {"auto", "predict", "measure"} or candidate name
@@ -317,7 +73,8 @@ def plan(
         where it is unsure, the few candidates that may be the fastest are measured. ``"measure"`` prepares every
         candidate, times each on the device and keeps the fastest, which takes as long as some hundred to thousand
         products. ``"auto"`` predicts if there is a profile for the GPU (shipped, or from ``warploom calibrate``) and
-        measures otherwise. The name of a candidate takes that one.
+        measures otherwise. The name of a candidate takes that one; for another operation, or a transpose that it cannot
+        multiply, ``"auto"`` decides.
     calls : float
         How often the plan will be used: what choosing and preparing take is weighed against the time of so many
         products. `math.inf` is the fastest kernel at any price. Where all candidates are measured, preparation is
@@ -343,7 +100,7 @@ def plan(
 
     Returns
     -------
-    Plan
+    Plan or Operator
 
     Raises
     ------
@@ -365,29 +122,113 @@ def plan(
     >>> C = plan @ np.ones((1000, 32), np.float32)
     >>> C.shape
     (1000, 32)
+
+    An operator that chooses when it multiplies:
+
+    >>> operator = wl.plan(A, device="cpu", candidates="*/none/csr/row_split", select="spmv/none/csr/vector")
+    >>> y = operator @ np.ones(1000, np.float32)
+    >>> C = operator.T @ np.ones((1000, 4), np.float32)
+    >>> list(operator.plans), list(operator.T.plans)
+    (['vector'], ['up to 4 columns, row-major'])
     """
+    from warploom._source import Source
+    from warploom.operators import Operator
+
     target = _device.Device.parse(device)
-    problem = problem_of(A, op, k, dtype, layout, cache, target)
+    deferred = op is None and k is None
+    problem = problem_of(A, "spmv" if deferred else op or "spmm", k, dtype, layout, cache, target)
+    _choice("layout", layout, ("row", "column"))
     if not isinstance(select, str):
         raise ParameterError(
             f"select must be 'auto', 'predict', 'measure' or the name of a candidate, got {select!r}",
             argument="select",
         )
-    if target.kind == "cuda":
-        _device.load_cusparse()
-    planner = _planner(*map(str, profiles.folders()))
-    found = planner.plan(
-        problem,
+    settings = _Settings(
+        target=target,
+        dtype=problem.dtype,
         select=select,
         calls=_calls(calls),
         verify=verify,
         patterns=checked_patterns(candidates, "candidates"),
+        cache=cache,
         progress=progress,
         inputs={name: _integers(name, values) for name, values in (inputs or {}).items()},
         updatable=bool(updatable),
     )
-    _warn(planner)
-    return Plan(found, problem, target)
+    if deferred:
+        return Operator(
+            Source(A, problem.dtype, problem.nnz), settings.recipe(), problem.shape, problem.nnz, problem.dtype
+        )
+    return settings.plan(problem, A, settings.select, settings.inputs)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    """What plans of a matrix, of its transpose, and for other numbers of columns have in common."""
+
+    target: _device.Device
+    dtype: np.dtype[Any]
+    select: str
+    calls: float
+    verify: bool
+    patterns: list[str] | None
+    cache: str
+    progress: Progress | None
+    inputs: dict[str, np.ndarray[Any, Any]]
+    updatable: bool
+
+    def recipe(self) -> Recipe:
+        from warploom.operators import Recipe
+
+        return Recipe(
+            device=self.target,
+            updatable=self.updatable,
+            make=self.make,
+            make_transposed=self.make_transposed,
+            named=self.named,
+        )
+
+    def plan(self, problem: _core.Problem, A: Any, select: str, inputs: Mapping[str, Any]) -> Plan:
+        """Choose and prepare. Without `A`, the plan has no transpose."""
+        from warploom.operators import Plan
+
+        if self.target.kind == "cuda":
+            _device.load_cusparse()
+        planner = _planner(*map(str, profiles.folders()))
+        found = planner.plan(
+            problem,
+            select=select,
+            calls=self.calls,
+            verify=self.verify,
+            patterns=self.patterns,
+            progress=self.progress,
+            inputs=inputs,
+            updatable=self.updatable,
+        )
+        _warn(planner)
+        return Plan(found, problem, self.target, None if A is None else self.recipe(), A)
+
+    def make(self, A: Any, op: str, k: int, layout: str) -> Plan:
+        problem = self._problem(A, op, k, layout)
+        fits = self._is_for(op)
+        return self.plan(problem, A, self.select if fits else "auto", self.inputs if fits else {})
+
+    def make_transposed(self, A: Any, op: str, k: int, layout: str) -> Plan:
+        problem = self._problem(A, op, k, layout)
+        fits = self._is_for(op) and not self.inputs  # which are those of one matrix
+        if fits and "/" in self.select:
+            fits = not problem.reason_against(parse(self.select))
+        return self.plan(problem, None, self.select if fits else "auto", {})
+
+    def named(self, A: Any, candidate: str) -> Plan:
+        """Prepare a candidate for SpMV, to compare with."""
+        return _named(parse(candidate), A, "spmv", 1, self.dtype, "column", str(self.target))
+
+    def _problem(self, A: Any, op: str, k: int, layout: str) -> _core.Problem:
+        return problem_of(A, op, None if op == "spmv" else k, self.dtype, layout, self.cache, self.target)
+
+    def _is_for(self, op: str) -> bool:
+        return "/" not in self.select or self.select.startswith(f"{op}/")
 
 
 def predict(
@@ -479,7 +320,7 @@ def spmm(A: Any, B: Any, *, candidate: str, device: str | None = None, dtype: An
     chosen = parse(candidate)
     wanted = _choice("layout", layout, ("row", "column"))
     layouts = chosen.kernel.layouts
-    B = _array(B)
+    B = _device.as_array(B, None)
     k = B.shape[1] if getattr(B, "ndim", 1) == 2 else 1
     layout = wanted if wanted in layouts else layouts[0]
     return _named(chosen, A, "spmm", max(k, 1), dtype, layout, device) @ B
@@ -515,7 +356,7 @@ def spmv(A: Any, x: Any, *, candidate: str, device: str | None = None, dtype: An
     >>> wl.spmv(A, np.array([1.0, 3.0]), candidate="spmv/none/csr/vector", device="cpu")
     array([6., 1.])
     """
-    return _named(parse(candidate), A, "spmv", 1, dtype, "column", device) @ _array(x)
+    return _named(parse(candidate), A, "spmv", 1, dtype, "column", device) @ x
 
 
 def _named(chosen: _core.Candidate, A: Any, op: str, k: int, dtype: Any, layout: str, device: str | None) -> Plan:
@@ -525,6 +366,8 @@ def _named(chosen: _core.Candidate, A: Any, op: str, k: int, dtype: Any, layout:
     problem = problem_of(A, op, k, dtype, layout, "warm", target)
     if target.kind == "cuda" and chosen.kernel.vendor:
         _device.load_cusparse()
+    from warploom.operators import Plan
+
     return Plan(_core.prepare(problem, chosen), problem, target)
 
 
@@ -592,14 +435,6 @@ def _calls(calls: float) -> float:
     return float(calls)
 
 
-def _array(values: Any) -> Any:
-    """Turn nested lists into an array, and leave arrays of any kind alone."""
-    try:
-        return np.asarray(values) if isinstance(values, (list, tuple)) else values
-    except ValueError as error:
-        raise ShapeError(f"B is not an array: {error}", argument="B") from error
-
-
 def _integers(name: str, values: Any) -> np.ndarray[Any, Any]:
     given = np.asarray(values)
     if given.ndim != 1 or given.dtype.kind not in "iu":
@@ -636,3 +471,12 @@ def _choice(name: str, value: str, accepted: Sequence[str] | Mapping[str, Any]) 
     if value not in accepted:
         raise ParameterError(f"{name} must be one of {', '.join(accepted)}, got {value!r}", argument=name)
     return value
+
+
+def __getattr__(name: str) -> Any:
+    # Their base class is SciPy's, from a package that takes long to import: whoever makes no plan does without.
+    if name in ("Operator", "Plan"):
+        from warploom import operators
+
+        return getattr(operators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

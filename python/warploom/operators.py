@@ -1,0 +1,900 @@
+"""`Plan` and `Operator`: a sparse matrix as something that multiplies, for whoever takes a linear operator."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator
+
+from warploom import _core, _device
+from warploom._csr import CSR, framework_of
+from warploom._source import Arrays, Positions, Source, transpose
+from warploom.errors import (
+    DeviceError,
+    DtypeError,
+    IndexOverflowError,
+    InvalidMatrixError,
+    ParameterError,
+    ShapeError,
+)
+from warploom.explanation import Explanation, Product
+
+__all__ = ["Operator", "Plan", "Recipe", "find_operator"]
+
+_numbers = itertools.count(1)
+_operators: weakref.WeakValueDictionary[int, Plan | Operator] = weakref.WeakValueDictionary()
+
+
+def find_operator(number: int) -> Plan | Operator:
+    """Return the plan or operator of that number, by which graphs of PyTorch know it.
+
+    Raises
+    ------
+    ParameterError
+        It is gone.
+    """
+    found = _operators.get(number)
+    if found is None:
+        raise ParameterError(
+            f"plan {number} is gone: keep a reference to a plan as long as graphs that multiply with it are in use, "
+            "and export graphs for the process that made the plan",
+            argument="plan",
+        )
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How the plans of a matrix are made."""
+
+    device: _device.Device
+    updatable: bool
+    make: Callable[[Any, str, int, str], Plan]
+    """Makes a plan of a matrix, an operation, a number of columns and a layout."""
+    make_transposed: Callable[[Any, str, int, str], Plan]
+    """The same for the transpose: without what was said of this one matrix."""
+    named: Callable[[Any, str], Plan]
+    """Prepares a candidate for SpMV by its name."""
+
+
+class _Multiplier(LinearOperator):  # type: ignore[misc]
+    """What plans and operators have in common: products, as SciPy's solvers ask for them."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    nnz: int
+    device: _device.Device
+    updatable: bool
+
+    def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
+        super().__init__(dtype, shape)
+        self._vectors_only = False
+        self._transpose: Operator | None = None
+        self._making = threading.RLock()
+        self._number = next(_numbers)
+        _operators[self._number] = self
+
+    # ----- the transpose -----
+
+    def _matrix_arrays(self) -> Arrays:
+        """Return the matrix with the values that products use."""
+        raise NotImplementedError
+
+    def _transposed(self, *, with_values: bool = True) -> Operator:
+        raise NotImplementedError
+
+    @property
+    def T(self) -> Operator:
+        """The transpose, with a plan of its own: made when it first multiplies, and kept.
+
+        `A` is read again then. It must not have changed since the plan was made, which is checked.
+        """
+        return self._transposed()
+
+    @property
+    def H(self) -> Operator:
+        """The adjoint, which is the transpose: values are real."""
+        return self._transposed()
+
+    def transpose(self) -> Operator:
+        """Return the transpose, `T`."""
+        return self._transposed()
+
+    def adjoint(self) -> Operator:
+        """Return the adjoint, `T`: values are real."""
+        return self._transposed()
+
+    # ----- products in SciPy's words -----
+
+    def matvec(self, x: Any) -> Any:
+        """Multiply a vector: y = A x.
+
+        Parameters
+        ----------
+        x : array of shape (n,) or (n, 1)
+            Arrays on a GPU, and tensors, are taken as ``plan @ x`` takes them.
+
+        Returns
+        -------
+        array of shape (m,) or (m, 1)
+        """
+        return super().matvec(x) if _is_host_array(x) else self @ x
+
+    def matmat(self, X: Any) -> Any:
+        """Multiply a dense matrix: A X.
+
+        Parameters
+        ----------
+        X : array of shape (n, k)
+
+        Returns
+        -------
+        array of shape (m, k)
+        """
+        return super().matmat(X) if _is_host_array(X) else self @ X
+
+    def rmatvec(self, x: Any) -> Any:
+        """Multiply a vector by the transpose.
+
+        Parameters
+        ----------
+        x : array of shape (m,) or (m, 1)
+
+        Returns
+        -------
+        array of shape (n,) or (n, 1)
+        """
+        return super().rmatvec(x) if _is_host_array(x) else self._transposed() @ x
+
+    def rmatmat(self, X: Any) -> Any:
+        """Multiply a dense matrix by the transpose.
+
+        Parameters
+        ----------
+        X : array of shape (m, k)
+
+        Returns
+        -------
+        array of shape (n, k)
+        """
+        return super().rmatmat(X) if _is_host_array(X) else self._transposed() @ X
+
+    def dot(self, x: Any) -> Any:
+        """Multiply by a vector, a dense matrix, a scalar or another operator, as SciPy's operators do.
+
+        Parameters
+        ----------
+        x : array, scalar or LinearOperator
+
+        Returns
+        -------
+        array or LinearOperator
+        """
+        return super().dot(x) if isinstance(x, LinearOperator) or _is_host_array(x) else self @ x
+
+    def _matvec(self, x: Any) -> Any:
+        return self @ np.asarray(x).reshape(-1)
+
+    def _matmat(self, X: Any) -> Any:
+        if self._vectors_only and X.shape[1] != 1:
+            columns = [self @ X[:, j] for j in range(X.shape[1])]
+            return np.stack(columns, axis=1) if columns else np.empty((self.shape[0], 0), self.dtype)
+        return self @ np.asarray(X)
+
+    def _rmatvec(self, x: Any) -> Any:
+        return self._transposed() @ np.asarray(x).reshape(-1)
+
+    def _rmatmat(self, X: Any) -> Any:
+        return self._transposed()._matmat(X)
+
+    def _adjoint(self) -> Operator:
+        return self._transposed()
+
+    def __rmatmul__(self, x: Any) -> Any:
+        if isinstance(x, LinearOperator) or np.isscalar(x):
+            return super().__rmatmul__(x)
+        return self._left_product(x)
+
+    def __rmul__(self, x: Any) -> Any:
+        if isinstance(x, LinearOperator) or np.isscalar(x):
+            return super().__rmul__(x)
+        return self._left_product(x)
+
+    def _left_product(self, x: Any) -> Any:
+        x = _device.as_array(x, self.dtype)
+        shape = tuple(getattr(x, "shape", ()))
+        if len(shape) not in (1, 2) or shape[-1] != self.shape[0]:
+            raise ShapeError(
+                f"x must have {self.shape[0]} columns, as A has rows, but its shape is {shape}", argument="x"
+            )
+        return self._transposed() @ x if len(shape) == 1 else (self._transposed() @ x.T).T
+
+    def _combine(self, B: Any, out: Any, alpha: Any, beta: Any) -> Any:
+        """Compute out = alpha A B + beta out."""
+        alpha, beta = _real(alpha, "alpha"), _real(beta, "beta")
+        if beta == 0:
+            result = self(B, out)
+            if alpha == 1:
+                return result
+            if out is None and framework_of(result) is None and not isinstance(result, np.ndarray):
+                return result * alpha if alpha != 0 else result * 0  # of a library whose arrays stay as they are
+            if alpha == 0:
+                result[...] = 0  # A B does not count, even NaN
+            else:
+                result *= alpha
+            return result
+        if out is None:
+            raise ParameterError(f"beta = {beta} is a factor of out, which is not given", argument="beta")
+        product = self(B)
+        if framework_of(out) != framework_of(product) or not hasattr(out, "dtype"):
+            raise DtypeError(f"out must be a {type(product).__name__}, got a {type(out).__name__}", argument="out")
+        if tuple(out.shape) != tuple(product.shape):
+            raise ShapeError(f"out must have shape {tuple(product.shape)}, got {tuple(out.shape)}", argument="out")
+        if out.dtype != product.dtype:
+            raise DtypeError(f"out must be {product.dtype}, got {out.dtype}", argument="out")
+        if out.device != product.device if framework_of(out) else False:
+            raise DeviceError("out must be where B is", argument="out")
+        if framework_of(out) == "torch":
+            _device.operand(out.reshape(-1, 1), self.dtype, "row", "out")  # refuses one that requires a gradient
+            out.mul_(beta).add_(product, alpha=alpha) if alpha != 0 else out.mul_(beta)
+            return out
+        if isinstance(out, np.ndarray) and not out.flags.writeable:
+            raise ParameterError("out is read-only", argument="out")
+        out *= beta
+        if alpha != 0:
+            if alpha != 1:
+                product *= alpha
+            out += product
+        return out
+
+    def __reduce__(self) -> Any:
+        raise ParameterError(f"a {type(self).__name__} cannot be pickled", argument="self")
+
+
+def _is_host_array(x: Any) -> bool:
+    return isinstance(x, np.ndarray) or not (
+        framework_of(x) or hasattr(x, "__cuda_array_interface__") or _device.is_dlpack_cuda(x)
+    )
+
+
+def _real(value: Any, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ParameterError(f"{name} must be a real number, got {value!r}", argument=name) from None
+
+
+class Plan(_Multiplier):
+    """A candidate prepared for one matrix on one device.
+
+    Made by `plan`. Call it, or use ``@``, with a dense matrix or a vector:
+
+    ``C = plan @ B`` with `B` of shape (n, k) gives C = A B of shape (m, k); a vector of shape (n,) gives one of shape
+    (m,). A plan for SpMV takes vectors only. NumPy in, NumPy out; torch and CuPy tensors on the plan's GPU come back as
+    the same kind, computed on the caller's current stream without synchronisation. Results are always in the caller's
+    row order.
+
+    A plan reuses its workspace: run it on one stream at a time.
+
+    It is a `scipy.sparse.linalg.LinearOperator`, with all that SciPy's operators can do: ``plan.matvec``, ``plan.T``,
+    ``x @ plan``, ``2 * plan + plan.T`` and SciPy's solvers. The plan refers to `A` for its transpose and for `save`,
+    which read it when they are first asked for.
+    """
+
+    def __init__(
+        self,
+        core: _core.Plan,
+        problem: _core.Problem,
+        device: _device.Device,
+        recipe: Recipe | None = None,
+        matrix: Any = None,
+    ) -> None:
+        super().__init__(problem.shape, problem.dtype)
+        self._core = core
+        self._fast_path = core.fast_path()
+        self._recipe = recipe
+        self._source = None if matrix is None else Source(matrix, problem.dtype, problem.nnz)
+        self._updated = False
+        self.nnz: int = problem.nnz
+        """Stored entries of A."""
+        self._vectors_only = problem.op == "spmv"
+        self.op: str = problem.op
+        """The operation: ``"spmm"`` or ``"spmv"``."""
+        self.k: int = problem.k
+        """Columns of B the plan was tuned for; it works for any number of them, or for one only if `op` is SpMV."""
+        self.layout: str = problem.layout
+        """Layout of B and C the plan works on: ``"row"`` or ``"column"``. Others are copied."""
+        self.device = device
+        """Where it runs."""
+        self.updatable: bool = core.updatable
+        """Whether `update_values` may be called."""
+        self._candidate: _core.Candidate = core.candidate
+        self._problem = (
+            problem.op,
+            problem.shape,
+            problem.nnz,
+            problem.dtype,
+            problem.k,
+            problem.layout,
+            problem.cache,
+        )
+
+    @functools.cached_property
+    def preparation_ms(self) -> dict[str, float]:
+        """Milliseconds spent on each step of planning.
+
+        Features, ranking, measuring, permutation, upload, conversion, and updating: what `update_values` needs.
+        """
+        return self._core.preparation_ms
+
+    @property
+    def candidate(self) -> str:
+        """Name of the candidate that was chosen."""
+        return self._candidate.name
+
+    @property
+    def nbytes(self) -> int:
+        """Memory the plan holds on its device, in bytes; without what host operands are copied to."""
+        return self._core.nbytes
+
+    @property
+    def floor_bytes(self) -> int:
+        """Minimum bytes that a product moves in this format: what the plan holds, B with `k` columns, and C."""
+        return self.nbytes + sum(self.shape) * self.k * self.dtype.itemsize
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether every run gives bitwise the same result."""
+        return self._candidate.kernel.reproducible
+
+    def explain(self) -> Explanation:
+        """Why this candidate: what was considered, and what each one costs.
+
+        Returns
+        -------
+        Explanation
+            Prints as a table; ``.rows`` holds the figures.
+        """
+        return self._explanation
+
+    @functools.cached_property
+    def _explanation(self) -> Explanation:
+        return Explanation.of(self._core.explanation(), Product(*self._problem, self.device.name))
+
+    def __matmul__(self, B: Any) -> Any:
+        result = self._fast_path(B, None)
+        if result is not NotImplemented:
+            return result
+        return super().__matmul__(B) if isinstance(B, LinearOperator) else self._multiply(B, None)
+
+    def __call__(self, B: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0) -> Any:
+        """Multiply: C = alpha A B + beta C.
+
+        Parameters
+        ----------
+        B : array of shape (n, k) or (n,)
+            NumPy array, torch or CuPy tensor, or any GPU array with DLPack, of the plan's dtype or of one that SciPy
+            promotes to it, such as integers or float32 for float64. Lists, and Series and DataFrames of pandas, are
+            arrays. Complex numbers are multiplied as real and imaginary parts.
+        out : array of shape (m, k) or (m,), optional
+            Overwritten with the result; on the same device as `B`, in the plan's layout, apart from `B` in memory.
+        alpha, beta : float
+            Factors; `beta` needs `out`. If it is 0, `out` is overwritten even where it is NaN, and if `alpha` is 0, A B
+            does not count even where it is NaN. Other factors than 1 and 0 take passes over `out` of their own.
+
+        Returns
+        -------
+        array of shape (m, k) or (m,)
+            `out` if given, else a new array of the same kind as `B`, in the plan's layout. It carries no gradient.
+
+        Raises
+        ------
+        ShapeError, DtypeError
+            If `B` or `out` does not fit; `argument` names it.
+        ParameterError
+            If `out` is read-only or shares memory with `B`, `beta` is given without `out`, or an operand requires a
+            gradient: `warploom.torch` has products with gradients.
+        DeviceError
+            If `B` or `out` is on another device than the plan.
+        """
+        if alpha != 1.0 or beta != 0.0:
+            return self._combine(B, out, alpha, beta)
+        result = self._fast_path(B, out)
+        return self._multiply(B, out) if result is NotImplemented else result
+
+    def update_values(self, data: Any) -> None:
+        """Give A new values at the same places.
+
+        Products that follow are those of a new plan of the same candidate, bit for bit where the candidate is
+        `reproducible`; choosing and preparing are not repeated. The plan must have been made with ``updatable=True``.
+
+        On the GPU this takes about as long as a product. It takes as long as preparing the plan did, and waits for the
+        GPU, only where the format adds up values: in BSR, if entries of A repeat.
+
+        Parameters
+        ----------
+        data : array of shape (nnz,)
+            NumPy array, torch or CuPy tensor, or any GPU array with DLPack, of the plan's dtype. Values are in the
+            order of the `data` of A in CSR: of A itself, with its entries as they are stored, or, of a matrix that came
+            in another format, of what SciPy's or CuPy's ``tocsr`` makes of it. From GPU memory values are moved on
+            the caller's current stream without synchronisation; from host memory they are uploaded, and have arrived
+            on return. The plan keeps no reference to `data`.
+
+        Raises
+        ------
+        ParameterError
+            If the plan was made without ``updatable=True``, or `data` requires a gradient.
+        ShapeError, DtypeError
+            If `data` does not fit.
+        DeviceError
+            If it is on another device than the plan.
+
+        Examples
+        --------
+        >>> import numpy as np, scipy.sparse, warploom as wl
+        >>> A = scipy.sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])
+        >>> plan = wl.plan(A, "spmv", device="cpu", select="spmv/none/csr/vector", updatable=True)
+        >>> plan @ np.array([1.0, 3.0])
+        array([6., 1.])
+        >>> plan.update_values(np.array([4.0, 5.0]))
+        >>> plan @ np.array([1.0, 3.0])
+        array([12.,  5.])
+        """
+        if not self.updatable:
+            raise ParameterError("this plan keeps its values; plan with updatable=True to update them", argument="data")
+        values = _values(data, self.nnz, self.dtype, self.device)
+        self._updated = True
+        self._give(values)
+        if self._transpose is not None:
+            self._transpose._take_values(values)
+
+    def _give(self, values: Any) -> None:
+        if framework_of(values) and not _is_on_host(values):
+            seen = _device.operand(values.reshape(-1, 1), self.dtype, "column", "data")
+            self._core.update_values_from_device(seen.pointer, seen.stream)
+        else:
+            self._core.update_values_from_host(_device.host_array(values))
+
+    def _multiply(self, B: Any, out: Any) -> Any:
+        """Multiply operands of every kind: what the fast path leaves, with all checks and copies."""
+        B = _device.as_array(B, self.dtype)
+        if _device.is_complex(B) and out is None:
+            return _device.join(self._multiply(B.real, None), self._multiply(B.imag, None))
+        if getattr(B, "ndim", 2) == 1:
+            return self._multiply_vector(B, out)
+        b = _device.operand(B, self.dtype, self.layout)
+        if b.rows != self.shape[1]:
+            raise ShapeError(
+                f"B must have {self.shape[1]} rows, as A has columns, but its shape is ({b.rows}, {b.columns})",
+                argument="B",
+            )
+        if self.op == "spmv" and b.columns != 1:
+            raise ShapeError(
+                f"B must be one vector, as the plan is for SpMV, but its shape is ({b.rows}, {b.columns}); "
+                "make a plan with op='spmm' for several",
+                argument="B",
+            )
+        if b.columns >= 2**31:
+            raise IndexOverflowError(f"B has {b.columns:,} columns; at most {2**31 - 1:,} are supported", argument="B")
+        _check_device(b, "B", self.device)
+        if out is None:
+            result, pointer, leading = b.new(self.shape[0], b.columns, self.layout)
+        else:
+            result = out
+            c = _device.operand(out, self.dtype, self.layout, "out")
+            self._check_out(b, c, out)
+            pointer, leading = c.pointer, c.leading_dimension
+            if not b.on_gpu:
+                self._core.run_host(_device.host_array(b.owner), _device.host_array(c.owner))
+                return out
+        if b.on_gpu:
+            self._core.run_device(b.pointer, b.leading_dimension, pointer, leading, b.columns, b.stream)
+            return _device.finish(result)
+        self._core.run_host(_device.host_array(b.owner), _device.host_array(result))
+        return result
+
+    def _multiply_vector(self, x: Any, out: Any) -> Any:
+        if x.shape[0] != self.shape[1]:
+            raise ShapeError(
+                f"B must have {self.shape[1]} entries, as A has columns, but its shape is {tuple(x.shape)}",
+                argument="B",
+            )
+        if out is None:
+            return self._multiply(x.reshape(-1, 1), None).reshape(-1)
+        if tuple(getattr(out, "shape", ())) != (self.shape[0],):
+            raise ShapeError(f"out must be an array of shape {(self.shape[0],)}", argument="out")
+        self._multiply(x.reshape(-1, 1), out[:, None])
+        return out
+
+    def _check_out(self, b: _device.Operand, c: _device.Operand, out: Any) -> None:
+        expected = (self.shape[0], b.columns)
+        if isinstance(out, (list, tuple)):
+            raise DtypeError(f"out must be an array, got a {type(out).__name__}", argument="out")
+        if (c.rows, c.columns) != expected:
+            raise ShapeError(f"out must have shape {expected}, got {(c.rows, c.columns)}", argument="out")
+        if c.on_gpu != b.on_gpu:
+            raise DeviceError("out must be where B is", argument="out")
+        _check_device(c, "out", self.device)
+        if c.copied:
+            raise ShapeError(f"out must be a {self.layout}-major array", argument="out")
+        if isinstance(c.owner, np.ndarray) and not c.owner.flags.writeable:
+            raise ParameterError("out is read-only", argument="out")
+        if _device.overlap(b, c, self.layout, self.dtype):
+            raise ParameterError("out shares memory with B, which is still read while out is written", argument="out")
+
+    def _matrix_arrays(self) -> Arrays:
+        if self._source is None or self._recipe is None:
+            raise ParameterError("this plan does not refer to a matrix: wl.plan makes plans that do", argument="plan")
+        arrays = self._source.arrays()
+        if not self._updated:
+            _check_unchanged(self, arrays, self._recipe)
+        return arrays
+
+    def _transposed(self, *, with_values: bool = True) -> Operator:
+        with self._making:
+            if self._transpose is None:
+                if self._source is None or self._recipe is None:
+                    raise ParameterError("this plan does not refer to a matrix: wl.plan makes plans that do")
+                if self._updated and with_values:
+                    raise ParameterError(
+                        "the values of this plan were updated before its transpose was first asked for: take plan.T "
+                        "once before the first update, and it gets new values with the plan",
+                        argument="plan",
+                    )
+                fixed = (self.op, self.k, self.layout)
+                self._transpose = Operator(
+                    self._source,
+                    self._recipe,
+                    self.shape[::-1],
+                    self.nnz,
+                    self.dtype,
+                    fixed=fixed,
+                    transpose_of=self,
+                )
+            return self._transpose
+
+    def __repr__(self) -> str:
+        operands = f"k={self.k}, {self.layout}-major, " if self.op == "spmm" else ""
+        return (
+            f"<Plan {self.candidate} for {self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, {self.dtype}, "
+            f"{operands}on {self.device}>"
+        )
+
+
+_AS_THEY_ARE = "A has changed since the plan was made, in place"
+
+
+def _check_unchanged(plan: Plan, arrays: Arrays, recipe: Recipe) -> None:
+    """Compare a product of the matrix as it is now with one of a plan that was made before.
+
+    Raises
+    ------
+    InvalidMatrixError
+        They differ by more than rounding.
+    """
+    m, n = arrays.shape
+    # SciPy sums entries that repeat in place, which leaves products as they are.
+    if arrays.shape != plan.shape or (plan.updatable and len(arrays.data) != plan.nnz):
+        raise InvalidMatrixError(f"{_AS_THEY_ARE}: its size is another one", argument="A")
+    if plan.nnz == 0:
+        return
+    random = np.random.default_rng(0)
+    x = (random.uniform(0.5, 1.5, n) * random.choice((-1, 1), n)).astype(plan.dtype)
+    name = "spmv/none/csr/vector"
+    before = np.asarray(plan @ x, np.float64)
+    now = np.asarray(recipe.named(arrays.matrix(), name) @ x, np.float64)
+    magnitudes = CSR(arrays.indptr, arrays.indices, abs(arrays.data), arrays.shape)
+    bound = np.asarray(recipe.named(magnitudes, name) @ abs(x), np.float64)
+    longest = int((arrays.indptr[1:] - arrays.indptr[:-1]).max()) if m else 0
+    known = np.isfinite(bound)
+    with np.errstate(invalid="ignore"):
+        differs = known & (abs(before - now) > (longest + 10) * float(np.finfo(plan.dtype).eps) * bound)
+    if not known.all() and not bool((abs(arrays.data) <= float(np.finfo(plan.dtype).max)).all()):
+        differs |= ~known & (np.isfinite(before) != np.isfinite(now))  # and not because sums overflow
+    rows = np.flatnonzero(differs | (known & ~np.isfinite(before)))
+    if rows.size:
+        raise InvalidMatrixError(
+            f"{_AS_THEY_ARE}: row {rows[0]} gives another product; give the plan new values by update_values",
+            argument="A",
+            position=int(rows[0]),
+        )
+
+
+class Operator(_Multiplier):
+    """A sparse matrix that chooses how to multiply by what it meets.
+
+    Made by `warploom.plan` without `op` and `k`, and by the `T` of a plan. A vector is multiplied by a plan for SpMV; k
+    columns are by one for SpMM, in the layout of the operand and tuned for about as many columns (up to the next power
+    of two). Each plan is chosen when it is first needed, and kept: see `plans`. The matrix is referred to until then,
+    and not copied. It is read again for every further plan and must not change; that it has not is checked.
+
+    It is a `scipy.sparse.linalg.LinearOperator`, as a `Plan` is.
+    """
+
+    def __init__(
+        self,
+        matrix: Source,
+        recipe: Recipe,
+        shape: tuple[int, int],
+        nnz: int,
+        dtype: np.dtype[Any],
+        *,
+        fixed: tuple[str, int, str] | None = None,
+        transpose_of: Plan | Operator | None = None,
+    ) -> None:
+        super().__init__(shape, dtype)
+        self.nnz = nnz
+        """Stored entries of A."""
+        self.device = recipe.device
+        """Where it runs."""
+        self.updatable = recipe.updatable and transpose_of is None
+        """Whether `update_values` may be called. A transpose follows what it is the transpose of."""
+        self._recipe = recipe
+        self._source = matrix
+        self._fixed = fixed
+        self._vectors_only = fixed is not None and fixed[0] == "spmv"
+        self._is_transpose = transpose_of is not None  # of the matrix that `matrix` refers to
+        self._parent = None if transpose_of is None else weakref.ref(transpose_of)  # no circle: memory is freed at once
+        self._arrays: Arrays | None = None  # of a transpose, made from those of the parent
+        self._positions: Positions | None = None
+        self._values: Any = None  # the latest, of an operator that was updated
+        self._plans: dict[tuple[str, int, str], Plan] = {}
+        self._stale: set[tuple[str, int, str]] = set()  # plans that have not got the latest values
+        self._vector_path: Any = None
+
+    @property
+    def plans(self) -> dict[str, Plan]:
+        """The plans that were chosen so far, by what they multiply."""
+        with self._making:
+            return {_describe(*key): plan for key, plan in self._plans.items()}
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that all plans hold on their device, in bytes."""
+        return sum(plan.nbytes for plan in self.plans.values())
+
+    def explain(self) -> dict[str, Explanation]:
+        """Why these candidates.
+
+        Returns
+        -------
+        dict of str to Explanation
+            For each of `plans`.
+        """
+        return {name: plan.explain() for name, plan in self.plans.items()}
+
+    def plan_for(self, k: int | None = None, layout: str = "row") -> Plan:
+        """Return the plan for k columns, which is chosen now if none of that kind was met before.
+
+        Parameters
+        ----------
+        k : int, optional
+            Columns; by default a vector is meant.
+        layout : {"row", "column"}
+            Of B and C.
+
+        Returns
+        -------
+        Plan
+        """
+        return self._find(self._key(1 if k is None else k, layout), k or 1)
+
+    def __matmul__(self, B: Any) -> Any:
+        path = self._vector_path
+        if path is not None and getattr(B, "ndim", None) == 1:
+            result = path(B, None)
+            if result is not NotImplemented:
+                return result
+        if isinstance(B, LinearOperator):
+            return super().__matmul__(B)
+        return self._multiply(B, None)
+
+    def __call__(self, B: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0) -> Any:
+        """Multiply: C = alpha A B + beta C.
+
+        Parameters
+        ----------
+        B : array of shape (n, k) or (n,)
+            As for `Plan.__call__`.
+        out : array of shape (m, k) or (m,), optional
+            Overwritten with the result; in the layout of `B`.
+        alpha, beta : float
+            Factors; `beta` needs `out`, and if it is 0, `out` is overwritten even where it is NaN.
+
+        Returns
+        -------
+        array of shape (m, k) or (m,)
+        """
+        if alpha == 1.0 and beta == 0.0:
+            return self._multiply(B, out)
+        return self._combine(B, out, alpha, beta)
+
+    def update_values(self, data: Any) -> None:
+        """Give A new values at the same places, as `Plan.update_values` does.
+
+        A copy of them is kept: plans that are chosen later have them too, and those there are get them when they
+        multiply next.
+
+        Parameters
+        ----------
+        data : array of shape (nnz,)
+
+        Raises
+        ------
+        ParameterError, ShapeError, DtypeError, DeviceError
+            As `Plan.update_values`.
+        """
+        if not self.updatable:
+            what = "a transpose gets the values of what it is the transpose of"
+            hint = what if self._is_transpose else "plan with updatable=True to update them"
+            raise ParameterError(f"this operator keeps its values: {hint}", argument="data")
+        self._set_values(_copy(_values(data, self.nnz, self.dtype, self.device)))
+
+    def _set_values(self, data: Any) -> None:
+        with self._making:
+            self._values = data
+            self._stale = set(self._plans)
+            self._vector_path = None
+            if self._transpose is not None:
+                self._transpose._take_values(data)
+
+    def _take_values(self, data: Any) -> None:
+        """Of a transpose: take the values of the parent."""
+        with self._making:
+            if self._positions is None:
+                self._own()
+            assert self._positions is not None
+            self._set_values(self._positions.take(data))
+
+    # ----- which plan -----
+
+    def _key(self, k: int, layout: str) -> tuple[str, int, str]:
+        if self._fixed is not None:
+            return self._fixed
+        if k == 1:
+            return "spmv", 1, "column"
+        return "spmm", 1 << max(k - 1, 1).bit_length(), layout
+
+    def _multiply(self, B: Any, out: Any) -> Any:
+        B = _device.as_array(B, self.dtype)
+        shape = tuple(getattr(B, "shape", ()))
+        if len(shape) not in (1, 2) or shape[0] != self.shape[1]:
+            raise ShapeError(
+                f"B must have {self.shape[1]} rows, as A has columns, but its shape is {shape}", argument="B"
+            )
+        columns = 1 if len(shape) == 1 else shape[1]
+        key = self._key(columns, _layout_of(B))
+        plan = self._find(key, columns)
+        if len(shape) == 1:
+            self._vector_path = plan._fast_path
+        return plan(B, out)
+
+    def _find(self, key: tuple[str, int, str], columns: int) -> Plan:
+        plan = self._plans.get(key)
+        if plan is None or key in self._stale:
+            with self._making:
+                plan = self._plans.get(key)
+                if plan is None:
+                    plan = self._make(key, columns)
+                    self._plans[key] = plan
+                elif key in self._stale:
+                    plan.update_values(self._values)
+                self._stale.discard(key)
+        return plan
+
+    def _make(self, key: tuple[str, int, str], columns: int) -> Plan:
+        op, bucket, layout = key
+        k = bucket if self._fixed is not None else max(columns, 1)
+        if self._is_transpose:
+            plan = self._recipe.make_transposed(self._own().matrix(), op, k, layout)
+            if self._fixed is not None:
+                self._arrays = None  # there will be no other plan
+        else:
+            if self._plans and self._values is None:
+                _check_unchanged(next(iter(self._plans.values())), self._source.arrays(), self._recipe)
+            plan = self._recipe.make(self._source.matrix, op, k, layout)
+        if self._values is not None:
+            plan.update_values(self._values)
+        return plan
+
+    # ----- the transpose -----
+
+    def _own(self) -> Arrays:
+        """Of a transpose: its arrays, transposed when they are first needed."""
+        if self._arrays is None:
+            parent = None if self._parent is None else self._parent()
+            given = self._source.arrays() if parent is None else parent._matrix_arrays()
+            self._arrays, self._positions = transpose(given)
+        return self._arrays
+
+    def _matrix_arrays(self) -> Arrays:
+        if self._is_transpose:
+            return self._own()
+        arrays = self._source.arrays()
+        if self._plans and self._values is None:
+            _check_unchanged(next(iter(self._plans.values())), arrays, self._recipe)
+        return arrays
+
+    def _transposed(self, *, with_values: bool = True) -> Operator:
+        if self._is_transpose:
+            parent: Operator = self._given_back()
+            return parent
+        with self._making:
+            if self._transpose is None:
+                self._transpose = Operator(
+                    self._source, self._recipe, self.shape[::-1], self.nnz, self.dtype, transpose_of=self
+                )
+                if self._values is not None:
+                    self._transpose._take_values(self._values)
+            return self._transpose
+
+    def _given_back(self) -> Any:
+        """Of a transpose: what it is the transpose of, or the same anew if that is gone."""
+        with self._making:
+            parent = None if self._parent is None else self._parent()
+            if parent is None:
+                if self._values is not None:
+                    raise ParameterError(
+                        "the plan that this is the transpose of is gone, and its values were updated", argument="plan"
+                    )
+                fixed = None if self._fixed is None else self._fixed
+                parent = Operator(self._source, self._recipe, self.shape[::-1], self.nnz, self.dtype, fixed=fixed)
+                parent._transpose = self
+                self._parent = weakref.ref(parent)
+            return parent
+
+    def __repr__(self) -> str:
+        chosen = ", ".join(f"{name}: {plan.candidate}" for name, plan in self.plans.items())
+        return (
+            f"<Operator {self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, {self.dtype}, on {self.device}; "
+            f"{chosen or 'nothing chosen yet'}>"
+        )
+
+
+def _describe(op: str, k: int, layout: str) -> str:
+    return "vector" if op == "spmv" else f"up to {k} columns, {layout}-major"
+
+
+def _layout_of(B: Any) -> str:
+    """Return the layout that takes no copy, if one does."""
+    steps = B.stride() if framework_of(B) == "torch" else getattr(B, "strides", None)
+    if steps is None or len(steps) != 2:
+        return "row"
+    return "column" if 0 < steps[0] < steps[1] else "row"
+
+
+def _values(data: Any, nnz: int, dtype: np.dtype[Any], device: _device.Device) -> Any:
+    """Check values for the entries of a matrix; an array of NumPy, PyTorch or CuPy."""
+    data = np.asarray(data) if isinstance(data, (list, tuple)) else data
+    shape = getattr(data, "shape", None)
+    if shape is None or tuple(shape) != (nnz,):
+        got = type(data).__name__ if shape is None else f"shape {tuple(shape)}"
+        raise ShapeError(f"data must have shape ({nnz},), one value for each entry of A, got {got}", argument="data")
+    values = _device.operand(data.reshape(-1, 1), dtype, "column", "data")
+    _check_device(values, "data", device)
+    owner = values.owner[0] if isinstance(values.owner, tuple) else values.owner
+    return owner.reshape(-1)
+
+
+def _is_on_host(array: Any) -> bool:
+    return bool(framework_of(array) == "torch" and array.device.type == "cpu")
+
+
+def _copy(array: Any) -> Any:
+    return array.clone() if framework_of(array) == "torch" else array.copy()
+
+
+def _check_device(b: _device.Operand, name: str, device: _device.Device) -> None:
+    if not b.on_gpu:
+        return
+    if device.kind == "cpu":
+        raise DeviceError(f"the plan was made for the CPU but {name} is in GPU memory", argument=name)
+    if b.device != device.ordinal:
+        raise DeviceError(f"the plan was made for GPU {device.ordinal} but {name} is on GPU {b.device}", argument=name)
