@@ -29,21 +29,21 @@ from warploom.explanation import Explanation, Product
 __all__ = ["Operator", "Plan", "Recipe", "find_operator"]
 
 _numbers = itertools.count(1)
-_operators: weakref.WeakValueDictionary[int, Plan | Operator] = weakref.WeakValueDictionary()
+_operators: weakref.WeakValueDictionary[str, Plan | Operator] = weakref.WeakValueDictionary()
 
 
-def find_operator(number: int) -> Plan | Operator:
-    """Return the plan or operator of that number, by which graphs of PyTorch know it.
+def find_operator(name: str) -> Plan | Operator:
+    """Return the plan or operator of that name, by which graphs of PyTorch know it.
 
     Raises
     ------
     ParameterError
         It is gone.
     """
-    found = _operators.get(number)
+    found = _operators.get(name)
     if found is None:
         raise ParameterError(
-            f"plan {number} is gone: keep a reference to a plan as long as graphs that multiply with it are in use, "
+            f"plan {name} is gone: keep a reference to a plan as long as graphs that multiply with it are in use, "
             "and export graphs for the process that made the plan",
             argument="plan",
         )
@@ -76,10 +76,12 @@ class _Multiplier(LinearOperator):  # type: ignore[misc]
     def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
         super().__init__(dtype, shape)
         self._vectors_only = False
+        self._version = 0  # of the values
+        self._pattern: Any = None  # of warploom.torch
         self._transpose: Operator | None = None
         self._making = threading.RLock()
-        self._number = next(_numbers)
-        _operators[self._number] = self
+        self._name = str(next(_numbers))  # a text: graphs of PyTorch take numbers for sizes that may change
+        _operators[self._name] = self
 
     # ----- the transpose -----
 
@@ -89,6 +91,26 @@ class _Multiplier(LinearOperator):  # type: ignore[misc]
 
     def _transposed(self, *, with_values: bool = True) -> Operator:
         raise NotImplementedError
+
+    # ----- values of one product, for warploom.torch -----
+
+    def _with_values(self, values: Any, transposed: bool) -> _Multiplier:
+        """Return this or its transpose with other values, and leave the other one of the two as it is."""
+        if transposed:
+            operator = self._transposed(with_values=False)
+            operator._take_values(values)
+            return operator
+        self._version += 1
+        self._give(values)
+        return self
+
+    def _give(self, values: Any) -> None:
+        raise NotImplementedError
+
+    def _leave_values(self) -> None:
+        """Close the transpose until it gets values again: it does not have those of this one."""
+        if self._transpose is not None:
+            self._transpose._is_outdated = True
 
     @property
     def T(self) -> Operator:
@@ -450,12 +472,13 @@ class Plan(_Multiplier):
         if not self.updatable:
             raise ParameterError("this plan keeps its values; plan with updatable=True to update them", argument="data")
         values = _values(data, self.nnz, self.dtype, self.device)
-        self._updated = True
+        self._version += 1
         self._give(values)
         if self._transpose is not None:
             self._transpose._take_values(values)
 
     def _give(self, values: Any) -> None:
+        self._updated = True
         if framework_of(values) and not _is_on_host(values):
             seen = _device.operand(values.reshape(-1, 1), self.dtype, "column", "data")
             self._core.update_values_from_device(seen.pointer, seen.stream)
@@ -648,6 +671,7 @@ class Operator(_Multiplier):
         self._plans: dict[tuple[str, int, str], Plan] = {}
         self._stale: set[tuple[str, int, str]] = set()  # plans that have not got the latest values
         self._vector_path: Any = None
+        self._is_outdated = False  # a transpose that has other values than what it is the transpose of
 
     @property
     def plans(self) -> dict[str, Plan]:
@@ -688,7 +712,7 @@ class Operator(_Multiplier):
 
     def __matmul__(self, B: Any) -> Any:
         path = self._vector_path
-        if path is not None and getattr(B, "ndim", None) == 1:
+        if path is not None and not self._is_outdated and getattr(B, "ndim", None) == 1:
             result = path(B, None)
             if result is not NotImplemented:
                 return result
@@ -735,21 +759,31 @@ class Operator(_Multiplier):
             what = "a transpose gets the values of what it is the transpose of"
             hint = what if self._is_transpose else "plan with updatable=True to update them"
             raise ParameterError(f"this operator keeps its values: {hint}", argument="data")
-        self._set_values(_copy(_values(data, self.nnz, self.dtype, self.device)))
+        self._version += 1
+        self._give(_values(data, self.nnz, self.dtype, self.device))
+        if self._transpose is not None:
+            self._transpose._take_values(self._values)
+
+    def _give(self, values: Any) -> None:
+        self._set_values(_copy(values))
 
     def _set_values(self, data: Any) -> None:
         with self._making:
             self._values = data
             self._stale = set(self._plans)
             self._vector_path = None
-            if self._transpose is not None:
-                self._transpose._take_values(data)
+            self._is_outdated = False
+
+    def _ready(self) -> None:
+        """Of a transpose: read the matrix."""
+        with self._making:
+            if self._positions is None:
+                self._own()
 
     def _take_values(self, data: Any) -> None:
         """Of a transpose: take the values of the parent."""
         with self._making:
-            if self._positions is None:
-                self._own()
+            self._ready()
             assert self._positions is not None
             self._set_values(self._positions.take(data))
 
@@ -777,6 +811,12 @@ class Operator(_Multiplier):
         return plan(B, out)
 
     def _find(self, key: tuple[str, int, str], columns: int) -> Plan:
+        if self._is_outdated:
+            raise ParameterError(
+                "the plan that this is the transpose of was given values by warploom.torch.spmm; give them to both by "
+                "plan.update_values",
+                argument="plan",
+            )
         plan = self._plans.get(key)
         if plan is None or key in self._stale:
             with self._making:

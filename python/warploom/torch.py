@@ -1,0 +1,311 @@
+"""Products with gradients for PyTorch, which graphs of ``torch.compile`` and ``torch.export`` keep whole.
+
+`spmm` multiplies with a plan and has gradients for the dense operand, by the transpose of the plan, and for the values
+of the sparse matrix, by a product that is sampled at its entries: no dense intermediate is made. `SpMM` is the same as
+a module. Gradients of gradients exist, too.
+
+Nothing else in warploom imports PyTorch. This module needs PyTorch 2.5 or newer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from warploom import _core
+from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
+from warploom.operators import Operator, Plan, find_operator
+
+__all__ = ["SpMM", "spmm"]
+
+
+def spmm(plan: Plan | Operator, X: torch.Tensor, values: torch.Tensor | None = None) -> torch.Tensor:
+    """Multiply a sparse and a dense matrix, with gradients.
+
+    Parameters
+    ----------
+    plan : Plan or Operator
+        Of the sparse matrix A, from `warploom.plan`. Its transpose multiplies in the backward pass: it is planned once,
+        and kept. Keep a reference to the plan as long as a compiled or exported graph that multiplies with it.
+    X : Tensor, shape (n, k) or (n,)
+        Where the plan is. Types that are promoted to that of the plan are converted.
+    values : Tensor, shape (nnz,), optional
+        Values of A in this product, in the order of `Plan.update_values`, of the plan's dtype; by default those of the
+        plan. The plan has to be made with ``updatable=True``, and keeps them until it gets others.
+
+    Returns
+    -------
+    Tensor, shape (m, k) or (m,)
+
+    Raises
+    ------
+    ParameterError
+        `plan` is no plan, cannot be given values, or has got other values between the forward and the backward pass.
+    ShapeError, DtypeError, DeviceError
+        `X` or `values` does not fit; `argument` names it.
+
+    Notes
+    -----
+    Outside of compiled graphs, ``plan @ X`` is faster where no gradient is wanted. ``torch.vmap`` maps the product;
+    ``torch.func.grad`` and its kin do not differentiate it, as they do not differentiate other custom operators.
+
+    Examples
+    --------
+    >>> import scipy.sparse, torch, warploom as wl, warploom.torch
+    >>> A = scipy.sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])
+    >>> plan = wl.plan(A, k=1, device="cpu", select="spmm/none/csr/row_split", updatable=True)
+    >>> X = torch.ones(2, 1, dtype=torch.float64, requires_grad=True)
+    >>> values = torch.tensor([3.0, 4.0], dtype=torch.float64, requires_grad=True)
+    >>> (X * warploom.torch.spmm(plan, X, values)).sum().backward()
+    >>> X.grad.flatten(), values.grad
+    (tensor([7., 7.], dtype=torch.float64), tensor([1., 1.], dtype=torch.float64))
+    """
+    if not isinstance(plan, (Plan, Operator)):
+        raise ParameterError(f"plan must be what warploom.plan returns, got {type(plan).__name__}", argument="plan")
+    X = _checked(plan, X, "X")
+    if X.ndim not in (1, 2) or X.shape[0] != plan.shape[1]:
+        raise ShapeError(
+            f"X must have {plan.shape[1]} rows, as A has columns, but its shape is {tuple(X.shape)}", argument="X"
+        )
+    if X.ndim == 1:
+        return spmm(plan, X.unsqueeze(1), values).squeeze(1)
+    if plan._vectors_only and X.shape[1] != 1:
+        raise ShapeError(
+            f"X must be one vector, as the plan is for SpMV, but its shape is {tuple(X.shape)}", argument="X"
+        )
+    if values is not None:
+        if not plan.updatable:
+            raise ParameterError("values need a plan that was made with updatable=True", argument="values")
+        values = _checked(plan, values, "values")
+        if values.ndim != 1 or values.shape[0] != plan.nnz:
+            raise ShapeError(f"values must have shape ({plan.nnz},), got {tuple(values.shape)}", argument="values")
+    if not torch.compiler.is_compiling():
+        _prepare(plan, X, values)
+    column = isinstance(plan, Plan) and plan.layout == "column" and plan.op == "spmm"
+    return _product(X, values, plan._name, plan.shape[0], False, column)  # type: ignore[no-any-return]
+
+
+class SpMM(torch.nn.Module):
+    """Multiplication by a sparse matrix as a module.
+
+    Parameters
+    ----------
+    plan : Plan or Operator
+        Of the sparse matrix.
+    values : Tensor, shape (nnz,), optional
+        Values of the sparse matrix, which become a parameter of the module: they are trained. By default the matrix is
+        what it was planned as, and the module has no parameters.
+
+    Examples
+    --------
+    >>> import scipy.sparse, torch, warploom as wl, warploom.torch
+    >>> A = scipy.sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])
+    >>> plan = wl.plan(A, k=1, device="cpu", select="spmm/none/csr/row_split")
+    >>> layer = torch.nn.Sequential(torch.nn.Linear(3, 4, dtype=torch.float64), warploom.torch.SpMM(plan))
+    >>> layer(torch.ones(2, 3, dtype=torch.float64)).shape
+    torch.Size([2, 4])
+    """
+
+    def __init__(self, plan: Plan | Operator, values: torch.Tensor | None = None) -> None:
+        super().__init__()
+        self.plan = plan
+        if values is None:
+            self.register_parameter("values", None)
+        else:
+            self.values = torch.nn.Parameter(values)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Multiply: A X.
+
+        Parameters
+        ----------
+        X : Tensor, shape (n, k) or (n,)
+
+        Returns
+        -------
+        Tensor, shape (m, k) or (m,)
+        """
+        return spmm(self.plan, X, self.values)
+
+    def extra_repr(self) -> str:
+        """Say what the matrix is."""
+        m, n = self.plan.shape
+        return f"{m} x {n}, nnz={self.plan.nnz}, {self.plan.dtype}, on {self.plan.device}"
+
+
+_DTYPES = {"float16": torch.float16, "float32": torch.float32, "float64": torch.float64}
+_NARROWER = {
+    torch.float64: (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.bool),
+    torch.float32: (torch.float16, torch.bfloat16, torch.bool),
+}
+
+
+def _checked(plan: Plan | Operator, tensor: torch.Tensor, name: str) -> torch.Tensor:
+    if not isinstance(tensor, torch.Tensor):
+        raise DtypeError(f"{name} must be a tensor, got {type(tensor).__name__}", argument=name)
+    if tensor.layout is not torch.strided:
+        raise DtypeError(f"{name} must be dense, got a tensor of layout {tensor.layout}", argument=name)
+    dtype = _DTYPES[plan.dtype.name]
+    if tensor.dtype != dtype:
+        if tensor.dtype not in _NARROWER.get(dtype, ()):
+            raise DtypeError(
+                f"{name} is {tensor.dtype} but the plan works on {plan.dtype}; convert it, or make another plan",
+                argument=name,
+            )
+        tensor = tensor.to(dtype)
+    where = plan.device
+    if tensor.device.type != where.kind or (where.kind == "cuda" and tensor.device.index != where.ordinal):
+        raise DeviceError(f"the plan was made for {where} but {name} is on {tensor.device}", argument=name)
+    return tensor
+
+
+def _prepare(plan: Plan | Operator, X: torch.Tensor, values: torch.Tensor | None) -> None:
+    """Make what the backward pass reads the matrix for, while the plan still has the values of the matrix.
+
+    Whether the matrix has changed can be seen until then.
+    """
+    if values is not None and torch.is_grad_enabled():
+        if values.requires_grad:
+            _pattern_of(plan)
+        if X.requires_grad:
+            plan._transposed(with_values=False)._ready()
+
+
+# ----- the operations: graphs know plans by their names -----
+
+
+@torch.library.custom_op("warploom::product", mutates_args=())
+def _product(
+    X: torch.Tensor, values: torch.Tensor | None, plan: str, rows: int, transposed: bool, column: bool
+) -> torch.Tensor:
+    operator = find_operator(plan)
+    X = X.detach()
+    X = X.t().contiguous().t() if column else X.contiguous()
+    if values is None:
+        result = (operator._transposed() if transposed else operator) @ X
+    else:
+        with operator._making:
+            result = operator._with_values(values.detach().resolve_neg().contiguous(), transposed) @ X
+            operator._leave_values()
+    return result  # type: ignore[no-any-return]
+
+
+@_product.register_fake
+def _(
+    X: torch.Tensor, values: torch.Tensor | None, plan: str, rows: int, transposed: bool, column: bool
+) -> torch.Tensor:
+    return X.new_empty((X.shape[1], rows)).t() if column else X.new_empty((rows, X.shape[1]))
+
+
+def _keep_for_product(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    X, values, ctx.plan, _, ctx.transposed, ctx.column = inputs
+    ctx.rows = X.shape[0]
+    ctx.operator = find_operator(ctx.plan)  # which lives as long as what is to be differentiated
+    ctx.version = None if values is not None else ctx.operator._version
+    ctx.save_for_backward(X if values is not None and ctx.needs_input_grad[1] else None, values)
+
+
+def _product_backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+    X, values = ctx.saved_tensors
+    grad_X = grad_values = None
+    if ctx.needs_input_grad[0]:
+        if ctx.version is not None and ctx.version != ctx.operator._version:
+            raise ParameterError(
+                "the plan got other values between the forward and the backward pass; give them to spmm as `values`",
+                argument="plan",
+            )
+        grad_X = _product(grad, values, ctx.plan, ctx.rows, not ctx.transposed, ctx.column)
+    if ctx.needs_input_grad[1]:
+        of_rows, of_columns = (X, grad) if ctx.transposed else (grad, X)
+        grad_values = _sampled(of_rows, of_columns, ctx.plan, values.shape[0], ctx.column)
+    return grad_X, grad_values, None, None, None, None
+
+
+_product.register_autograd(_product_backward, setup_context=_keep_for_product)
+
+
+@_product.register_vmap
+def _(info: Any, in_dims: Any, X: Any, values: Any, plan: str, rows: int, transposed: bool, column: bool) -> Any:
+    """Further vectors are further columns; other values are another product."""
+    size = info.batch_size
+    if in_dims[1] is None:
+        X = X.movedim(in_dims[0], 2)
+        result = _product(X.reshape(X.shape[0], -1), values, plan, rows, transposed, column)
+        return result.reshape(rows, -1, size), 2
+    results = [
+        _product(
+            X if in_dims[0] is None else X.select(in_dims[0], i),
+            values.select(in_dims[1], i),
+            plan,
+            rows,
+            transposed,
+            column,
+        )
+        for i in range(size)
+    ]
+    return torch.stack(results), 0
+
+
+@torch.library.custom_op("warploom::sampled_product", mutates_args=())
+def _sampled(of_rows: torch.Tensor, of_columns: torch.Tensor, plan: str, nnz: int, column: bool) -> torch.Tensor:
+    """Multiply at the entries of A only: for entry (i, j) the dot product of row i and row j of the two."""
+    operator = find_operator(plan)
+    pattern = _pattern_of(operator)
+    X, Y = of_rows.detach().contiguous(), of_columns.detach().contiguous()
+    if X.device.type == "cpu":
+        return torch.from_numpy(_core.sampled_product(pattern, X.resolve_neg().numpy(), Y.resolve_neg().numpy()))
+    out = X.new_empty(nnz)
+    stream = torch.cuda.current_stream(X.device).cuda_stream
+    _core.sampled_product_on_device(
+        pattern[0], operator.dtype.name, X.data_ptr(), Y.data_ptr(), X.shape[1], out.data_ptr(), nnz, stream
+    )
+    return out
+
+
+@_sampled.register_fake
+def _(of_rows: torch.Tensor, of_columns: torch.Tensor, plan: str, nnz: int, column: bool) -> torch.Tensor:
+    return of_rows.new_empty(nnz)
+
+
+def _keep_for_sampled(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    of_rows, of_columns, ctx.plan, _, ctx.column = inputs
+    ctx.operator = find_operator(ctx.plan)
+    ctx.save_for_backward(of_rows, of_columns)
+
+
+def _sampled_backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+    of_rows, of_columns = ctx.saved_tensors
+    grad_rows = grad_columns = None
+    if ctx.needs_input_grad[0]:
+        grad_rows = _product(of_columns, grad, ctx.plan, of_rows.shape[0], False, ctx.column)
+    if ctx.needs_input_grad[1]:
+        grad_columns = _product(of_rows, grad, ctx.plan, of_columns.shape[0], True, ctx.column)
+    return grad_rows, grad_columns, None, None, None
+
+
+_sampled.register_autograd(_sampled_backward, setup_context=_keep_for_sampled)
+
+
+def _pattern_of(operator: Plan | Operator) -> Any:
+    """Return the pattern of the matrix where the plan is, checked when it is first asked for.
+
+    On the CPU it is a copy. On a GPU it may be a view: the kernel reads nothing outside of its operands, whatever
+    happens to the arrays.
+    """
+    with operator._making:
+        if operator._pattern is None:
+            arrays = operator._matrix_arrays()
+            if operator.device.kind == "cpu":
+                host = arrays.on_host()
+                operator._pattern = _core.CsrView(host.indptr.astype("int64"), host.indices.copy(), None, *host.shape)
+            else:
+                operator._pattern = _resident(operator, arrays)
+        return operator._pattern
+
+
+def _resident(operator: Plan | Operator, arrays: Any) -> Any:
+    from warploom.plan import problem_of
+
+    problem = problem_of(arrays.matrix(), "spmv", None, operator.dtype, "column", "warm", operator.device)
+    return problem.resident(), problem  # which may be a view of its arrays
