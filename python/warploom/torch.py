@@ -47,8 +47,8 @@ def spmm(plan: Plan | Operator, X: torch.Tensor, values: torch.Tensor | None = N
 
     Notes
     -----
-    Outside of compiled graphs, ``plan @ X`` is faster where no gradient is wanted. ``torch.vmap`` maps the product;
-    ``torch.func.grad`` and its kin do not differentiate it, as they do not differentiate other custom operators.
+    Outside of compiled graphs, ``plan @ X`` is faster where no gradient is wanted. ``torch.vmap``, ``torch.func.grad``
+    and ``torch.func.jacrev`` take the product; forward-mode differentiation does not.
 
     Examples
     --------
@@ -80,10 +80,11 @@ def spmm(plan: Plan | Operator, X: torch.Tensor, values: torch.Tensor | None = N
         values = _checked(plan, values, "values")
         if values.ndim != 1 or values.shape[0] != plan.nnz:
             raise ShapeError(f"values must have shape ({plan.nnz},), got {tuple(values.shape)}", argument="values")
-    if not torch.compiler.is_compiling():
-        _prepare(plan, X, values)
     column = isinstance(plan, Plan) and plan.layout == "column" and plan.op == "spmm"
-    return _product(X, values, plan._name, plan.shape[0], False, column)  # type: ignore[no-any-return]
+    if torch.compiler.is_compiling():
+        return _product(X, values, plan._name, plan.shape[0], False, column)  # type: ignore[no-any-return]
+    _prepare(plan, X, values)
+    return _differentiable(X, values, plan, False, column)  # type: ignore[no-any-return]
 
 
 class SpMM(torch.nn.Module):
@@ -172,14 +173,12 @@ def _prepare(plan: Plan | Operator, X: torch.Tensor, values: torch.Tensor | None
             plan._transposed(with_values=False)._ready()
 
 
-# ----- the operations: graphs know plans by their names -----
+# ----- the operations -----
 
 
-@torch.library.custom_op("warploom::product", mutates_args=())
-def _product(
-    X: torch.Tensor, values: torch.Tensor | None, plan: str, rows: int, transposed: bool, column: bool
+def _multiply(
+    operator: Plan | Operator, X: torch.Tensor, values: torch.Tensor | None, transposed: bool, column: bool
 ) -> torch.Tensor:
-    operator = find_operator(plan)
     X = X.detach()
     X = X.t().contiguous().t() if column else X.contiguous()
     if values is None:
@@ -189,6 +188,136 @@ def _product(
             result = operator._with_values(values.detach().resolve_neg().contiguous(), transposed) @ X
             operator._leave_values()
     return result  # type: ignore[no-any-return]
+
+
+def _sample(operator: Plan | Operator, of_rows: torch.Tensor, of_columns: torch.Tensor) -> torch.Tensor:
+    """Multiply at the entries of A only: for entry (i, j) the dot product of row i and row j of the two."""
+    pattern = _pattern_of(operator)
+    X, Y = (given.detach().resolve_neg().contiguous() for given in (of_rows, of_columns))
+    if X.device.type == "cpu":
+        return torch.from_numpy(_core.sampled_product(pattern, X.numpy(), Y.numpy()))
+    out = X.new_empty(operator.nnz)
+    stream = torch.cuda.current_stream(X.device).cuda_stream
+    _core.sampled_product_on_device(
+        pattern[0],
+        operator.dtype.name,
+        X.data_ptr(),
+        Y.data_ptr(),
+        X.shape[1],
+        out.data_ptr(),
+        operator.nnz,
+        stream,
+    )
+    return out
+
+
+def _check_version(ctx: Any) -> None:
+    if ctx.version is not None and ctx.version != ctx.operator._version:
+        raise ParameterError(
+            "the plan got other values between the forward and the backward pass; give them to spmm as `values`",
+            argument="plan",
+        )
+
+
+# ----- as functions, outside of compiled graphs: they cost a tenth of a custom operator -----
+
+
+class _Product(torch.autograd.Function):
+    """X, values, plan, whether it is transposed, whether operands are column-major."""
+
+    @staticmethod
+    def forward(
+        X: torch.Tensor, values: torch.Tensor | None, operator: Plan | Operator, transposed: bool, column: bool
+    ) -> torch.Tensor:
+        return _multiply(operator, X, values, transposed, column)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        X, values, ctx.operator, ctx.transposed, ctx.column = inputs
+        ctx.version = None if values is not None else ctx.operator._version
+        ctx.save_for_backward(X if values is not None and ctx.needs_input_grad[1] else None, values)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+        X, values = ctx.saved_tensors
+        grad_X = grad_values = None
+        if ctx.needs_input_grad[0]:
+            _check_version(ctx)
+            grad_X = _differentiable(grad, values, ctx.operator, not ctx.transposed, ctx.column)
+        if ctx.needs_input_grad[1]:
+            of_rows, of_columns = (X, grad) if ctx.transposed else (grad, X)
+            grad_values = _differentiable_sample(of_rows, of_columns, ctx.operator, ctx.column)
+        return grad_X, grad_values, None, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, X: Any, values: Any, operator: Any, transposed: bool, column: bool) -> Any:
+        """Further vectors are further columns; other values are another product."""
+        if in_dims[1] is None:
+            X = X.movedim(in_dims[0], 2)
+            size, columns = X.shape[2], X.shape[1]
+            if not operator._vectors_only:
+                result = _differentiable(X.reshape(X.shape[0], -1), values, operator, transposed, column)
+                return result.reshape(-1, columns, size), 2
+            in_dims = (2, None)
+        pairs = (
+            (
+                X if in_dims[0] is None else X.select(in_dims[0], i),
+                values if in_dims[1] is None else values.select(in_dims[1], i),
+            )
+            for i in range(info.batch_size)
+        )
+        return torch.stack([_differentiable(*pair, operator, transposed, column) for pair in pairs]), 0
+
+
+class _Sampled(torch.autograd.Function):
+    """X, Y, plan, whether operands are column-major."""
+
+    @staticmethod
+    def forward(
+        of_rows: torch.Tensor, of_columns: torch.Tensor, operator: Plan | Operator, column: bool
+    ) -> torch.Tensor:
+        return _sample(operator, of_rows, of_columns)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        of_rows, of_columns, ctx.operator, ctx.column = inputs
+        ctx.save_for_backward(of_rows, of_columns)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+        of_rows, of_columns = ctx.saved_tensors
+        grad_rows = grad_columns = None
+        if ctx.needs_input_grad[0]:
+            grad_rows = _differentiable(of_columns, grad, ctx.operator, False, ctx.column)
+        if ctx.needs_input_grad[1]:
+            grad_columns = _differentiable(of_rows, grad, ctx.operator, True, ctx.column)
+        return grad_rows, grad_columns, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, of_rows: Any, of_columns: Any, operator: Any, column: bool) -> Any:
+        """Sample one after the other."""
+        pairs = (
+            (
+                of_rows if in_dims[0] is None else of_rows.select(in_dims[0], i),
+                of_columns if in_dims[1] is None else of_columns.select(in_dims[1], i),
+            )
+            for i in range(info.batch_size)
+        )
+        return torch.stack([_differentiable_sample(*pair, operator, column) for pair in pairs]), 0
+
+
+_differentiable: Any = _Product.apply
+_differentiable_sample: Any = _Sampled.apply
+
+
+# ----- as custom operators, for compiled and exported graphs: they know plans by their names -----
+
+
+@torch.library.custom_op("warploom::product", mutates_args=())
+def _product(
+    X: torch.Tensor, values: torch.Tensor | None, plan: str, rows: int, transposed: bool, column: bool
+) -> torch.Tensor:
+    return _multiply(find_operator(plan), X, values, transposed, column)
 
 
 @_product.register_fake
@@ -210,11 +339,7 @@ def _product_backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
     X, values = ctx.saved_tensors
     grad_X = grad_values = None
     if ctx.needs_input_grad[0]:
-        if ctx.version is not None and ctx.version != ctx.operator._version:
-            raise ParameterError(
-                "the plan got other values between the forward and the backward pass; give them to spmm as `values`",
-                argument="plan",
-            )
+        _check_version(ctx)
         grad_X = _product(grad, values, ctx.plan, ctx.rows, not ctx.transposed, ctx.column)
     if ctx.needs_input_grad[1]:
         of_rows, of_columns = (X, grad) if ctx.transposed else (grad, X)
@@ -225,42 +350,9 @@ def _product_backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
 _product.register_autograd(_product_backward, setup_context=_keep_for_product)
 
 
-@_product.register_vmap
-def _(info: Any, in_dims: Any, X: Any, values: Any, plan: str, rows: int, transposed: bool, column: bool) -> Any:
-    """Further vectors are further columns; other values are another product."""
-    size = info.batch_size
-    if in_dims[1] is None:
-        X = X.movedim(in_dims[0], 2)
-        result = _product(X.reshape(X.shape[0], -1), values, plan, rows, transposed, column)
-        return result.reshape(rows, -1, size), 2
-    results = [
-        _product(
-            X if in_dims[0] is None else X.select(in_dims[0], i),
-            values.select(in_dims[1], i),
-            plan,
-            rows,
-            transposed,
-            column,
-        )
-        for i in range(size)
-    ]
-    return torch.stack(results), 0
-
-
 @torch.library.custom_op("warploom::sampled_product", mutates_args=())
 def _sampled(of_rows: torch.Tensor, of_columns: torch.Tensor, plan: str, nnz: int, column: bool) -> torch.Tensor:
-    """Multiply at the entries of A only: for entry (i, j) the dot product of row i and row j of the two."""
-    operator = find_operator(plan)
-    pattern = _pattern_of(operator)
-    X, Y = of_rows.detach().contiguous(), of_columns.detach().contiguous()
-    if X.device.type == "cpu":
-        return torch.from_numpy(_core.sampled_product(pattern, X.resolve_neg().numpy(), Y.resolve_neg().numpy()))
-    out = X.new_empty(nnz)
-    stream = torch.cuda.current_stream(X.device).cuda_stream
-    _core.sampled_product_on_device(
-        pattern[0], operator.dtype.name, X.data_ptr(), Y.data_ptr(), X.shape[1], out.data_ptr(), nnz, stream
-    )
-    return out
+    return _sample(find_operator(plan), of_rows, of_columns)
 
 
 @_sampled.register_fake

@@ -168,11 +168,21 @@ def test_modules_train():
     assert set(trained.state_dict()) == {"values"}
 
 
-def test_mapped_products():
+def test_functional_transforms():
     plan = make("row")
     X, values = operands(plan, "row")
     X, values = X.detach(), values.detach()
     A = dense(matrix(), values)
+    torch.testing.assert_close(torch.func.grad(lambda X: (wt.spmm(plan, X, values) ** 2).sum())(X), 2 * A.T @ (A @ X))
+    jacobian = torch.func.jacrev(lambda x: wt.spmm(plan, x, values))(X[:, 0])
+    torch.testing.assert_close(jacobian, A)
+    vector_plan = make("spmv")
+    jacobian = torch.func.jacrev(lambda v: wt.spmm(vector_plan, X[:, 0], v))(values)
+    rows = np.repeat(np.arange(9), np.diff(matrix().indptr))
+    expected = torch.zeros(9, plan.nnz, dtype=torch.float64)
+    expected[rows, np.arange(plan.nnz)] = X[matrix().indices, 0]
+    torch.testing.assert_close(jacobian, expected)
+    torch.testing.assert_close(torch.vmap(lambda x: wt.spmm(vector_plan, x, values))(X.T), (A @ X).T)
     many = torch.randn(5, 7, 3, dtype=torch.float64)
     torch.testing.assert_close(torch.vmap(lambda X: wt.spmm(plan, X, values))(many), A @ many)
     several = torch.stack([values, 2 * values])
