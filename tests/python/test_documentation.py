@@ -2,7 +2,7 @@
 
 import doctest
 import html
-import importlib
+import importlib.util
 import os
 import pkgutil
 import re
@@ -30,7 +30,8 @@ PAGES = sorted(
     for folder in (".", "concepts", "concepts/formats", "guide")
     for path in (DOCS / folder).glob("*.md")
 )
-MODULES = [f"warploom.{m.name}" for m in pkgutil.iter_modules(wl.__path__) if m.name not in ("__main__", "_core")]
+LEFT_OUT = {"__main__", "_core"} | (set() if importlib.util.find_spec("torch") else {"torch"})
+MODULES = [f"warploom.{m.name}" for m in pkgutil.iter_modules(wl.__path__) if m.name not in LEFT_OUT]
 EXAMPLES = [
     test
     for module in ["warploom", *MODULES]
