@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "permutations/algorithms.hpp"
-#include "permutations/cpu_clones.hpp"
+#include "cpu_clones.hpp"
 #include "permutations/warp_load.hpp"
 
 namespace warploom {

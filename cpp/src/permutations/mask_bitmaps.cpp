@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "permutations/cpu_clones.hpp"
+#include "cpu_clones.hpp"
 
 namespace warploom {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "predictor/huge_page_allocator.hpp"
+#include "huge_page_allocator.hpp"
 #include "predictor/kinds.hpp"
 #include "predictor/source_reader.hpp"
 #include "predictor/tree_nodes.hpp"

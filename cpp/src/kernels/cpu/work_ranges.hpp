@@ -4,12 +4,31 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cpu/worker_pool.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
+
+// Calls body(i) for every i below `count`, on so many threads at most.
+template <class Body>
+void for_each_together(std::int64_t count, int threads, Body body) {
+  if (threads <= 1 || count <= 1) {
+    for (std::int64_t i = 0; i < count; ++i) body(i);
+    return;
+  }
+  std::atomic<std::int64_t> next{0};
+  // Several at a time, where there are many more than threads.
+  const std::int64_t step = std::max<std::int64_t>(1, count / (16 * threads));
+  work_together(threads - 1, [&] {
+    for (std::int64_t first = next.fetch_add(step); first < count; first = next.fetch_add(step)) {
+      for (std::int64_t i = first; i < std::min(count, first + step); ++i) body(i);
+    }
+  });
+}
 
 // Range r holds the items boundaries[r] .. boundaries[r+1].
 struct work_ranges {
@@ -43,15 +62,11 @@ void for_each_panel(const work_ranges& ranges, std::int64_t k, std::int64_t pane
   constexpr std::int64_t work_per_thread = 1 << 16;  // multiply-adds that are worth a thread
   if (ranges.size() == 0 || k == 0) return;
   const std::int64_t panels = (k + panel_width - 1) / panel_width;
-  const std::int64_t work_per_pair =
-      std::max<std::int64_t>(1, ranges.total_work / ranges.size()) * std::min(k, panel_width);
-  parallel_for(0, panels * ranges.size(), work_per_thread / work_per_pair, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t pair = begin; pair < end; ++pair) {
-      const std::int64_t first_column = pair / ranges.size() * panel_width;
-      const std::int64_t range = pair % ranges.size();
-      body(ranges.boundaries[range], ranges.boundaries[range + 1], first_column,
-           std::min(panel_width, k - first_column));
-    }
+  const std::int64_t threads = std::min<std::int64_t>(num_threads(), ranges.total_work * k / work_per_thread);
+  for_each_together(panels * ranges.size(), static_cast<int>(threads), [&](std::int64_t pair) {
+    const std::int64_t first_column = pair / ranges.size() * panel_width;
+    const std::int64_t range = pair % ranges.size();
+    body(ranges.boundaries[range], ranges.boundaries[range + 1], first_column, std::min(panel_width, k - first_column));
   });
 }
 

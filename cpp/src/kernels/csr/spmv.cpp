@@ -1,9 +1,13 @@
-// SpMV through CSR: rows in ranges of about equal numbers of nonzeros, each summed by one thread from its first nonzero
-// to its last, so that the result does not depend on the number of threads.
+// SpMV through CSR: rows in ranges of about equal numbers of nonzeros, each summed by one thread, so that the result
+// does not depend on the number of threads.
 #include "kernels/csr/spmv.hpp"
 
+#include <limits>
+#include <span>
+
+#include "huge_page_allocator.hpp"
 #include "kernels/cpu/format_plan.hpp"
-#include "kernels/csr/row_storage.hpp"
+#include "kernels/csr/row_sums.hpp"
 
 namespace warploom {
 
@@ -12,38 +16,87 @@ prepare_cuda_function prepare_cuda_spmv_csr_vector;
 
 namespace {
 
-struct csr_rows : row_storage {
+// Rows in the order of a permutation, in arrays of their own: large ones on huge pages, with offsets as narrow as they
+// can be.
+struct stored_rows {
+  value_type dtype;
+  huge_vector<std::int32_t> indptr;       // [rows + 1], or empty where
+  huge_vector<std::int64_t> wide_indptr;  // nonzeros need 64 bits
+  huge_vector<std::int32_t> row_ids;      // [rows] or empty
+  huge_vector<std::int32_t> indices;
+  huge_vector<std::byte> data;
+
   std::size_t bytes() const {
-    return indptr.size() * sizeof(indptr[0]) + row_ids.size() * sizeof(row_ids[0]) + owner->bytes();
+    return indptr.size() * sizeof(indptr[0]) + wide_indptr.size() * sizeof(wide_indptr[0]) +
+           row_ids.size() * sizeof(row_ids[0]) + indices.size() * sizeof(indices[0]) + data.size();
   }
 };
 
-class cpu_csr_plan final : public cpu_balanced_plan<cpu_csr_plan, csr_rows> {
- public:
-  explicit cpu_csr_plan(row_storage rows) : cpu_balanced_plan({own_arrays(std::move(rows))}) {
-    ranges_ = balance_work(matrix_.num_rows, [&](std::int64_t p) { return matrix_.indptr[p + 1] - matrix_.indptr[p]; });
+template <class Offset>
+huge_vector<Offset> offsets_of_rows(const csr_view& matrix, std::span<const std::int32_t> perm) {
+  if (perm.empty()) return {matrix.indptr, matrix.indptr + matrix.num_rows + 1};
+  huge_vector<Offset> indptr(matrix.num_rows + 1);
+  for (std::int64_t p = 0; p < matrix.num_rows; ++p) {
+    indptr[p + 1] = static_cast<Offset>(indptr[p] + matrix.row_length(perm[p]));
   }
+  return indptr;
+}
 
-  std::vector<value_array> value_arrays() override { return {matrix_.own_values()}; }
+stored_rows store(const csr_view& matrix, std::span<const std::int32_t> perm) {
+  const std::size_t size = size_of(matrix.dtype);
+  const auto* values = static_cast<const std::byte*>(matrix.data);
+  stored_rows rows{matrix.dtype, {}, {}, {perm.begin(), perm.end()}, {}, {}};
+  if (matrix.nnz() <= std::numeric_limits<std::int32_t>::max()) {
+    rows.indptr = offsets_of_rows<std::int32_t>(matrix, perm);
+  } else {
+    rows.wide_indptr = offsets_of_rows<std::int64_t>(matrix, perm);
+  }
+  if (perm.empty()) {
+    rows.indices.assign(matrix.indices, matrix.indices + matrix.nnz());
+    rows.data.assign(values, values + matrix.nnz() * size);
+    return rows;
+  }
+  rows.indices.reserve(matrix.nnz());
+  rows.data.reserve(matrix.nnz() * size);
+  for (const std::int32_t row : perm) {
+    const std::int64_t begin = matrix.indptr[row], end = matrix.indptr[row + 1];
+    rows.indices.insert(rows.indices.end(), matrix.indices + begin, matrix.indices + end);
+    rows.data.insert(rows.data.end(), values + begin * size, values + end * size);
+  }
+  return rows;
+}
+
+class cpu_csr_plan final : public cpu_balanced_plan<cpu_csr_plan, stored_rows> {
+ public:
+  cpu_csr_plan(const csr_view& matrix, std::span<const std::int32_t> perm) : cpu_balanced_plan(store(matrix, perm)) {
+    ranges_ = balance_work(matrix.num_rows,
+                           [&](std::int64_t p) { return matrix.row_length(perm.empty() ? p : std::int64_t{perm[p]}); });
+  }
 
   template <class Value>
   void multiply_values(const Value* x, Value* y) const {
-    const row_storage& A = matrix_;
-    const Value* values = static_cast<const Value*>(A.data);
-    for_each_range([&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t p = begin; p < end; ++p) {
-        accumulator_t<Value> sum = 0;
-        for (std::int64_t j = A.indptr[p]; j < A.indptr[p + 1]; ++j) sum += values[j] * x[A.indices[j]];
-        y[A.row_ids.empty() ? p : A.row_ids[p]] = Value(sum);
-      }
-    });
+    if (matrix_.wide_indptr.empty()) {
+      multiply_rows(matrix_.indptr.data(), x, y);
+    } else {
+      multiply_rows(matrix_.wide_indptr.data(), x, y);
+    }
+  }
+
+ private:
+  template <class Value, class Offset>
+  void multiply_rows(const Offset* indptr, const Value* x, Value* y) const {
+    static const row_sums_function<Value, Offset> add_rows = row_sums_for_this_cpu<Value, Offset>();
+    const csr_rows_view<Value, Offset> rows{indptr, matrix_.indices.data(),
+                                            reinterpret_cast<const Value*>(matrix_.data.data()),
+                                            matrix_.row_ids.empty() ? nullptr : matrix_.row_ids.data()};
+    for_each_range([&](std::int64_t begin, std::int64_t end) { add_rows(rows, begin, end, x, y); });
   }
 };
 
 }  // namespace
 
 std::unique_ptr<product_plan> prepare_cpu_spmv_csr(const csr_view& matrix, const product_request& request) {
-  return std::make_unique<cpu_csr_plan>(store_all_rows(matrix, request.perm));
+  return std::make_unique<cpu_csr_plan>(matrix, request.perm);
 }
 
 product_kernel spmv_csr_scalar() {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/instruction_sets.hpp"
 #include "warploom/kernels/product.hpp"
 
 namespace warploom {
@@ -15,12 +16,12 @@ struct dense_tile_view {
   explicit dense_tile_view(const dense_view& view)
       : data(static_cast<Value*>(view.data)), leading_dimension(view.leading_dimension) {}
 
-  Value* at(std::int64_t row, std::int64_t column) const {
+  WARPLOOM_INLINE Value* at(std::int64_t row, std::int64_t column) const {
     return order == layout::row_major ? data + row * leading_dimension + column
                                       : data + row + column * leading_dimension;
   }
   // Distance from one column to the next.
-  std::int64_t column_stride() const { return order == layout::row_major ? 1 : leading_dimension; }
+  WARPLOOM_INLINE std::int64_t column_stride() const { return order == layout::row_major ? 1 : leading_dimension; }
 
   Value* data;
   std::int64_t leading_dimension;
@@ -38,7 +39,7 @@ struct sparse_row {
 constexpr std::int64_t prefetch_distance = 6;
 
 template <class Value>
-void prefetch([[maybe_unused]] const Value* first, [[maybe_unused]] int count) {
+WARPLOOM_INLINE void prefetch([[maybe_unused]] const Value* first, [[maybe_unused]] int count) {
 #ifdef __GNUC__
   constexpr int elements_per_line = 64 / sizeof(Value);
   for (int t = 0; t < count; t += elements_per_line) __builtin_prefetch(first + t);
@@ -51,8 +52,8 @@ enum class sums { start, go_on };
 
 // C(i, j .. j + width) gets row * B(:, j .. j + width), the sums held in registers.
 template <int width, class Value, layout order>
-void multiply_tile(const sparse_row<Value>& row, const dense_tile_view<Value, order>& B,
-                   const dense_tile_view<Value, order>& C, std::int64_t i, std::int64_t j, sums mode) {
+WARPLOOM_INLINE void multiply_tile(const sparse_row<Value>& row, const dense_tile_view<Value, order>& B,
+                                   const dense_tile_view<Value, order>& C, std::int64_t i, std::int64_t j, sums mode) {
   Value* c = C.at(i, j);
   Value sum[width] = {};
   if (mode == sums::go_on) {
@@ -71,9 +72,9 @@ void multiply_tile(const sparse_row<Value>& row, const dense_tile_view<Value, or
 
 // The same for any number of columns: tiles of `width` columns, then of width/2, ... down to 1.
 template <int width, class Value, layout order>
-void multiply_columns(const sparse_row<Value>& row, const dense_tile_view<Value, order>& B,
-                      const dense_tile_view<Value, order>& C, std::int64_t i, std::int64_t j, std::int64_t count,
-                      sums mode = sums::start) {
+WARPLOOM_INLINE void multiply_columns(const sparse_row<Value>& row, const dense_tile_view<Value, order>& B,
+                                      const dense_tile_view<Value, order>& C, std::int64_t i, std::int64_t j,
+                                      std::int64_t count, sums mode = sums::start) {
   for (; count >= width; j += width, count -= width) multiply_tile<width>(row, B, C, i, j, mode);
   if constexpr (width > 1) {
     if (count > 0) multiply_columns<width / 2>(row, B, C, i, j, count, mode);
@@ -83,8 +84,9 @@ void multiply_columns(const sparse_row<Value>& row, const dense_tile_view<Value,
 // The same for rows of any length: a long row is taken in segments, so that the parts of B a segment reads are still in
 // the cache for its next tile of columns.
 template <int width, class Value, layout order>
-void multiply_row(sparse_row<Value> row, const dense_tile_view<Value, order>& B, const dense_tile_view<Value, order>& C,
-                  std::int64_t i, std::int64_t j, std::int64_t count) {
+WARPLOOM_INLINE void multiply_row(sparse_row<Value> row, const dense_tile_view<Value, order>& B,
+                                  const dense_tile_view<Value, order>& C, std::int64_t i, std::int64_t j,
+                                  std::int64_t count) {
   constexpr std::int64_t piece = 64;
   sums mode = sums::start;
   for (; count > width && row.length > piece; mode = sums::go_on) {
