@@ -583,6 +583,8 @@ void bind_explanation(py::module_& module) {
       .def_readonly("baseline", &explanation::baseline)
       .def_readonly("vendor", &explanation::vendor)
       .def_property_readonly("spent", [](const explanation& e) { return steps_of(e.spent); })
+      .def_readonly("budget", &explanation::budget)
+      .def_readonly("left_out", &explanation::left_out)
       .def_readonly("floor_bytes", &explanation::floor_bytes)
       .def_readonly("copy_bandwidth", &explanation::copy_bandwidth)
       .def_readonly("gpu", &explanation::gpu)
@@ -739,6 +741,60 @@ progress_function call_progress(const py::object& given) {
   };
 }
 
+// A product that a Python callable computes: f(B, C) overwrites the host array C. The arrays are views of the operands.
+class python_product final : public product_plan {
+ public:
+  python_product(py::object multiply, value_type dtype, layout order)
+      : multiply_(std::move(multiply)), dtype_(dtype), order_(order) {}
+
+  ~python_product() override {
+    const py::gil_scoped_acquire acquire;
+    multiply_ = {};
+    B_ = {};
+    C_ = {};
+  }
+
+  void run(const dense_view& B, const dense_view& C, CUstream_st*) override {
+    const py::gil_scoped_acquire acquire;
+    if (B.data != B_data_ || C.data != C_data_) {
+      B_ = view(B);
+      C_ = view(C);
+      B_data_ = B.data;
+      C_data_ = C.data;
+    }
+    multiply_(B_, C_);
+  }
+
+  std::size_t bytes() const override { return 0; }
+
+ private:
+  py::array view(const dense_view& operand) const {
+    const auto size = static_cast<py::ssize_t>(size_of(dtype_));
+    const py::ssize_t along = operand.leading_dimension * size;
+    const bool by_row = order_ == layout::row_major;
+    const std::vector<py::ssize_t> shape{operand.num_rows, operand.num_cols};
+    const std::vector<py::ssize_t> strides{by_row ? along : size, by_row ? size : along};
+    return py::array(numpy_dtype(dtype_), shape, strides, operand.data, py::none());
+  }
+
+  py::object multiply_;
+  value_type dtype_;
+  layout order_;
+  void* B_data_ = nullptr;
+  void* C_data_ = nullptr;
+  py::object B_, C_;
+};
+
+std::vector<compared_product> make_compared(const py::dict& given, const problem& of) {
+  std::vector<compared_product> made;
+  for (const auto& [name, multiply] : given) {
+    made.push_back(
+        {py::cast<std::string>(name),
+         std::make_shared<python_product>(py::reinterpret_borrow<py::object>(multiply), of.dtype(), of.order)});
+  }
+  return made;
+}
+
 plan_options make_options(const std::string& select, double calls, bool verify, const name_patterns& patterns,
                           const py::object& progress) {
   plan_options options;
@@ -751,6 +807,7 @@ plan_options make_options(const std::string& select, double calls, bool verify, 
 }
 
 void bind_planning(py::module_& module) {
+  module.attr("DEFAULT_BUDGET") = default_budget;
   module.attr("MAX_MEASURED") = max_measured;  // candidates of an unsure prediction
   py::class_<planner>(module, "Planner", "Plans products, with the profiles of some folders.")
       .def(py::init([](const std::vector<std::string>& folders) {
@@ -761,8 +818,11 @@ void bind_planning(py::module_& module) {
           "plan",
           [](planner& p, const bound_problem& of, const std::string& select, double calls, bool verify,
              const name_patterns& patterns, const py::object& progress,
-             const std::map<std::string, permutation_array>& inputs, bool updatable) {
+             const std::map<std::string, permutation_array>& inputs, bool updatable, double budget,
+             const py::dict& compared) {
             plan_options options = make_options(select, calls, verify, patterns, progress);
+            options.budget = budget;
+            options.compared = make_compared(compared, of.given);
             options.inputs = view_inputs(inputs);
             std::unique_ptr<plan> planned;
             {
@@ -779,8 +839,8 @@ void bind_planning(py::module_& module) {
           },
           py::arg("problem"), py::kw_only(), py::arg("select") = "auto", py::arg("calls") = default_calls,
           py::arg("verify") = false, py::arg("patterns") = py::none(), py::arg("progress") = py::none(),
-          py::arg("inputs") = py::dict(), py::arg("updatable") = false,
-          "Find the fastest candidate for a problem, and prepare it.")
+          py::arg("inputs") = py::dict(), py::arg("updatable") = false, py::arg("budget") = default_budget,
+          py::arg("compared") = py::dict(), "Find the fastest candidate for a problem, and prepare it.")
       .def(
           "predict",
           [](planner& p, const bound_problem& of, const std::string& gpu, double calls, const name_patterns& patterns) {

@@ -26,7 +26,7 @@ SIMPLER = {
     r"typing\.Annotated\[numpy\.typing\.ArrayLike, (numpy\.\w+)\]": r"numpy.typing.NDArray[\1]",
     r"numpy\.ndarray\b": "numpy.typing.NDArray[typing.Any]",
     r"os\.PathLike \|": "os.PathLike[str] |",
-    r": dict(?=[,)])": ": dict[str, typing.Any]",
+    r": dict(?=[,) ])": ": dict[str, typing.Any]",
     r"collections\.abc\.Callable(?!\[)": "collections.abc.Callable[..., typing.Any]",
     r"-> dict:": "-> dict[str, typing.Any]:",
     r"-> list:": "-> list[dict[str, typing.Any]]:",

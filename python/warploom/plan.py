@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warploom import _core, _device, profiles
+from warploom import _core, _device, _terminal, profiles
 from warploom._csr import CSR
 from warploom._device_matrix import csr_tensors, device_arrays
+from warploom._host_products import host_products
 from warploom._matrix import as_csr
 from warploom.candidates import checked_patterns, parse
 from warploom.errors import DtypeError, ParameterError
@@ -40,9 +41,10 @@ def plan(
     verify: bool = False,
     candidates: str | Sequence[str] | None = None,
     cache: str = "warm",
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     inputs: Mapping[str, Any] | None = None,
     updatable: bool = False,
+    budget: float = _core.DEFAULT_BUDGET,
 ) -> Plan | Operator:
     """Find the fastest way to multiply by a sparse matrix, and prepare it.
 
@@ -88,12 +90,17 @@ def plan(
     cache : {"warm", "cold"}
         Whether candidates are timed with their operands in the L2 cache (on the CPU: the last-level cache), as in a
         tight loop, or evicted before each run.
-    progress : callable, optional
-        Called as ``progress(done, total, candidate)`` before each candidate.
+    progress : callable or bool, optional
+        Called as ``progress(done, total, candidate)`` before each candidate. By default, or with True, a bar in a
+        terminal and a line in a notebook show how far planning is once it takes longer than half a second; with False
+        nothing does.
     inputs : mapping of str to array_like of int, optional
         Arrays that a candidate named in `select` takes beside the matrix (`Kernel.inputs` lists them). For
         ``csr/blockwise`` this is ``block_threads_per_row``: threads for each row of every block of short rows, in the
         order of `warploom.partition.partition_rows` (Gao et al. 2024, Sec. 4.3); 1, 2, 4, 8, 16 or 32 each.
+    budget : float
+        Seconds that measuring all candidates may take: the most promising come first, and those for which there is no
+        time are left out. One at least is measured, however long it takes. `math.inf` leaves none out.
     updatable : bool
         Whether `Plan.update_values` may be called. That takes another preparation, and up to 4 bytes of memory for each
         place that the chosen format stores.
@@ -154,6 +161,7 @@ def plan(
         progress=progress,
         inputs={name: _integers(name, values) for name, values in (inputs or {}).items()},
         updatable=bool(updatable),
+        budget=_positive("budget", budget),
     )
     if deferred:
         return Operator(
@@ -173,9 +181,10 @@ class _Settings:
     verify: bool
     patterns: list[str] | None
     cache: str
-    progress: Progress | None
+    progress: Progress | bool | None
     inputs: dict[str, np.ndarray[Any, Any]]
     updatable: bool
+    budget: float
 
     def recipe(self) -> Recipe:
         from warploom.operators import Recipe
@@ -195,16 +204,20 @@ class _Settings:
         if self.target.kind == "cuda":
             _device.load_cusparse()
         planner = _planner(*map(str, profiles.folders()))
-        found = planner.plan(
-            problem,
-            select=select,
-            calls=self.calls,
-            verify=self.verify,
-            patterns=self.patterns,
-            progress=self.progress,
-            inputs=inputs,
-            updatable=self.updatable,
-        )
+        measures = self.target.kind == "cpu" and select in ("auto", "measure")
+        with _terminal.progress_of_planning(self.progress) as show:
+            found = planner.plan(
+                problem,
+                select=select,
+                calls=self.calls,
+                verify=self.verify,
+                patterns=self.patterns,
+                progress=show,
+                inputs=inputs,
+                updatable=self.updatable,
+                budget=self.budget,
+                compared=host_products(problem) if measures else {},
+            )
         _warn(planner)
         return Plan(found, problem, self.target, None if A is None else self.recipe(), A)
 
@@ -430,9 +443,13 @@ def _product(problem: _core.Problem, device: str) -> Product:
 
 
 def _calls(calls: float) -> float:
-    if not (isinstance(calls, (int, float)) and calls > 0):
-        raise ParameterError(f"calls must be a positive number, got {calls!r}", argument="calls")
-    return float(calls)
+    return _positive("calls", calls)
+
+
+def _positive(name: str, value: float) -> float:
+    if not (isinstance(value, (int, float)) and value > 0):
+        raise ParameterError(f"{name} must be a positive number, got {value!r}", argument=name)
+    return float(value)
 
 
 def _integers(name: str, values: Any) -> np.ndarray[Any, Any]:

@@ -4,7 +4,9 @@ How candidates are chosen is tested in tests/cpp/planner, with times that are kn
 """
 
 import math
+import sys
 import timeit
+import types
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from scipy.sparse import csr_array, random_array
 
 import warploom as wl
 from battery import battery
-from warploom import _core, errors
+from warploom import _core, _host_products, errors
 from warploom._matrix import as_csr
 from warploom.candidates import parse
 
@@ -34,11 +36,19 @@ def matrix():
 @pytest.mark.parametrize("layout", ["row", "column"])
 def test_everything_listed_is_measured(matrix, layout):
     steps = []
-    plan = wl.plan(matrix, k=4, device="cpu", layout=layout, progress=lambda *step: steps.append(step))
-    names = [r.candidate for r in plan.explain().rows]
-    assert len(names) == len(set(names))
     given = problem(matrix, layout=layout)
     listed = [n for n in wl.candidates(layout=layout, device="cpu") if not given.is_redundant(parse(n))]
+    plan = wl.plan(
+        matrix,
+        k=4,
+        device="cpu",
+        layout=layout,
+        candidates=listed,
+        budget=math.inf,
+        progress=lambda *step: steps.append(step),
+    )
+    names = [r.candidate for r in plan.explain().rows]
+    assert len(names) == len(set(names))
     assert {name for _, _, name in steps} == set(listed) <= set(names)
     assert [done for done, _, _ in steps] == list(range(len(listed)))
     assert {total for _, total, _ in steps} == {len(listed)}
@@ -50,7 +60,75 @@ def test_only_what_matches_is_measured(matrix):
     patterns = ["spmm/none/*", "spmm/lpt/segmented-csr/row_split"]
     plan = wl.plan(matrix, k=4, device="cpu", candidates=patterns)
     names = {r.candidate for r in plan.explain().rows}
-    assert {n for n in names if not n.startswith("spmm/none/")} == {patterns[1]}
+    assert {n for n in names if not n.startswith("spmm/none/")} == {patterns[1], "scipy"}
+
+
+def test_on_the_cpu_row_orders_and_formats_for_warps_are_not_tried_unless_named(matrix):
+    for op, k in (("spmm", 4), ("spmv", None)):
+        rows = wl.plan(matrix, op, k=k, device="cpu", budget=math.inf).explain().rows
+        tried = [parse(r.candidate) for r in rows if r.candidate != "scipy"]
+        assert {c.permutation for c in tried} == {"none"}
+        assert {c.kernel.format for c in tried} <= {"csr", "dcsr", "sell", "compressed-sell"}
+    named = wl.plan(matrix, "spmv", device="cpu", candidates="spmv/lpt/csr/scalar").explain()
+    assert "spmv/lpt/csr/scalar" in {r.candidate for r in named.rows}
+
+
+def test_scipy_is_the_baseline_on_the_cpu(matrix):
+    for options in (
+        {"op": "spmv"},
+        {"k": 1},
+        {"k": 4},
+        {"k": 4, "layout": "column"},
+        {"op": "spmv", "dtype": "float32"},
+    ):
+        explanation = wl.plan(matrix, device="cpu", **options).explain()
+        assert explanation.baseline == explanation.vendor == "scipy"
+        (row,) = [r for r in explanation.rows if r.candidate == "scipy"]
+        assert row.median_us > 0
+        assert row.speedup == 1.0
+        assert row.preparation_ms == 0.0
+        assert row.note == ""  # its result was checked like any other
+
+
+def test_scipy_does_not_multiply_float16(matrix):
+    explanation = wl.plan(matrix, "spmv", dtype="float16", device="cpu").explain()
+    assert explanation.baseline == "spmv/none/csr/vector"
+    assert "scipy" not in {r.candidate for r in explanation.rows}
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_mkl_is_compared_with_where_it_is_installed(matrix, monkeypatch, right):
+    fake = types.ModuleType("sparse_dot_mkl")
+    fake.dot_product_mkl = lambda A, B: A @ B if right or A.shape == (2, 2) else 2 * (A @ B)
+    monkeypatch.setitem(sys.modules, "sparse_dot_mkl", fake)
+    _host_products._mkl_product.cache_clear()
+    try:
+        explanation = wl.plan(matrix, k=4, device="cpu").explain()
+    finally:
+        _host_products._mkl_product.cache_clear()
+    (row,) = [r for r in explanation.rows if r.candidate == "mkl"]
+    assert (row.median_us > 0) == right
+    assert ("wrong result" in row.note) != right
+
+
+def test_what_there_is_no_time_for_is_left_out_and_said(matrix):
+    explanation = wl.plan(matrix, "spmv", device="cpu", budget=1e-9).explain()
+    measured = [r.candidate for r in explanation.rows if r.median_us > 0]
+    assert set(measured) == {"scipy", "spmv/none/csr/vector"}
+    assert explanation.chosen == "spmv/none/csr/vector"
+    left_out = [r for r in explanation.rows if r.note.startswith("left out")]
+    assert left_out
+    assert f"{len(left_out)} left out, as the budget of 1e-09 s was used up" in " ".join(str(explanation).split())
+    assert not any(r.candidate in str(explanation) for r in left_out)
+    assert all(r.candidate in explanation.full() for r in left_out)
+    assert "left out" not in str(wl.plan(matrix, "spmv", device="cpu", budget=math.inf).explain())
+
+
+@pytest.mark.parametrize("budget", [0, -1, math.nan, "2", None])
+def test_a_budget_is_a_positive_number(matrix, budget):
+    with pytest.raises(errors.ParameterError) as caught:
+        wl.plan(matrix, k=4, device="cpu", budget=budget)
+    assert caught.value.argument == "budget"
 
 
 def test_an_error_in_progress_reaches_the_caller(matrix):
@@ -62,7 +140,7 @@ def test_an_error_in_progress_reaches_the_caller(matrix):
 
 
 def test_what_a_kernel_does_not_support_is_a_note():
-    rows = wl.plan(battery(np.float32)["arrow"], k=4, device="cpu").explain().rows
+    rows = wl.plan(battery(np.float32)["arrow"], k=4, device="cpu", candidates="*", budget=math.inf).explain().rows
     notes = {r.note for r in rows if "/padded-csr/" in r.candidate}
     assert len(notes) == 1
     assert "entries for" in notes.pop()

@@ -53,6 +53,8 @@ bool matches(std::string_view name, const name_patterns& patterns);
 
 // The kernel that "plain CSR" means for the layout: what speedups are over.
 const product_kernel& baseline_kernel(operation op, layout order);
+// The same on a CPU: the CSR kernel that is tried there.
+const product_kernel& cpu_baseline_kernel(operation op, layout order);
 
 // Whether the candidate need not be tried on such a matrix: it cannot pay off, or another one does the same work.
 bool is_redundant(const candidate& tried, const matrix_summary& matrix, std::int64_t k, layout order);

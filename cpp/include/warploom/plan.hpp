@@ -97,8 +97,10 @@ struct explanation {
   std::vector<preparation_step> spent;  // on this plan, choosing included
 
   // Of measurements.
-  std::int64_t floor_bytes = 0;                    // product_floor_bytes
-  double copy_bandwidth = candidate_row::unknown;  // bytes per second
+  double budget = std::numeric_limits<double>::infinity();  // seconds
+  std::int64_t left_out = 0;                                // candidates for which there was no time
+  std::int64_t floor_bytes = 0;                             // product_floor_bytes
+  double copy_bandwidth = candidate_row::unknown;           // bytes per second
 
   // Of predictions.
   std::string gpu;           // whose profile predicted

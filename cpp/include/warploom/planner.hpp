@@ -20,6 +20,15 @@ namespace warploom {
 // Called before each candidate that is measured with how many are done, how many there are, and its name.
 using progress_function = std::function<void(std::int64_t done, std::int64_t total, const std::string& name)>;
 
+// A product of somebody else's in the memory of the host, such as SciPy's: candidates on the CPU are compared with it.
+struct compared_product {
+  std::string name;
+  std::shared_ptr<product_plan> product;
+};
+
+// Seconds that measuring takes at most, unless the caller says otherwise.
+inline constexpr double default_budget = 2;
+
 // Products that a plan is expected to be used for, unless the caller knows better.
 inline constexpr double default_calls = 1000;
 
@@ -32,6 +41,10 @@ struct plan_options {
   bool verify = false;           // measure a predicted choice against the vendor's kernels
   name_patterns patterns;        // only candidates whose name matches
   kernel_inputs inputs;          // of a candidate that is named
+  // Seconds for measuring all candidates: the most promising come first, and those that there is no time for are left
+  // out. One at least is measured, however long it takes. Infinite: all of them.
+  double budget = default_budget;
+  std::vector<compared_product> compared;  // the first is the baseline, on the CPU
   progress_function progress;
 };
 

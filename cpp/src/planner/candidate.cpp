@@ -191,6 +191,13 @@ const product_kernel& baseline_kernel(operation op, layout order) {
          std::string("no ") + name_of(op) + " kernel is the baseline for " + name_of(order) + "-major operands");
 }
 
+const product_kernel& cpu_baseline_kernel(operation op, layout order) {
+  for (const product_kernel& kernel : kernels(op)) {
+    if (kernel.tried_on_cpu && kernel.format == "csr" && kernel.works_on(order)) return kernel;
+  }
+  return baseline_kernel(op, order);
+}
+
 bool is_redundant(const candidate& tried, const matrix_summary& matrix, std::int64_t k, layout order) {
   const product_kernel& kernel = *tried.kernel;
   if (kernel.hopeless && kernel.hopeless(matrix)) return true;

@@ -17,6 +17,16 @@ bool is_of_the_candidate(error_kind kind) {
 
 bool searches(const candidate& permuted) { return find_permutation(permuted.permutation).searches; }
 
+// Row permutations balance warps and thread blocks, which a CPU has not.
+bool is_worth_trying(const candidate& listed, const problem& given) {
+  return given.on_gpu() || (listed.kernel->tried_on_cpu && !listed.is_permuted());
+}
+
+bool is_plain_csr(const candidate& tried, const problem& given) {
+  return !tried.is_permuted() && tried.kernel == &cpu_baseline_kernel(given.op, given.order) &&
+         tried.has_default_parameters();
+}
+
 // The candidate that a pattern without wildcards names, even if the list lacks it.
 void add_named(const problem& given, const std::string& pattern, std::vector<candidate>& found) {
   if (pattern.find_first_of("*?") != std::string::npos) return;
@@ -34,11 +44,12 @@ void add_named(const problem& given, const std::string& pattern, std::vector<can
 
 }  // namespace
 
-std::vector<candidate> candidates_to_measure(const problem& given, const name_patterns& patterns) {
+std::vector<candidate> candidates_to_measure(const problem& given, const name_patterns& patterns, bool try_all_on_cpu) {
   std::vector<candidate> found;
   for (candidate& c : enumerate_candidates(given.op, {given.order, given.on_gpu(), given.dtype()})) {
-    const bool wanted =
-        patterns ? matches(c.name(), patterns) : !is_redundant(c, given.summary(), given.k, given.order);
+    const bool wanted = patterns ? matches(c.name(), patterns)
+                                 : (try_all_on_cpu || is_worth_trying(c, given)) &&
+                                       !is_redundant(c, given.summary(), given.k, given.order);
     if (wanted) found.push_back(std::move(c));
   }
   if (patterns) {
@@ -51,34 +62,105 @@ measuring::measuring(const problem& given, const measuring_options& options)
     : problem_(given), options_(options), trial_(given) {}
 
 void measuring::measure_all(const name_patterns& patterns, const progress_function& progress) {
-  std::vector<candidate> listed = candidates_to_measure(problem_, patterns);
+  std::vector<candidate> listed = candidates_to_measure(problem_, patterns, options_.try_all_on_cpu);
   if (listed.empty()) {
     throw error(error_kind::parameter, "candidates", -1,
                 std::string("no candidate for ") + name_of(problem_.order) + "-major operands matches the patterns");
   }
-  // One permutation after the other, in the order of their registry: each is computed once for all kernels.
-  const auto position = [](const candidate& c) {
-    const auto known = permutation_algorithms();
-    return std::find_if(known.begin(), known.end(), [&](const auto& p) { return c.permutation == p.name; }) -
-           known.begin();
-  };
-  std::stable_sort(listed.begin(), listed.end(), [&](const candidate& a, const candidate& b) {
-    return (a.is_permuted() ? 1 + position(a) : 0) < (b.is_permuted() ? 1 + position(b) : 0);
+  // Settings that are not the default ones, and permutations, last: those of kernels that turned out fast first.
+  const auto defaults_end = std::stable_partition(
+      listed.begin(), listed.end(), [](const candidate& c) { return !c.is_permuted() && c.has_default_parameters(); });
+  const auto defaults = defaults_end - listed.begin();
+  std::stable_partition(listed.begin(), defaults_end, [&](const candidate& c) {
+    return c.kernel->vendor || is_plain_csr(c, problem_) || c.kernel == &baseline_kernel(problem_.op, problem_.order);
   });
-  for (std::size_t i = 0; i < listed.size(); ++i) {
-    if (progress) progress(static_cast<std::int64_t>(i), static_cast<std::int64_t>(listed.size()), listed[i].name());
-    if (listed[i].is_permuted()) {
-      measure_permuted(listed[i], patterns);
+  const auto total = static_cast<std::int64_t>(listed.size());
+  measure_compared();
+  for (std::int64_t i = 0; i < total; ++i) {
+    if (i == defaults) sort_by_promise(listed.begin() + i, listed.end());
+    const candidate& next = listed[i];
+    if (progress) progress(i, total, next.name());
+    if (!rows_.empty() && best_ && seconds() + expected_time(next) > options_.budget) {
+      leave_out(next);
+    } else if (next.is_permuted()) {
+      measure_permuted(next, patterns);
     } else {
-      measure(listed[i]);
+      measure(next);
     }
   }
+  prefer_plain_csr();
   if (best_) return;
   std::string reasons;
   for (std::size_t i = 0; i < std::min<std::size_t>(rows_.size(), 5); ++i) {
     reasons += (i == 0 ? "" : "; ") + rows_[i].name + ": " + rows_[i].note;
   }
   throw error(error_kind::parameter, "candidates", -1, "no candidate can run this problem: " + reasons);
+}
+
+// Kernels by their time, without a permutation before with one; permutations in the order of their registry, so that
+// each is computed once for all kernels.
+void measuring::sort_by_promise(std::vector<candidate>::iterator first, std::vector<candidate>::iterator last) const {
+  const auto known = permutation_algorithms();
+  const auto key = [&](const candidate& c) {
+    const auto position =
+        std::find_if(known.begin(), known.end(), [&](const auto& p) { return c.permutation == p.name; });
+    const auto fastest = fastest_setting_.find(c.kernel);
+    return std::pair(c.is_permuted() ? 1 + (position - known.begin()) : 0, fastest == fastest_setting_.end()
+                                                                               ? std::numeric_limits<double>::infinity()
+                                                                               : fastest->second.first);
+  };
+  std::stable_sort(first, last, [&](const candidate& a, const candidate& b) { return key(a) < key(b); });
+}
+
+double measuring::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+// As long as the same kernel took in another setting, or else the mean of all kernels.
+double measuring::expected_time(const candidate& listed) const {
+  const auto same = taken_.find(listed.kernel);
+  if (same != taken_.end()) return same->second;
+  double sum = 0;
+  for (const auto& [kernel, time] : taken_) sum += time;
+  return taken_.empty() ? 0 : sum / static_cast<double>(taken_.size());
+}
+
+void measuring::leave_out(const candidate& listed) {
+  candidate_row row{listed.name()};
+  row.note = "left out: no time";
+  rows_.push_back(std::move(row));
+  ++left_out_;
+}
+
+void measuring::measure_compared() {
+  for (const compared_product& other : options_.compared) {
+    candidate_row row{other.name};
+    row.preparation_ms = 0;
+    try {
+      row.note = trial_.check(*other.product);
+      if (row.note.empty()) {
+        const timing times = trial_.time(*other.product, problem_.cache, options_.repeats, 2, options_.budget_ms);
+        row.median_us = times.median;
+        row.p10_us = times.p10;
+        row.p90_us = times.p90;
+      }
+    } catch (const std::bad_alloc&) {
+      row.note = "out of memory";
+    }
+    rows_.push_back(std::move(row));
+  }
+}
+
+// Times on a CPU scatter: what is not faster by more than that in turns with plain CSR does not replace it.
+void measuring::prefer_plain_csr() {
+  constexpr double margin = 0.97;
+  if (!plain_ || !best_ || options_.timer) return;
+  std::vector<double> plain, best;
+  for (int turn = 0; turn < 5; ++turn) {
+    plain.push_back(trial_.time(plain_->kernel_plan(), problem_.cache, 10, 1, options_.budget_ms / 10).median);
+    best.push_back(trial_.time(best_->kernel_plan(), problem_.cache, 10, 1, options_.budget_ms / 10).median);
+  }
+  if (summarize(best).median >= margin * summarize(plain).median) best_ = std::move(plain_);
 }
 
 void measuring::measure_permuted(const candidate& listed, const name_patterns& patterns) {
@@ -103,6 +185,7 @@ void measuring::measure_permuted(const candidate& listed, const name_patterns& p
 
 void measuring::measure(const candidate& tried) {
   candidate_row row{tried.name()};
+  const double start = seconds();
   try {
     row.note = reason_against(tried, problem_);
     if (row.note.empty()) {
@@ -126,6 +209,7 @@ void measuring::measure(const candidate& tried) {
     row.note = "out of memory";
   }
   rows_.push_back(std::move(row));
+  taken_[tried.kernel] = seconds() - start;
 }
 
 timing measuring::time(plan& prepared) {
@@ -139,9 +223,15 @@ void measuring::keep(std::unique_ptr<plan> measured, const candidate& tried, dou
     if (!is_first && median_us < fastest->second.first) fastest->second = {median_us, tried.parameters};
   }
   const double cost = median_us + 1e3 * measured->preparation_ms() / options_.calls;
-  if (best_ && cost >= best_cost_) return;
-  best_ = std::move(measured);
-  best_cost_ = cost;
+  const bool is_best = !best_ || cost < best_cost_;
+  const bool is_plain = !problem_.on_gpu() && is_plain_csr(tried, problem_);
+  if (is_best) {
+    if (best_ && !problem_.on_gpu() && is_plain_csr(best_->chosen(), problem_)) plain_ = std::move(best_);
+    best_ = std::move(measured);
+    best_cost_ = cost;
+  } else if (is_plain) {
+    plain_ = std::move(measured);
+  }
 }
 
 void finish_rows(explanation& found, double candidate_row::* time) {
@@ -159,12 +249,32 @@ void finish_rows(explanation& found, double candidate_row::* time) {
                    [&](const candidate_row& a, const candidate_row& b) { return known(a) < known(b); });
 }
 
+namespace {
+
+// The default algorithm of the vendor's library on CSR, on a GPU.
+std::string vendor_default(const problem& given) {
+  for (const product_kernel& kernel : kernels(given.op)) {
+    if (given.on_gpu() && kernel.vendor && kernel.format == "csr") return make_candidate(kernel).name();
+  }
+  return "";
+}
+
+bool is_timed(const std::vector<candidate_row>& rows, const std::string& name) {
+  return std::any_of(rows.begin(), rows.end(),
+                     [&](const candidate_row& row) { return row.name == name && row.median_us > 0; });
+}
+
+}  // namespace
+
 explanation explain_measurements(const problem& given, std::int64_t floor_bytes, std::vector<candidate_row> rows,
-                                 const std::string& chosen) {
+                                 const std::string& chosen, const std::vector<compared_product>& compared) {
   explanation found;
   found.based_on = explanation::basis::measured;
   found.chosen = chosen;
-  found.baseline = make_candidate(baseline_kernel(given.op, given.order)).name();
+  const product_kernel& plain =
+      given.on_gpu() ? baseline_kernel(given.op, given.order) : cpu_baseline_kernel(given.op, given.order);
+  found.baseline = compared.empty() ? make_candidate(plain).name() : compared.front().name;
+  if (const std::string vendor = vendor_default(given); is_timed(rows, vendor)) found.baseline = vendor;
   found.floor_bytes = floor_bytes;
   found.copy_bandwidth = copy_bandwidth(given.device);
   const double floor_us = 1e6 * static_cast<double>(found.floor_bytes) / found.copy_bandwidth;

@@ -1,6 +1,7 @@
 // Selection by measurement: every candidate is prepared, checked and timed on the device at hand.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <limits>
 #include <map>
@@ -17,7 +18,10 @@ struct measuring_options {
   double calls = std::numeric_limits<double>::infinity();  // what is kept takes least with preparation shared out
   std::int64_t permutation_rows = max_searched_rows;       // no search for nearest rows above, unless named
   int repeats = 30;
-  double budget_ms = 50;                 // fewer repeats if they would take longer than this
+  double budget_ms = 50;                                    // fewer repeats if they would take longer than this
+  double budget = std::numeric_limits<double>::infinity();  // seconds for all candidates
+  std::vector<compared_product> compared{};                 // on the CPU
+  bool try_all_on_cpu = false;                              // not only what is worth trying there
   std::function<timing(plan&)> timer{};  // in place of the clock, where times are to be known beforehand
 };
 
@@ -26,9 +30,10 @@ class measuring {
  public:
   measuring(const problem& given, const measuring_options& options);
 
-  // Candidates in the caller's row order with every setting of their parameters, then row permutations, each with the
-  // kernel's default parameters and with the setting that was fastest without it. Throws error_kind::parameter if no
-  // candidate matches the patterns, or none can run the problem.
+  // Candidates in the caller's row order, first with the default parameters of every kernel, then with the other
+  // settings, those of fast kernels first; then row permutations, each with the kernel's default parameters and with
+  // the setting that was fastest without it. Throws error_kind::parameter if no candidate matches the patterns, or none
+  // can run the problem.
   void measure_all(const name_patterns& patterns, const progress_function& progress);
 
   // Prepares, checks and times one candidate; a failure becomes the note of its row.
@@ -36,10 +41,17 @@ class measuring {
 
   const std::vector<candidate_row>& rows() const { return rows_; }
   std::unique_ptr<plan> take_best() { return std::move(best_); }  // null if none could be measured
+  std::int64_t left_out() const { return left_out_; }             // candidates for which there was no time
 
  private:
   timing time(plan& prepared);
+  void measure_compared();
+  void sort_by_promise(std::vector<candidate>::iterator first, std::vector<candidate>::iterator last) const;
+  void leave_out(const candidate& listed);
   void measure_permuted(const candidate& listed, const name_patterns& patterns);
+  double seconds() const;  // since this run began
+  double expected_time(const candidate& listed) const;
+  void prefer_plain_csr();
   void keep(std::unique_ptr<plan> measured, const candidate& tried, double median_us);
 
   const problem& problem_;
@@ -48,19 +60,24 @@ class measuring {
   std::vector<candidate_row> rows_;
   std::unique_ptr<plan> best_;
   double best_cost_ = 0;
+  std::unique_ptr<plan> plain_;  // on the CPU: the kernel that the others are to beat clearly, if it is not the best
   std::map<const product_kernel*, std::pair<double, parameter_values>> fastest_setting_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::map<const product_kernel*, double> taken_;  // seconds for the last candidate, preparation included
+  std::int64_t left_out_ = 0;
   timed_permutation permutation_;
 };
 
-// Candidates that measuring goes through: all that are not redundant, or those that match the patterns and any that a
-// pattern names in full.
-std::vector<candidate> candidates_to_measure(const problem& given, const name_patterns& patterns);
+// Candidates that measuring goes through: all that are not redundant, and on the CPU worth trying there, or those that
+// match the patterns and any that a pattern names in full.
+std::vector<candidate> candidates_to_measure(const problem& given, const name_patterns& patterns,
+                                             bool try_all_on_cpu = false);
 
 // Speedups over the baseline by `time`, which row was chosen, and the order: fastest first.
 void finish_rows(explanation& found, double candidate_row::* time);
 
 // The table of measurements. `floor_bytes` is product_floor_bytes of the problem.
 explanation explain_measurements(const problem& given, std::int64_t floor_bytes, std::vector<candidate_row> rows,
-                                 const std::string& chosen);
+                                 const std::string& chosen, const std::vector<compared_product>& compared = {});
 
 }  // namespace warploom

@@ -76,12 +76,19 @@ std::unique_ptr<plan> prepare_named(const problem& given, const plan_options& op
 std::unique_ptr<plan> measure_all(const problem& given, const plan_options& options) {
   measuring_options limits;
   limits.calls = options.calls;
+  limits.budget = options.budget;
+  if (!given.on_gpu()) limits.compared = options.compared;
   auto session = std::make_shared<measuring>(given, limits);
   session->measure_all(options.patterns, options.progress);
   std::unique_ptr<plan> best = session->take_best();
   const std::int64_t floor_bytes = product_floor_bytes(given.matrix(), given.k, given.dtype());
   best->explain_by([given = given.without_resident(), floor_bytes, rows = session->rows(),
-                    chosen = best->chosen().name()] { return explain_measurements(given, floor_bytes, rows, chosen); });
+                    chosen = best->chosen().name(), left_out = session->left_out(), limits] {
+    explanation found = explain_measurements(given, floor_bytes, rows, chosen, limits.compared);
+    found.budget = limits.budget;
+    found.left_out = left_out;
+    return found;
+  });
   return best;
 }
 
@@ -96,6 +103,7 @@ std::unique_ptr<plan> planner::make(const problem& given, const plan_options& op
 std::unique_ptr<plan> planner::choose(const problem& given, const plan_options& options) {
   validate(given);
   if (!(options.calls > 0)) throw error(error_kind::parameter, "calls", -1, "calls must be a positive number");
+  if (!(options.budget > 0)) throw error(error_kind::parameter, "budget", -1, "budget must be a positive number");
   const bool predict = options.select == "predict";
   if (!predict && options.select != "auto" && options.select != "measure") return prepare_named(given, options);
   if (!options.inputs.empty()) {

@@ -20,18 +20,19 @@ TEST_CASE("the fastest is kept, and everything listed is measured once") {
   const problem given = A.spmm();
   known_times clock{{{"spmm/plain/dcsr/row_split", 3}}};
   measuring_options options;
+  options.try_all_on_cpu = true;
   options.timer = std::ref(clock);
   measuring session(given, options);
   std::vector<std::string> steps;
   session.measure_all(std::nullopt, [&](std::int64_t done, std::int64_t total, const std::string& name) {
     CHECK(done == static_cast<std::int64_t>(steps.size()));
-    CHECK(total == static_cast<std::int64_t>(candidates_to_measure(given, std::nullopt).size()));
+    CHECK(total == static_cast<std::int64_t>(candidates_to_measure(given, std::nullopt, true).size()));
     steps.push_back(name);
   });
   CHECK(session.take_best()->chosen().name() == "spmm/plain/dcsr/row_split");
   std::set<std::string> names;
   for (const candidate_row& row : session.rows()) CHECK(names.insert(row.name).second);
-  for (const candidate& c : candidates_to_measure(given, std::nullopt)) CHECK(names.contains(c.name()));
+  for (const candidate& c : candidates_to_measure(given, std::nullopt, true)) CHECK(names.contains(c.name()));
   // The caller's row order first, then one permutation after the other.
   std::vector<std::string> order;
   for (const std::string& name : steps) {
@@ -80,6 +81,7 @@ TEST_CASE("permutations that search are left out of large matrices unless they a
   measuring_options options;
   options.timer = std::ref(clock);
   options.permutation_rows = 10;
+  options.try_all_on_cpu = true;
   measuring session(given, options);
   session.measure_all(std::nullopt, {});
   for (const candidate_row& row : session.rows()) {
@@ -89,6 +91,95 @@ TEST_CASE("permutations that search are left out of large matrices unless they a
   measuring named(given, options);
   named.measure_all(name_patterns{{"spmm/cta-aware/*"}}, {});
   for (const candidate_row& row : named.rows()) CHECK(!std::isnan(row.median_us));
+}
+
+TEST_CASE("on the CPU nothing is tried that is made for warps, unless it is named") {
+  const small_matrix A;
+  for (const problem& given : {A.spmm(), A.spmv()}) {
+    const std::vector<candidate> tried = candidates_to_measure(given, std::nullopt);
+    CHECK(!tried.empty());
+    for (const candidate& c : tried) {
+      CHECK(c.permutation == "none");
+      CHECK(c.kernel->tried_on_cpu);
+    }
+    const std::string plain = make_candidate(cpu_baseline_kernel(given.op, given.order)).name();
+    CHECK(std::any_of(tried.begin(), tried.end(), [&](const candidate& c) { return c.name() == plain; }));
+  }
+  CHECK(candidates_to_measure(A.spmv(), name_patterns{{"spmv/lpt/csr/scalar"}}).size() == 1);
+}
+
+TEST_CASE("candidates for which there is no time are left out, the plain one never") {
+  const small_matrix A;
+  const problem given = A.spmv();
+  known_times clock{};
+  measuring_options options;
+  options.timer = std::ref(clock);
+  options.budget = 1e-9;
+  measuring session(given, options);
+  session.measure_all(std::nullopt, {});
+  REQUIRE(session.rows().size() == candidates_to_measure(given, std::nullopt).size());
+  CHECK(session.left_out() == static_cast<std::int64_t>(session.rows().size()) - 1);
+  CHECK(session.rows()[0].name == "spmv/none/csr/vector");
+  CHECK(!std::isnan(session.rows()[0].median_us));
+  for (std::size_t i = 1; i < session.rows().size(); ++i) CHECK(session.rows()[i].note == "left out: no time");
+  CHECK(session.take_best()->chosen().name() == "spmv/none/csr/vector");
+}
+
+TEST_CASE("other settings are tried in the order of the kernels' times") {
+  const small_matrix A;
+  const problem given = A.spmv();
+  known_times clock{
+      {{"spmv/none/csr/vector", 5}, {"spmv/none/sell/vector", 3}, {"spmv/none/compressed-sell/vector", 4}}};
+  measuring_options options;
+  options.timer = std::ref(clock);
+  measuring session(given, options);
+  std::vector<std::string> formats;
+  session.measure_all(std::nullopt, [&](std::int64_t, std::int64_t, const std::string& name) {
+    const std::string format = parse_candidate(name).kernel->format;
+    if (formats.empty() || formats.back() != format) formats.push_back(format);
+  });
+  CHECK(formats == std::vector<std::string>{"csr", "sell", "compressed-sell", "sell", "compressed-sell"});
+}
+
+namespace {
+
+// Somebody else's product, right or wrong.
+class other_product final : public product_plan {
+ public:
+  other_product(const problem& given, bool right) : right_(right), inner_(prepare_candidate(given, plain(given))) {}
+
+  void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
+    if (right_) inner_->kernel_plan().run(B, C, stream);
+  }
+  std::size_t bytes() const override { return 0; }
+
+ private:
+  static candidate plain(const problem& given) { return make_candidate(cpu_baseline_kernel(given.op, given.order)); }
+
+  bool right_;
+  std::unique_ptr<plan> inner_;
+};
+
+}  // namespace
+
+TEST_CASE("products of other libraries are checked and timed, and are the baseline") {
+  const small_matrix A;
+  const problem given = A.spmv();
+  measuring_options options;
+  options.compared = {{"theirs", std::make_shared<other_product>(given, true)},
+                      {"broken", std::make_shared<other_product>(given, false)}};
+  measuring session(given, options);
+  session.measure_all(name_patterns{{"spmv/none/csr/vector"}}, {});
+  REQUIRE(session.rows().size() == 3);
+  CHECK(session.rows()[0].name == "theirs");
+  CHECK(session.rows()[0].median_us > 0);
+  CHECK(session.rows()[0].preparation_ms == 0);
+  CHECK(session.rows()[1].note.find("wrong result") == 0);
+  const explanation found = explain_measurements(given, 1, session.rows(), "spmv/none/csr/vector", options.compared);
+  CHECK(found.baseline == "theirs");
+  for (const candidate_row& row : found.rows) {
+    if (row.name == "theirs") CHECK(row.speedup == 1);
+  }
 }
 
 TEST_CASE("what a kernel refuses is a note, and if all refuse it is an error") {

@@ -169,6 +169,7 @@ struct product_kernel {
   bool vendor = false;                 // the vendor's library: a baseline beside being a candidate
   bool from_device = false;            // made on the GPU; all others are made on the host and uploaded
   bool compared_fully = false;         // tables compare every setting, not only the default one
+  bool tried_on_cpu = false;           // worth measuring there: not made for warps, and not the CPU code of another one
   std::vector<layout> baseline_for{};  // layouts in which it is the "plain CSR" that speedups are over
 
   // Whether the kernel cannot pay off on such a matrix: it is not tried then unless it is named. Null: never.

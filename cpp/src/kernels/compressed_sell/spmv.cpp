@@ -96,6 +96,7 @@ product_kernel spmv_compressed_sell_vector() {
       .dtypes = all_value_types,
       .permutes = false,
       .from_device = true,
+      .tried_on_cpu = true,
       .unsupported_reason = rows_reason,
       .pattern_reason = places_reason,
       .prepare_cpu = prepare_cpu,

@@ -94,12 +94,22 @@ WARPLOOM_FOR_AVX512 void add_rows_avx512(const csr_rows_view<float, Offset>& row
 
 }  // namespace
 
+row_lengths_are regularity(const csr_pattern& matrix) {
+  constexpr std::int64_t short_row = 16;
+  std::int64_t changes = 0;
+  for (std::int64_t row = 1; row < matrix.num_rows; ++row) {
+    changes += matrix.row_length(row) != matrix.row_length(row - 1);
+  }
+  const bool regular = 10 * changes < matrix.num_rows && matrix.nnz() < short_row * matrix.num_rows;
+  return regular ? row_lengths_are::regular : row_lengths_are::irregular;
+}
+
 template <class Value, class Offset>
-row_sums_function<Value, Offset> row_sums_for_this_cpu() {
+row_sums_function<Value, Offset> row_sums_for_this_cpu([[maybe_unused]] row_lengths_are lengths) {
 #if WARPLOOM_HAS_X86_SETS
   const instruction_set best = best_instruction_set();
   if constexpr (std::is_same_v<Value, double> || std::is_same_v<Value, float>) {
-    if (best == instruction_set::avx512 && has_fast_gathers()) {
+    if (best == instruction_set::avx512 && has_fast_gathers() && lengths == row_lengths_are::irregular) {
       return [](const csr_rows_view<Value, Offset>& rows, std::int64_t begin, std::int64_t end, const Value* x,
                 Value* y) { add_rows_avx512(rows, begin, end, x, y); };
     }
@@ -109,11 +119,11 @@ row_sums_function<Value, Offset> row_sums_for_this_cpu() {
   return add_rows_baseline<Value, Offset>;
 }
 
-template row_sums_function<double, std::int32_t> row_sums_for_this_cpu();
-template row_sums_function<float, std::int32_t> row_sums_for_this_cpu();
-template row_sums_function<float16, std::int32_t> row_sums_for_this_cpu();
-template row_sums_function<double, std::int64_t> row_sums_for_this_cpu();
-template row_sums_function<float, std::int64_t> row_sums_for_this_cpu();
-template row_sums_function<float16, std::int64_t> row_sums_for_this_cpu();
+template row_sums_function<double, std::int32_t> row_sums_for_this_cpu(row_lengths_are);
+template row_sums_function<float, std::int32_t> row_sums_for_this_cpu(row_lengths_are);
+template row_sums_function<float16, std::int32_t> row_sums_for_this_cpu(row_lengths_are);
+template row_sums_function<double, std::int64_t> row_sums_for_this_cpu(row_lengths_are);
+template row_sums_function<float, std::int64_t> row_sums_for_this_cpu(row_lengths_are);
+template row_sums_function<float16, std::int64_t> row_sums_for_this_cpu(row_lengths_are);
 
 }  // namespace warploom

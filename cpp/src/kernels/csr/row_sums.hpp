@@ -23,7 +23,13 @@ template <class Value, class Offset>
 using row_sums_function = void (*)(const csr_rows_view<Value, Offset>& rows, std::int64_t begin, std::int64_t end,
                                    const Value* x, Value* y);
 
+// Where most rows are as long as the one before and short, the processor predicts where they end, and one product after
+// the other is fastest; elsewhere vectors are.
+enum class row_lengths_are { irregular, regular };
+
+row_lengths_are regularity(const csr_pattern& matrix);
+
 template <class Value, class Offset>
-row_sums_function<Value, Offset> row_sums_for_this_cpu();
+row_sums_function<Value, Offset> row_sums_for_this_cpu(row_lengths_are lengths = row_lengths_are::irregular);
 
 }  // namespace warploom

@@ -68,7 +68,8 @@ stored_rows store(const csr_view& matrix, std::span<const std::int32_t> perm) {
 
 class cpu_csr_plan final : public cpu_balanced_plan<cpu_csr_plan, stored_rows> {
  public:
-  cpu_csr_plan(const csr_view& matrix, std::span<const std::int32_t> perm) : cpu_balanced_plan(store(matrix, perm)) {
+  cpu_csr_plan(const csr_view& matrix, std::span<const std::int32_t> perm)
+      : cpu_balanced_plan(store(matrix, perm)), lengths_(regularity(matrix)) {
     ranges_ = balance_work(matrix.num_rows,
                            [&](std::int64_t p) { return matrix.row_length(perm.empty() ? p : std::int64_t{perm[p]}); });
   }
@@ -83,9 +84,11 @@ class cpu_csr_plan final : public cpu_balanced_plan<cpu_csr_plan, stored_rows> {
   }
 
  private:
+  const row_lengths_are lengths_;  // of the matrix in its own order, so that a permutation changes no sum
+
   template <class Value, class Offset>
   void multiply_rows(const Offset* indptr, const Value* x, Value* y) const {
-    static const row_sums_function<Value, Offset> add_rows = row_sums_for_this_cpu<Value, Offset>();
+    const row_sums_function<Value, Offset> add_rows = row_sums_for_this_cpu<Value, Offset>(lengths_);
     const csr_rows_view<Value, Offset> rows{indptr, matrix_.indices.data(),
                                             reinterpret_cast<const Value*>(matrix_.data.data()),
                                             matrix_.row_ids.empty() ? nullptr : matrix_.row_ids.data()};
@@ -129,6 +132,7 @@ product_kernel spmv_csr_vector() {
       .dtypes = all_value_types,
       .from_device = true,
       .compared_fully = true,  // Gao et al. 2024 compare every number of threads per row
+      .tried_on_cpu = true,
       .baseline_for = {layout::column_major},
       .redundant = too_many_threads_per_row,
       .unsupported_reason = no_reason,

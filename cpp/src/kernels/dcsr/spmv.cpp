@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/format_plan.hpp"
 #include "kernels/csr/row_storage.hpp"
+#include "kernels/csr/row_sums.hpp"
 #include "kernels/description.hpp"
 #include "warploom/parallel.hpp"
 
@@ -33,16 +34,10 @@ class cpu_dcsr_plan final : public cpu_balanced_plan<cpu_dcsr_plan, nonempty_row
     constexpr std::int64_t zeros_per_thread = 1 << 16;
     parallel_for(0, matrix_.num_rows, zeros_per_thread,
                  [&](std::int64_t begin, std::int64_t end) { std::fill(y + begin, y + end, Value(0)); });
-    const Value* values = static_cast<const Value*>(matrix_.data);
-    for_each_range([&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t p = begin; p < end; ++p) {
-        accumulator_t<Value> sum = 0;
-        for (std::int64_t j = matrix_.indptr[p]; j < matrix_.indptr[p + 1]; ++j) {
-          sum += values[j] * x[matrix_.indices[j]];
-        }
-        y[matrix_.row_ids[p]] = Value(sum);
-      }
-    });
+    static const row_sums_function<Value, std::int64_t> add_rows = row_sums_for_this_cpu<Value, std::int64_t>();
+    const csr_rows_view<Value, std::int64_t> rows{matrix_.indptr.data(), matrix_.indices,
+                                                  static_cast<const Value*>(matrix_.data), matrix_.row_ids.data()};
+    for_each_range([&](std::int64_t begin, std::int64_t end) { add_rows(rows, begin, end, x, y); });
   }
 };
 
@@ -66,6 +61,7 @@ product_kernel spmv_dcsr_vector() {
       .dtypes = all_value_types,
       // A row that is stored costs more than in CSR: the number of the row beside its offset.
       .from_device = true,
+      .tried_on_cpu = true,
       .hopeless = [](const matrix_summary& matrix) { return 2 * matrix.empty_rows < matrix.num_rows; },
       .redundant = too_many_threads_per_row,
       .unsupported_reason = needs_int32_offsets,

@@ -76,6 +76,7 @@ product_kernel spmv_sell_vector() {
       .dtypes = all_value_types,
       .permutes = false,
       .from_device = true,
+      .tried_on_cpu = true,
       .redundant = too_many_threads_per_row,
       .unsupported_reason = no_reason,
       .pattern_reason = sell_reason,

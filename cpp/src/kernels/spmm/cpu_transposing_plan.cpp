@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/work_ranges.hpp"
 #include "warploom/parallel.hpp"
 
 namespace warploom {
@@ -14,7 +15,10 @@ template <class Value>
 void transpose(const Value* from, std::int64_t ldfrom, Value* to, std::int64_t ldto, std::int64_t rows,
                std::int64_t cols) {
   constexpr std::int64_t tile = 32;
-  parallel_for(0, cols, tile, [&](std::int64_t begin, std::int64_t end) {
+  constexpr std::int64_t elements_per_thread = 1 << 16;  // that are worth a thread
+  const std::int64_t threads = std::min<std::int64_t>(num_threads(), rows * cols / elements_per_thread);
+  for_each_together((cols + tile - 1) / tile, static_cast<int>(threads), [&](std::int64_t panel) {
+    const std::int64_t begin = panel * tile, end = std::min(cols, begin + tile);
     for (std::int64_t first = 0; first < rows; first += tile) {
       const std::int64_t last = std::min(rows, first + tile);
       for (std::int64_t j = begin; j < end; ++j) {
