@@ -1,25 +1,101 @@
-"""The progress bar of the commands."""
+"""Progress of what takes long: bars of the commands, and what planning shows of itself."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
+import sys
+import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
-__all__ = ["progress_bar"]
+__all__ = ["progress_bar", "progress_of_planning"]
+
+Step = Callable[[int, int, str], None]
+"""Takes steps done, steps in total, and what is being done."""
+
+PATIENCE = 0.5
+"""Seconds before planning shows how far it is."""
 
 
 @contextlib.contextmanager
-def progress_bar(first: str, *, remaining: bool = False) -> Iterator[Callable[[int, int, str], None]]:
+def progress_bar(first: str, *, remaining: bool = False) -> Iterator[Step]:
     """Show a bar on standard error; yields a function that takes steps done, steps in total and what is being done.
 
     `first` is shown before the first step, and `remaining` adds the remaining time.
     """
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
-    if remaining:
-        columns.append(TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with _bar(remaining=remaining) as bar:
         task = bar.add_task(first, total=None)
         yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
+
+
+def _bar(*, remaining: bool = False) -> Progress:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
+    if remaining:
+        columns.append(TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True, force_jupyter=False), transient=True)
+
+
+@contextlib.contextmanager
+def progress_of_planning(wanted: Step | bool | None) -> Iterator[Step | None]:
+    """Yield the caller's function, or one that shows progress once planning takes longer than `PATIENCE`.
+
+    In a terminal that is a bar, in a notebook a line; elsewhere, or if `wanted` is False, nothing is shown.
+    """
+    if wanted is not None and not isinstance(wanted, bool):
+        yield wanted
+        return
+    with contextlib.ExitStack() as shown:
+        start = time.monotonic()
+        show: Step | None = None
+
+        def step(done: int, total: int, what: str) -> None:
+            nonlocal show
+            if show is None and time.monotonic() - start > PATIENCE:
+                show = shown.enter_context(_line_in_notebook() if _in_notebook() else progress_bar("planning"))
+            if show is not None:
+                show(done, total, what)
+
+        yield step if wanted is not False and (_in_notebook() or sys.stderr.isatty()) else None
+
+
+@contextlib.contextmanager
+def _line_in_notebook() -> Iterator[Step]:
+    """Show a line below the cell, and take it away in the end."""
+    display: Any = importlib.import_module("IPython.display")
+    handle = display.DisplayHandle()
+    handle.display(_Line("planning"))
+    try:
+        yield lambda done, total, what: handle.update(_Line(f"measured {done} of {total} candidates: {what}"))
+    finally:
+        handle.update(_Line(""))
+
+
+class _Line:
+    """A line of text in a notebook."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _in_notebook() -> bool:
+    """Whether cells are run by a kernel of Jupyter."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and getattr(shell, "kernel", None) is not None

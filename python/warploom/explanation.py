@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
-import io
+import functools
 import math
+import re
+import textwrap
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from warploom._core import Row
+from warploom.candidates import OPERATIONS, kernels
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,12 +59,12 @@ class Product:
         return f"{self.op}: A {m:,} x {n:,}, {self.nnz:,} nonzeros, {self.dtype}, {operands}{where}"
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False)
 class Explanation:
     """A table of candidates, fastest first.
 
-    ``print`` it for the fastest ones and the best of each technique and kernel; `full` for all of them; `rows` and
-    `to_dict` for the figures.
+    ``print`` it, or leave it at the end of a cell, for the fastest ten and what they are compared with; `table` for
+    more or less of it, `full` for all; `rows`, `to_dict` and `to_csv` for the figures.
     """
 
     title: str
@@ -68,80 +72,194 @@ class Explanation:
     chosen: str
     baseline: str
     footnotes: list[str]
+    vendor: str = ""
+    """The fastest product of the vendor's library, or on the CPU of other libraries; empty where there is none."""
 
     @classmethod
     def of(cls, found: _core.Explanation, product: Product) -> Explanation:
         """Put into words what the planner says of a choice."""
         if found.based_on == "predicted":
             title, footnotes = product.title(f"predicted for {found.gpu}"), _of_prediction(found, product)
-        else:
-            title = product.title(f"on {product.device}")
-            footnotes = _of_measurements(found, product) if found.based_on == "measured" else []
-        return cls(title, found.rows, found.chosen, found.baseline, footnotes)
+            return cls(title, found.rows, found.chosen, found.baseline, footnotes, found.vendor)
+        title = product.title(f"on {product.device}")
+        if found.based_on == "named":
+            return cls(title, found.rows, found.chosen, found.baseline, [])
+        vendor = next((row.candidate for row in found.rows if row.median_us > 0 and _is_others(row.candidate)), "")
+        return cls(title, found.rows, found.chosen, found.baseline, _of_measurements(found, product), vendor)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything in the table as plain values, ready for JSON (NaN becomes None)."""
-        rows = [{name: _plain(getattr(row, name)) for name in _ROW} for row in self.rows]
         return {
             "title": self.title,
             "chosen": self.chosen,
             "baseline": self.baseline,
+            "verdict": self.verdict(),
             "footnotes": self.footnotes,
-            "rows": rows,
+            "rows": self._plain_rows(),
         }
 
+    def to_csv(self, file: TextIO) -> None:
+        """Write all rows as comma-separated values, with a line of headings."""
+        writer = csv.DictWriter(file, _ROW, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self._plain_rows())
+
+    def _plain_rows(self) -> list[dict[str, Any]]:
+        return [{name: _plain(getattr(row, name)) for name in _ROW} for row in self.rows]
+
+    def verdict(self) -> str:
+        """Say in a sentence what to use, how it compares, and when it has paid off; empty if nothing was compared."""
+        rows = {row.candidate: row for row in self.rows}
+        chosen, others = rows.get(self.chosen), []
+        if chosen is None or math.isnan(_time(chosen)):
+            return ""
+        for name in dict.fromkeys((self.vendor, self.baseline)):
+            if name and name != self.chosen and name in rows and _time(rows[name]) > 0:
+                others.append(rows[name])
+        if not others:
+            return f"use {self.chosen}"
+        compared = [f"{_time(other) / _time(chosen):.2f} times {self._speed_of(other.candidate)}" for other in others]
+        return f"use {self.chosen}: {' and '.join(compared)}; {_pays_off(chosen, others[0])}"
+
+    def _speed_of(self, name: str) -> str:
+        if not _is_others(name):
+            return f"the speed of {name}"
+        if "/" not in name:
+            return f"{_LIBRARIES.get(name, name)}'s"
+        return "the vendor's best" if name == self.vendor else "its default"
+
     def __str__(self) -> str:
-        return self._render(self._notable())
+        return self.table()
+
+    __repr__ = __str__
 
     def full(self) -> str:
-        """Return the table with every candidate."""
-        return self._render(self.rows)
+        """Return the table with every candidate and every column."""
+        return self.table(None, wide=True)
 
-    def _notable(self, fastest: int = 10) -> list[Row]:
-        """Return the fastest rows, plain CSR, and the best of every technique and kernel."""
-        seen: set[str] = set()
-        notable = []
-        for position, row in enumerate(self.rows):
-            kind = row.candidate.partition("[")[0]
-            if position < fastest or kind not in seen or row.candidate in (self.baseline, self.chosen):
-                notable.append(row)
-            seen.add(kind)
-        return notable
+    def table(self, top: int | None = 10, *, wide: bool = False) -> str:
+        """Return the table as text.
 
-    def _has(self, heading: str) -> bool:
-        return any(_COLUMNS[heading][0](row) for row in self.rows)
+        Parameters
+        ----------
+        top : int, optional
+            How many of the fastest candidates it shows, beside the chosen one and what they are compared with; None
+            is all of them.
+        wide : bool
+            All columns, with every name on a line of its own. By default no line is longer than 100 characters.
+        """
+        compared = (self.baseline, self.chosen, self.vendor)
+        tried = [row for row in self.rows if not row.note.startswith(_LEFT_OUT)]
+        fastest = {row.candidate for row in (tried if top is None else tried[:top])}
+        shown = [row for row in self.rows if top is None or row.candidate in fastest or row.candidate in compared]
+        lines = [self.title, "", *self._render(shown, wide=wide), ""]
+        left_out = len(self.rows) - len(shown)
+        notes = self.footnotes + ([f"{left_out} more candidates not shown"] if left_out else [])
+        for note in [*notes, self.verdict()]:
+            lines += [note] if wide else textwrap.wrap(note, WIDTH, break_long_words=False, break_on_hyphens=False)
+        return "\n".join(line.rstrip() for line in lines).strip()
 
-    def _render(self, rows: list[Row]) -> str:
-        import rich.box
-        import rich.console
-        import rich.table
+    def _columns(self, *, wide: bool) -> dict[str, Callable[[Row], str]]:
+        if wide:
+            columns = _ALL_COLUMNS
+        else:
+            rows = {row.candidate: row for row in self.rows}
+            best = rows.get(self.vendor) if self.vendor != self.baseline else None
+            base = rows.get(self.vendor) or rows.get(self.baseline)
+            columns = {
+                "us": lambda row: _number(_time(row), "{:,.2f}"),
+                "speedup": lambda row: _number(row.speedup, "{:.2f}x"),
+                "over best": lambda row: "" if best is None else _number(_time(best) / _time(row), "{:.2f}x"),
+                "prepared ms": lambda row: _number(row.preparation_ms, "{:,.2f}"),
+                "pays off": lambda row: "" if base is None or row is base else _products(_break_even(row, base)),
+            }
+        return {heading: fill for heading, fill in columns.items() if any(fill(row) for row in self.rows)}
 
-        table = rich.table.Table(box=rich.box.SIMPLE_HEAD, title=self.title, title_justify="left", pad_edge=False)
-        table.add_column("candidate", no_wrap=True)
-        headings = [heading for heading, (_, is_optional) in _COLUMNS.items() if not is_optional or self._has(heading)]
-        for heading in headings:
-            table.add_column(heading, justify="right", no_wrap=True)
-        table.add_column("note", max_width=60)
-        for row in rows:
-            table.add_row(row.candidate, *(_COLUMNS[heading][0](row) for heading in headings), row.note)
-        left_out = len(self.rows) - len(rows)
-        notes = self.footnotes + ([f"{left_out} slower settings not shown"] if left_out else [])
-        text = io.StringIO()
-        # Wide, so that no name is cut: the table is only as wide as necessary. Without markup: names have brackets.
-        console = rich.console.Console(
-            file=text,
-            width=1000,
-            color_system=None,
-            force_jupyter=False,  # or a notebook shows the table and the text is empty
-            legacy_windows=False,
-            markup=False,
-            emoji=False,
-            highlight=False,
-        )
-        console.print(table)
-        for note in notes:
-            console.print(note)
-        return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
+    def _render(self, rows: list[Row], *, wide: bool) -> list[str]:
+        columns = self._columns(wide=wide)
+        cells = [["candidate", *columns, "note"]]
+        cells += [[row.candidate, *(fill(row) for fill in columns.values()), row.note] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        if not wide:
+            # Names first: what is left of the line is for notes.
+            for_text = WIDTH - sum(widths[1:-1]) - 2 * len(widths) + 2
+            least_for_notes = min(widths[-1], 24)
+            widths[0] = min(widths[0], for_text - least_for_notes)
+            widths[-1] = min(widths[-1], for_text - widths[0])
+        lines = []
+        for number, (name, *figures, remark) in enumerate(cells):
+            names = [name] if wide else _broken(name, widths[0])
+            notes = [remark] if wide else textwrap.wrap(remark, widths[-1]) or [""]
+            middle = [figure.rjust(width) for figure, width in zip(figures, widths[1:-1], strict=True)]
+            blank = [" " * width for width in widths[1:-1]]
+            for line in range(max(len(names), len(notes))):
+                first = names[line] if line < len(names) else ""
+                last = notes[line] if line < len(notes) else ""
+                lines.append("  ".join([first.ljust(widths[0]), *(blank if line else middle), last]))
+            if number == 0:
+                lines.append("-" * (sum(widths) + 2 * len(widths) - 2))
+        return lines
+
+
+_LEFT_OUT = "left out"
+"""How the note of a candidate begins for which there was no time."""
+
+WIDTH = 100
+"""Characters of a line of the table, unless it is wide."""
+
+_LIBRARIES = {"scipy": "SciPy", "mkl": "MKL"}
+"""What candidates on the CPU are compared with, by the name in the table."""
+
+
+def _is_others(name: str) -> bool:
+    """Whether a row is of the vendor's library or, on the CPU, of another one."""
+    return "/" not in name or "/".join(name.partition("[")[0].split("/")[2:]) in _vendor_kernels()
+
+
+@functools.cache
+def _vendor_kernels() -> frozenset[str]:
+    return frozenset(f"{kernel.format}/{kernel.name}" for op in OPERATIONS for kernel in kernels(op) if kernel.vendor)
+
+
+def _broken(name: str, width: int) -> list[str]:
+    """Break a name after its commas, or wherever it must be."""
+    lines = [""]
+    for part in re.findall(r"[^,\[]*[,\[]|[^,\[]+", name):
+        rest = part
+        if lines[-1] and len(lines[-1]) + len(rest) > width:
+            lines.append("  ")
+        while len(lines[-1]) + len(rest) > width:
+            space = width - len(lines[-1])
+            lines[-1] += rest[:space]
+            rest = rest[space:]
+            lines.append("  ")
+        lines[-1] += rest
+    return lines
+
+
+def _time(row: Row) -> float:
+    """Return what was measured, or else predicted."""
+    return row.predicted_us if math.isnan(row.median_us) else row.median_us
+
+
+def _break_even(row: Row, other: Row) -> float:
+    """Return the products after which preparing `row` instead of `other` has paid off; infinite where it never does."""
+    more = 1e3 * (row.preparation_ms - other.preparation_ms)
+    saved = _time(other) - _time(row)
+    if math.isnan(more) or math.isnan(saved):
+        return math.nan
+    if saved <= 0:
+        return 0.0 if more < 0 and saved == 0 else math.inf
+    return max(0.0, math.ceil(more / saved))
+
+
+def _pays_off(row: Row, other: Row) -> str:
+    products = _break_even(row, other)
+    if math.isnan(products) or products == 0:
+        return "pays off at once"
+    if products == math.inf:
+        return "saves nothing"
+    return f"pays off after {products:,.0f} product{'s' if products > 1 else ''}"
 
 
 def _number(value: float, pattern: str) -> str:
@@ -149,32 +267,33 @@ def _number(value: float, pattern: str) -> str:
 
 
 def _products(count: float) -> str:
+    if count == 0:
+        return "at once"
     return "never" if count == math.inf else _number(count, "{:,.0f}")
 
 
-_COLUMNS: dict[str, tuple[Callable[[Row], str], bool]] = {
-    "preparation ms": (lambda row: _number(row.preparation_ms, "{:,.2f}"), False),
-    "predicted us": (lambda row: _number(row.predicted_us, "{:,.2f}"), True),
-    "median us": (lambda row: _number(row.median_us, "{:,.2f}"), True),
-    "p10-p90 us": (
-        lambda row: "" if math.isnan(row.median_us) else f"{row.p10_us:,.2f}-{row.p90_us:,.2f}",
-        True,
-    ),
-    "speedup": (lambda row: _number(row.speedup, "{:.2f}x"), False),
-    "of floor": (lambda row: _number(100 * row.floor_share, "{:.0f} %"), True),
-    "break-even": (lambda row: _products(row.break_even), True),
-    "over vendor": (lambda row: _products(row.break_even_vendor), True),
+_ALL_COLUMNS: dict[str, Callable[[Row], str]] = {
+    "preparation ms": lambda row: _number(row.preparation_ms, "{:,.2f}"),
+    "predicted us": lambda row: _number(row.predicted_us, "{:,.2f}"),
+    "median us": lambda row: _number(row.median_us, "{:,.2f}"),
+    "p10-p90 us": lambda row: "" if math.isnan(row.median_us) else f"{row.p10_us:,.2f}-{row.p90_us:,.2f}",
+    "speedup": lambda row: _number(row.speedup, "{:.2f}x"),
+    "of floor": lambda row: _number(100 * row.floor_share, "{:.0f} %"),
+    "break-even": lambda row: _products(row.break_even),
+    "over vendor": lambda row: _products(row.break_even_vendor),
 }
-"""Heading -> how a row fills the column, and whether a column without entries is left out."""
+"""Heading -> how a row fills the column. A column without entries is left out."""
 
 
 def _of_measurements(found: _core.Explanation, product: Product) -> list[str]:
-    rows = found.rows
+    rows = [row for row in found.rows if "/" in row.candidate]
     measured = [row for row in rows if not math.isnan(row.median_us)]
+    timed = {row.candidate for row in found.rows if not math.isnan(row.median_us)}
     floor_us = 1e6 * found.floor_bytes / found.copy_bandwidth
     footnotes = [
         f"{len(measured)} of {len(rows)} candidates measured, {product.cache} cache"
-        + (f"; speedup over {found.baseline}" if any(row.candidate == found.baseline for row in measured) else ""),
+        + (f"; speedup over {found.baseline}" if found.baseline in timed else ""),
+        *_left_out(found),
         f"bandwidth floor {floor_us:,.2f} us: {found.floor_bytes:,} bytes at the measured copy bandwidth of "
         f"{found.copy_bandwidth / 1e9:,.0f} GB/s",
     ]
@@ -184,6 +303,12 @@ def _of_measurements(found: _core.Explanation, product: Product) -> list[str]:
             "format takes fewer bytes than the CSR that the floor counts"
         )
     return footnotes
+
+
+def _left_out(found: _core.Explanation) -> list[str]:
+    if not found.left_out:
+        return []
+    return [f"{found.left_out} left out, as the budget of {found.budget:g} s was used up; budget=math.inf measures all"]
 
 
 def _of_prediction(found: _core.Explanation, product: Product) -> list[str]:
