@@ -5,6 +5,7 @@ Hand a `scipy.sparse` CSR matrix to `plan` and get the fastest sparse x dense pr
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from warploom import bandwidth, errors, examples, features, formats, io, partition, permutations, predictor, profiles
@@ -16,6 +17,7 @@ from warploom.plan import plan, predict, spmm, spmv
 from warploom.reordering import Reordered, reorder
 
 if TYPE_CHECKING:
+    from warploom import bench, corpus, experiments, reproduce, training  # noqa: F401 - see __getattr__
     from warploom.operators import Operator, Plan
 
 __all__ = [
@@ -45,6 +47,9 @@ __all__ = [
     "spmv",
 ]
 
+_ON_DEMAND = ("bench", "corpus", "experiments", "reproduce", "torch", "training")
+"""Packages that are imported when they are first asked for: some need more than warploom alone does."""
+
 
 def __getattr__(name: str) -> Any:
     # Their base class is SciPy's, from a package that takes long to import: whoever makes no plan does without.
@@ -53,4 +58,10 @@ def __getattr__(name: str) -> Any:
 
         globals()[name] = getattr(operators, name)
         return globals()[name]
+    if name in _ON_DEMAND:
+        return importlib.import_module(f"warploom.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_ON_DEMAND])

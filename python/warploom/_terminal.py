@@ -6,19 +6,30 @@ import contextlib
 import importlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+import click
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["progress_bar", "progress_of_planning"]
+__all__ = ["print_columns", "progress_bar", "progress_of_planning"]
 
 Step = Callable[[int, int, str], None]
 """Takes steps done, steps in total, and what is being done."""
 
 PATIENCE = 0.5
 """Seconds before planning shows how far it is."""
+
+
+def print_columns(rows: Iterable[Sequence[str]]) -> None:
+    """Print a table of words, two spaces between columns; the last column is as long as it is."""
+    listed = [list(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*listed, strict=True)][:-1]
+    for row in listed:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        click.echo("  ".join([*cells, row[-1]]).rstrip())
 
 
 @contextlib.contextmanager

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import difflib
+import functools
 import importlib
 import importlib.metadata
 import json
 import os
 import platform
-from typing import Any, TextIO
+import signal
+import sys
+from typing import Any
 
 import click
 import scipy.sparse
 
 import warploom
 from warploom import _core, examples
+from warploom._core import DEFAULT_BUDGET
 from warploom._terminal import progress_bar
 from warploom.errors import WarploomError
 from warploom.explanation import Explanation
@@ -54,8 +60,20 @@ class _Group(click.Group):
         try:
             found: click.Command = getattr(importlib.import_module(f"warploom.{_OPTIONAL[cmd_name][0]}.cli"), cmd_name)
         except ImportError as error:
-            raise _Failure(str(error)) from error
+            return _lacking(cmd_name, str(error))
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
+            said = error.format_message()
+            if not close or "mean" in said:  # newer versions of click ask themselves
+                raise
+            raise click.UsageError(f"{said} Did you mean {close[0]!r}?", ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = [(name, command.get_short_help_str(80)) for name, command in self.commands.items()]
@@ -64,9 +82,57 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            raise click.exceptions.Exit(_INTERRUPTED) from None
+        except BrokenPipeError:
+            _discard_output()
+            raise click.exceptions.Exit(_NOBODY_READS) from None
         except (WarploomError, OSError) as error:
             raise _Failure(" ".join(str(error).split())) from error
+        return result
+
+
+_INTERRUPTED = 128 + signal.SIGINT
+_NOBODY_READS = 128 + signal.SIGPIPE
+"""What a shell says of programs that these signals ended."""
+
+
+def _discard_output() -> None:
+    """Send what is still to be written nowhere, as whoever read it is gone (as ``| head`` is)."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _lacking(name: str, reason: str) -> click.Command:
+    """Make a command that says which packages it needs: its help is to be had without them."""
+
+    @click.command(
+        name, context_settings={"ignore_unknown_options": True}, help=f"{_OPTIONAL[name][1]}\n\nNot installed: {reason}"
+    )
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    def lacking(arguments: tuple[str, ...]) -> None:
+        raise _Failure(reason)
+
+    return lacking
+
+
+class _OutputFile(click.Path):
+    """A file to be written, whose folder is there: said before anything is measured."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, writable=True, allow_dash=True)
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        path = super().convert(value, parameter, context)
+        folder = os.path.dirname(path) or "."
+        if path != "-" and not os.path.isdir(folder):
+            self.fail(f"{folder!r} is not a folder", parameter, context)
+        if path != "-" and not os.path.exists(path) and not os.access(folder, os.W_OK):
+            self.fail(f"the folder {folder!r} is not writable", parameter, context)
+        return path
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -121,9 +187,23 @@ def main() -> None:
     help="Weigh preparation against this number of products; inf: it does not count.",
 )
 @click.option("--verify", is_flag=True, help="Measure a predicted choice against the vendor's.")
-@click.option("--gpu", metavar="NAME", help="Predict for this GPU, which need not be present; such as 'NVIDIA H200'.")
-@click.option("--json", "output", type=click.File("w", lazy=True), help="Write the table as JSON too; - for stdout.")
+@click.option("--gpu", metavar="NAME", help="Predict for this GPU, which need not be present; such as H200.")
+@click.option(
+    "--budget",
+    type=float,
+    default=DEFAULT_BUDGET,
+    show_default=True,
+    metavar="SECONDS",
+    help="Measure no longer than this, the most promising first; inf: all candidates.",
+)
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Show so many of the fastest.")
+@click.option("--all", "everything", is_flag=True, help="Show all candidates.")
+@click.option("--wide", is_flag=True, help="Show all columns, however long the lines.")
+@click.option("--json", "output", type=_OutputFile(), help="Write all of the table as JSON too; - for stdout.")
+@click.option("--csv", "csv_output", type=_OutputFile(), help="Write all of the table as CSV too; - for stdout.")
+@click.pass_context
 def plan(
+    context: click.Context,
     file: str,
     op: str,
     k: int,
@@ -136,7 +216,12 @@ def plan(
     calls: float,
     verify: bool,
     gpu: str | None,
-    output: TextIO | None,
+    budget: float,
+    top: int,
+    everything: bool,
+    wide: bool,
+    output: str | None,
+    csv_output: str | None,
 ) -> None:
     """Measure every candidate for the matrix in FILE, or predict their times, and print the table.
 
@@ -144,6 +229,15 @@ def plan(
     example:NAME for a matrix that ships with warploom (example:gr_30_30, for one), or the name of a matrix that is
     downloaded or constructed (HB/dwt_361, "rmat(scale=12)"; see warploom corpus).
     """
+    if gpu is not None:
+        for option in ("select", "device", "verify", "budget"):
+            if context.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"--gpu predicts for a GPU that need not be present; --{option} is of no use")
+    if output == csv_output == "-":
+        raise click.UsageError("--json - and --csv - would be mixed up")
+    shown = functools.partial(
+        _show, file, top=None if everything else top, wide=wide, json_file=output, csv_file=csv_output
+    )
     matrix = _matrix(file)
     rows, cols = matrix.shape
     click.echo(f"{file}: {rows} x {cols}, {matrix.nnz} nonzeros", err=True)
@@ -159,7 +253,7 @@ def plan(
             candidates=list(candidates) or None,
             gpu=gpu,
         )
-        _show(file, predicted, output)
+        shown(predicted)
         return
     with progress_bar("preparing") as show:
         chosen = _plan(
@@ -174,17 +268,30 @@ def plan(
             verify=verify,
             candidates=list(candidates) or None,
             cache="warm" if warm else "cold",
+            budget=budget,
             progress=show,
         )
-    _show(file, chosen.explain(), output)
+    shown(chosen.explain())
 
 
-def _show(file: str, explanation: Explanation, output: TextIO | None) -> None:
-    if output is None or getattr(output, "name", None) != "-":
-        click.echo(str(explanation))
-    if output is not None:
-        json.dump({"file": file, **explanation.to_dict()}, output, indent=2)
-        output.write("\n")
+def _show(
+    file: str,
+    explanation: Explanation,
+    *,
+    top: int | None,
+    wide: bool,
+    json_file: str | None,
+    csv_file: str | None,
+) -> None:
+    if "-" not in (json_file, csv_file):
+        click.echo(explanation.table(top, wide=wide))
+    if json_file is not None:
+        with click.open_file(json_file, "w") as opened:
+            json.dump({"file": file, **explanation.to_dict()}, opened, indent=2)
+            opened.write("\n")
+    if csv_file is not None:
+        with click.open_file(csv_file, "w") as opened:
+            explanation.to_csv(opened)
 
 
 def _matrix(file: str) -> scipy.sparse.csr_array:

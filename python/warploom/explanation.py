@@ -9,7 +9,7 @@ import math
 import re
 import textwrap
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any
 
 from warploom._core import Row
 from warploom.candidates import OPERATIONS, kernels
@@ -98,7 +98,7 @@ class Explanation:
             "rows": self._plain_rows(),
         }
 
-    def to_csv(self, file: TextIO) -> None:
+    def to_csv(self, file: IO[str]) -> None:
         """Write all rows as comma-separated values, with a line of headings."""
         writer = csv.DictWriter(file, _ROW, lineterminator="\n")
         writer.writeheader()
@@ -166,8 +166,9 @@ class Explanation:
             rows = {row.candidate: row for row in self.rows}
             best = rows.get(self.vendor) if self.vendor != self.baseline else None
             base = rows.get(self.vendor) or rows.get(self.baseline)
+            predicted = all(math.isnan(row.median_us) for row in self.rows)
             columns = {
-                "us": lambda row: _number(_time(row), "{:,.2f}"),
+                "predicted us" if predicted else "median us": lambda row: _number(_time(row), "{:,.2f}"),
                 "speedup": lambda row: _number(row.speedup, "{:.2f}x"),
                 "over best": lambda row: "" if best is None else _number(_time(best) / _time(row), "{:.2f}x"),
                 "prepared ms": lambda row: _number(row.preparation_ms, "{:,.2f}"),

@@ -20,6 +20,9 @@ class Explanation:
     rows = ({"candidate": "spmm/none/csr/c_stationary", "median_us": 3.5},)
 
     def __str__(self):
+        return self.table(10, wide=False)
+
+    def table(self, top, *, wide):
         return "candidate                   median us\nspmm/none/csr/c_stationary        3.5"
 
     def to_dict(self):
@@ -93,6 +96,7 @@ def test_plan_prints_the_table(asked):
         "verify": False,
         "candidates": None,
         "cache": "warm",
+        "budget": 2.0,
     }
 
 
@@ -111,6 +115,7 @@ def test_plan_passes_its_options_on(asked):
         "verify": False,
         "candidates": ["spmm/*", "*dcsr*"],
         "cache": "cold",
+        "budget": 2.0,
     }
 
 
@@ -252,3 +257,119 @@ def test_plan_predicts_for_a_gpu_that_is_not_here():
 def test_plan_takes_the_name_of_a_construction(asked):
     assert run("plan", "grid2d(nx=5,ny=4)").exit_code == 0
     assert asked["A"].shape == (20, 20)
+
+
+# ----- what a newcomer meets -----
+
+
+def test_a_missing_folder_is_said_before_anything_is_measured(asked, tmp_path):
+    for option in ("--json", "--csv"):
+        result = run("plan", "example:gr_30_30", option, tmp_path / "missing" / "table")
+        assert result.exit_code == 2
+        assert "is not a folder" in result.stderr
+        assert asked == {}
+
+
+def test_csv_is_all_of_the_table(tmp_path):
+    arguments = ("plan", "example:gr_30_30", "--op", "spmv", "--device", "cpu", "--csv", tmp_path / "table.csv")
+    result = run(*arguments)
+    assert result.exit_code == 0
+    header, *lines = (tmp_path / "table.csv").read_text().splitlines()
+    assert header.startswith("candidate,preparation_ms,median_us")
+    assert any(line.startswith("scipy,") for line in lines)
+    assert max(map(len, result.stdout.splitlines())) <= 100
+    assert result.stdout.splitlines()[-1].startswith("use spmv/")
+
+
+def test_top_and_wide(monkeypatch):
+    def printed(*options):
+        result = run("plan", "example:gr_30_30", "--op", "spmv", "--gpu", "H200", *options)
+        assert result.exit_code == 0
+        return [line for line in result.stdout.splitlines() if line.startswith("spmv/")]
+
+    assert len(printed("--wide", "--top", "3")) < len(printed("--wide")) < len(printed("--wide", "--all"))
+
+
+@pytest.mark.parametrize("name", ["NVIDIA H200", "nvidia h200", "h200", "H200", "nvidia-h200", "Nvidia_H200"])
+def test_a_gpu_is_known_by_any_spelling(name):
+    result = run("plan", "example:gr_30_30", "--gpu", name)
+    assert result.exit_code == 0
+    assert "predicted for NVIDIA H200" in result.stdout
+
+
+def test_an_unknown_gpu_is_refused():
+    failed(run("plan", "example:gr_30_30", "--gpu", "h20"), "no profile of 'h20'", "NVIDIA H200")
+
+
+@pytest.mark.parametrize("options", [("--select", "measure"), ("--device", "cpu"), ("--budget", "3"), ("--verify",)])
+def test_predicting_for_a_gpu_and_measuring_exclude_each_other(options):
+    failed(run("plan", "example:gr_30_30", "--gpu", "h200", *options), "--gpu", options[0], "of no use")
+
+
+def test_predicting_without_a_gpu_says_what_to_do():
+    result = run("plan", "example:gr_30_30", "--device", "cpu", "--select", "predict")
+    failed(result, "predictions are for GPUs", "--gpu")
+    assert "calibrate" not in result.stderr
+
+
+def test_calibrating_without_a_gpu_says_what_to_do(monkeypatch):
+    pytest.importorskip("lightgbm")
+    monkeypatch.setattr(warploom._core, "cuda_info", lambda: {"devices": []})
+    failed(run("calibrate", "--minutes", "1"), "there is no GPU here", "--gpu H200")
+
+
+def test_a_misspelt_command_is_answered_with_the_nearest():
+    result = run("reprodce")
+    assert result.exit_code == 2
+    assert "reproduce" in result.stderr
+
+
+def test_ctrl_c_ends_as_shells_expect(monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_plan", interrupted)
+    result = run("plan", "example:gr_30_30")
+    assert result.exit_code == 130
+    assert result.stderr.endswith("interrupted\n")
+
+
+def test_nobody_reading_is_no_error():
+    command = f"{sys.executable} -m warploom plan example:gr_30_30 --gpu h200 --all --wide | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    assert "roken pipe" not in done.stderr
+    many = f"{sys.executable} -m warploom corpus search | head -1"
+    done = subprocess.run(many, shell=True, capture_output=True, text=True, timeout=120)
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+
+
+WITHOUT = """
+import sys
+for name in ({names}):
+    sys.modules[name] = None
+from warploom.cli import main
+main({arguments!r}, prog_name="warploom")
+"""
+
+
+@pytest.mark.parametrize(
+    "command", ["bench", "calibrate", "corpus", "experiment", "info", "plan", "reproduce", "train"]
+)
+def test_every_help_is_there_without_extras(command):
+    names = (
+        "'pandas', 'pyarrow', 'matplotlib', 'jinja2', 'lightgbm', 'sklearn', 'optuna', 'torch', 'requests', 'filelock'"
+    )
+    script = WITHOUT.format(names=names, arguments=[command, "--help"])
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"Usage: warploom {command}")
+
+
+def test_a_command_without_its_extra_names_the_extra():
+    script = WITHOUT.format(names="'pandas',", arguments=["bench", "run", "--output", "x"])
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "pip install 'warploom[bench]'" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

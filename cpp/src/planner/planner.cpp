@@ -113,9 +113,11 @@ std::unique_ptr<plan> planner::choose(const problem& given, const plan_options& 
   std::shared_ptr<const prediction_source> from;
   if (options.select != "measure") from = source_for(given);
   if (!from && predict) {
-    const std::string where = given.on_gpu() ? query_cuda().devices.at(given.device).name : "the CPU";
     throw error(error_kind::parameter, "select", -1,
-                "there is no profile for " + where + ": 'measure', or make one with warploom calibrate");
+                given.on_gpu() ? "there is no profile for " + query_cuda().devices.at(given.device).name +
+                                     ": 'measure', or make one with warploom calibrate"
+                               : "predictions are for GPUs, and the plan is for the CPU: 'measure' there, or "
+                                 "warploom.predict and --gpu for a GPU that need not be present");
   }
   if (!from) return measure_all(given, options);
 

@@ -1,6 +1,7 @@
 #include "warploom/profile.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <system_error>
@@ -218,12 +219,33 @@ std::vector<profile_file> list_profiles(std::span<const std::filesystem::path> f
   return listed;
 }
 
+namespace {
+
+// A name without its maker, and with letters and digits alone, in lower case.
+std::string model_of(const std::string& name) {
+  std::string kept;
+  for (const char c : lower(name)) {
+    if (std::isalnum(static_cast<unsigned char>(c))) kept += c;
+  }
+  const std::string maker = "nvidia";
+  return kept.find(maker) == 0 && kept.size() > maker.size() ? kept.substr(maker.size()) : kept;
+}
+
+}  // namespace
+
 std::optional<found_profile> find_profile(const std::string& gpu, std::optional<compute_capability> capability,
                                           std::span<const std::filesystem::path> folders,
                                           std::vector<std::string>& left_out) {
   const std::vector<profile_file> listed = list_profiles(folders, left_out);
   for (const profile_file& file : listed) {
     if (lower(file.gpu) == lower(gpu)) return found_profile{load_profile(file.path), file.path, ""};
+  }
+  if (!capability) {  // as somebody wrote it: "h200", or the name of the file
+    for (const profile_file& file : listed) {
+      if (model_of(file.gpu) == model_of(gpu) || model_of(file.path.stem().string()) == model_of(gpu)) {
+        return found_profile{load_profile(file.path), file.path, ""};
+      }
+    }
   }
   if (!capability || listed.empty()) return std::nullopt;
   const auto distance = [&](const profile_file& file) {

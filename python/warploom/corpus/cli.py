@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
+from warploom._terminal import print_columns
 from warploom.corpus import constructions, lookup, suitesparse
 from warploom.corpus import folder as list_folder
 from warploom.corpus.entry import Entry
@@ -21,12 +22,19 @@ __all__ = ["corpus"]
 
 
 def _range(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int | None, int | None]:
-    """Read ``1000:30000``, ``:30000``, ``1000:`` or ``1000``."""
+    """Read ``1000:30000``, ``1e3:3e4``, ``:30_000``, ``1000:`` or ``1000``."""
     least, colon, most = value.partition(":")
     try:
-        return int(least) if least else None, int(most if colon else least) if most or not colon else None
-    except ValueError as error:
-        raise click.BadParameter(f"{value!r} is not a range such as 1000:30000") from error
+        return _whole(least) if least else None, _whole(most if colon else least) if most or not colon else None
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(f"{value!r} is not a range such as 1000:30000 or 1e3:3e4") from error
+
+
+def _whole(text: str) -> int:
+    number = float(text)
+    if not number.is_integer():
+        raise ValueError(text)
+    return int(number)
 
 
 @click.group()
@@ -41,9 +49,8 @@ def list_(folder: Path | None) -> None:
     if folder is not None:
         _print(list_folder(folder))
         return
-    for name in constructions.names():
-        construction = constructions.find(name)
-        click.echo(f"{name:<24}{construction.family:<24}{construction.summary}")
+    known = [constructions.find(name) for name in constructions.names()]
+    print_columns((construction.name, construction.family, construction.summary) for construction in known)
 
 
 @corpus.command()
@@ -115,5 +122,5 @@ def _print(entries: Sequence[Entry]) -> None:
     width = max((len(entry.name) for entry in entries), default=0)
     for entry in entries:
         numbers = ("?" if number is None else f"{number:,}" for number in (entry.rows, entry.cols, entry.nnz))
-        click.echo(f"{entry.name:<{width}}{''.join(f'{number:>16}' for number in numbers)}  {entry.kind}")
+        click.echo(f"{entry.name:<{width}}{''.join(f'  {number:>14}' for number in numbers)}  {entry.kind}".rstrip())
     click.echo(f"name, rows, columns, nonzeros, kind; found: {len(entries)}", err=True)

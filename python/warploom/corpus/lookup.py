@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -177,6 +178,14 @@ def _exact(name: str, text: str) -> Entry:
 
 
 def _unknown(name: str, in_folders: Iterable[str]) -> ParameterError:
+    if name in constructions.names():
+        given = (
+            key if value is inspect.Parameter.empty else f"{key}={value!r}"
+            for key, value in constructions.find(name).defaults.items()
+        )
+        return ParameterError(
+            f"'{name}' is a construction and takes parameters: {name}({', '.join(given)})", argument="name"
+        )
     hint = names.closest(name, [*in_folders, *suitesparse.index(), *constructions.names()])
     if Path(name).is_dir():
         hint = "; it is a folder, whose matrices corpus.folder lists"

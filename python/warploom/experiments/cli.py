@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from warploom._terminal import progress_bar
+from warploom._terminal import print_columns, progress_bar
 from warploom.experiments import experiments, run
 from warploom.experiments.results import folder_of
 
@@ -19,8 +19,7 @@ def experiment() -> None:
 @experiment.command("list")
 def list_command() -> None:
     """List the experiments, and the tables and figures that are made from them."""
-    for known in experiments():
-        click.echo(f"{known.name:<14}{', '.join(known.items):<18}{known.title}")
+    print_columns((known.name, ", ".join(known.items), known.title) for known in experiments())
 
 
 @experiment.command("run")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from warploom._terminal import progress_bar
+from warploom._terminal import print_columns, progress_bar
 from warploom.reproduce import items
 from warploom.reproduce import reproduce as make
 
@@ -27,8 +27,7 @@ def reproduce(ids: tuple[str, ...], output: str | None, measurements: tuple[str,
     IDS are those that --list shows, such as M-F8, the letter of a paper (M, G, D or C), or all.
     """
     if listed:
-        for item in items():
-            click.echo(f"{item.id:<8}{item.place:<18}{item.title}")
+        print_columns((item.id, item.place, item.title) for item in items())
         return
     if output is None:
         raise click.UsageError("Missing option '--output'.")

@@ -105,7 +105,11 @@ def calibrate(
     """
     devices = _core.cuda_info()["devices"]
     if gpu >= len(devices):
-        raise DeviceError(f"there is no GPU {gpu} to calibrate for", argument="gpu")
+        here = f"there is no GPU {gpu} here" if devices else "there is no GPU here"
+        raise DeviceError(
+            f"{here}, and a profile is made by measuring on one; `warploom plan FILE --gpu H200` predicts without",
+            argument="gpu",
+        )
     name, capability = devices[gpu]["name"], tuple(devices[gpu]["compute_capability"])
     found = profiles.find(name, capability)
     if found is None:

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 import corpus_site
 from warploom import errors
+from warploom.cli import main
 from warploom.corpus import cli, suitesparse
 
 registry = importlib.import_module("warploom.corpus.constructions._registry")
@@ -104,3 +105,36 @@ def test_misspelt_name_is_found_before_anything_is_downloaded():
     result = run("download", "HB/west0132", "HB/west")
     assert isinstance(result.exception, errors.ParameterError)
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("1e3:1e4", "1000:10000"), ("1_000:10_000", "1000:10000"), ("1e3:", "1000:"), (":5e2", ":500"), ("1e3", "1000")],
+)
+def test_ranges_may_be_written_with_exponents(given, meant):
+    first, second = (CliRunner().invoke(main, ["corpus", "search", "--nnz", text]) for text in (given, meant))
+    assert first.exit_code == second.exit_code == 0
+    assert first.stdout == second.stdout
+
+
+@pytest.mark.parametrize("given", ["1.5:3", "a:b", "1e999:", "nan"])
+def test_what_is_no_range_is_refused(given):
+    result = CliRunner().invoke(main, ["corpus", "search", "--nnz", given])
+    assert result.exit_code == 2
+    assert "is not a range such as 1000:30000 or 1e3:3e4" in result.stderr
+
+
+def test_columns_of_lists_do_not_run_together():
+    for command in (["corpus", "list"], ["reproduce", "--list"], ["experiment", "list"]):
+        lines = CliRunner().invoke(main, command).stdout.splitlines()
+        starts = [
+            {i + 2 for i in range(len(line) - 2) if line[i : i + 2] == "  " and line[i + 2] != " "} for line in lines
+        ]
+        assert set.intersection(*map(set, starts)), command  # some column starts at the same place in all lines
+
+
+def test_a_construction_without_parameters_is_explained():
+    result = CliRunner().invoke(main, ["corpus", "show", "rmat"])
+    assert result.exit_code == 2
+    assert "'rmat' is a construction and takes parameters: rmat(scale" in result.stderr
+    assert "did you mean" not in result.stderr
