@@ -94,6 +94,9 @@ void measuring::measure_all(const name_patterns& patterns, const progress_functi
   for (std::size_t i = 0; i < std::min<std::size_t>(rows_.size(), 5); ++i) {
     reasons += (i == 0 ? "" : "; ") + rows_[i].name + ": " + rows_[i].note;
   }
+  if (lacked_memory_) {
+    throw error(error_kind::out_of_memory, "candidates", -1, "no candidate fits into memory: " + reasons);
+  }
   throw error(error_kind::parameter, "candidates", -1, "no candidate can run this problem: " + reasons);
 }
 
@@ -204,8 +207,10 @@ void measuring::measure(const candidate& tried) {
     }
   } catch (const error& failure) {
     if (!is_of_the_candidate(failure.kind())) throw;
+    lacked_memory_ |= failure.kind() == error_kind::out_of_memory;
     row.note = failure.what();
   } catch (const std::bad_alloc&) {
+    lacked_memory_ = true;
     row.note = "out of memory";
   }
   rows_.push_back(std::move(row));

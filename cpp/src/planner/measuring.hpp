@@ -33,7 +33,7 @@ class measuring {
   // Candidates in the caller's row order, first with the default parameters of every kernel, then with the other
   // settings, those of fast kernels first; then row permutations, each with the kernel's default parameters and with
   // the setting that was fastest without it. Throws error_kind::parameter if no candidate matches the patterns, or none
-  // can run the problem.
+  // can run the problem; error_kind::out_of_memory if one could with more memory.
   void measure_all(const name_patterns& patterns, const progress_function& progress);
 
   // Prepares, checks and times one candidate; a failure becomes the note of its row.
@@ -66,6 +66,7 @@ class measuring {
   std::map<const product_kernel*, double> taken_;  // seconds for the last candidate, preparation included
   std::int64_t left_out_ = 0;
   timed_permutation permutation_;
+  bool lacked_memory_ = false;  // for one of the candidates
 };
 
 // Candidates that measuring goes through: all that are not redundant, and on the CPU worth trying there, or those that

@@ -424,10 +424,10 @@ double copy_bandwidth(int device) {
   static std::map<int, double> known;
   const std::lock_guard<std::mutex> lock(measuring);
   if (const auto found = known.find(std::max(device, -1)); found != known.end()) return found->second;
-  double& bandwidth = known[std::max(device, -1)];
+  const auto remember = [&](double bandwidth) { return known[std::max(device, -1)] = bandwidth; };
   if (device >= 0) {
     const device_guard guard(device);
-    return bandwidth = measure_copy_bandwidth(std::size_t{1} << 29);
+    return remember(measure_copy_bandwidth(std::size_t{1} << 29));
   }
   constexpr std::int64_t size = 1 << 24;
   const std::vector<double> from(size, 1.0);
@@ -440,7 +440,7 @@ double copy_bandwidth(int device) {
     });
     microseconds.push_back(1e3 * milliseconds_since(start));
   }
-  return bandwidth = 2.0 * size * sizeof(double) / (1e-6 * summarize(microseconds).median);
+  return remember(2.0 * size * sizeof(double) / (1e-6 * summarize(microseconds).median));
 }
 
 }  // namespace warploom

@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <limits>
+#include <new>
 
+#include "allocation_failure.hpp"
 #include "planner/problems.hpp"
 
 namespace warploom {
@@ -87,6 +89,19 @@ TEST_CASE("preparation says what each step took") {
   CHECK(prepared->preparation()[1].name == "conversion");
   CHECK(prepared->preparation_ms() > 0);
   CHECK(prepared->why().chosen == "spmm/lpt/dcsr/row_split");
+}
+
+TEST_CASE("a bandwidth that could not be measured for lack of memory is measured the next time") {
+  for (int countdown = 0; countdown < 4; ++countdown) {
+    try {
+      const test::allocation_failure failure(countdown);
+      copy_bandwidth(-1);
+    } catch (const std::bad_alloc&) {
+      continue;
+    }
+    break;
+  }
+  CHECK(copy_bandwidth(-1) > 0);
 }
 
 }  // namespace
