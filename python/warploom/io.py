@@ -40,6 +40,7 @@ _MOST = np.iinfo(np.int32).max
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZIP_MAGIC = b"PK\x03\x04"
 _Result = TypeVar("_Result")
+_LONGEST_REASON = 500
 
 MAX_EXPANDED_BYTES = "WARPLOOM_MAX_EXPANDED_BYTES"
 """Environment variable with the most bytes that a compressed file may expand to."""
@@ -98,9 +99,9 @@ def load(path: str | os.PathLike[str], *, max_expanded_bytes: int | None = None)
         view = _READERS[known](name, _allowed(max_expanded_bytes))
         return scipy.sparse.csr_array((view.data, view.indices, view.indptr), shape=view.shape)
     except (InvalidMatrixError, ShapeError) as error:
-        raise FileFormatError(f"{name}: {error}", argument="path", position=error.position) from error
+        raise FileFormatError(f"{name}: {_brief(error)}", argument="path", position=error.position) from error
     except (DtypeError, IndexOverflowError) as error:
-        raise type(error)(f"{name}: {error}", argument="path", position=error.position) from error
+        raise type(error)(f"{name}: {_brief(error)}", argument="path", position=error.position) from error
     except MemoryError as error:
         raise OutOfMemoryError(f"{name}: the matrix does not fit into memory", argument="path") from error
 
@@ -134,7 +135,13 @@ def archive_sizes(path: str | os.PathLike[str]) -> tuple[int, ...]:
 
 
 def _damaged(path: str, reason: object, cause: BaseException | None = None) -> NoReturn:
-    raise FileFormatError(f"{path}: {reason}", argument="path") from cause
+    raise FileFormatError(f"{path}: {_brief(reason)}", argument="path") from cause
+
+
+def _brief(reason: object) -> str:
+    """Cut a reason short that quotes a whole file."""
+    text = str(reason)
+    return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 3]}..."
 
 
 @contextlib.contextmanager

@@ -574,6 +574,25 @@ def test_what_numpy_raises_is_an_error_of_the_file(tmp_path, data):
     refused(path, "'data' is damaged")
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "error"),
+    [
+        ("data", with_header("(" * 3000 + ")" * 3000), errors.FileFormatError),
+        ("format", "x" * 10_000, errors.FileFormatError),
+        ("data", np.zeros(2, [(f"field{i}", "f4") for i in range(200)]), errors.DtypeError),
+    ],
+    ids=["header", "format", "type"],
+)
+def test_messages_do_not_quote_whole_files(tmp_path, name, data, error):
+    path = tmp_path / "A.npz"
+    arrays = GOOD | {name: data}
+    np.savez(path, **{name: array for name, array in arrays.items() if not isinstance(array, bytes)})
+    if isinstance(data, bytes):
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr(f"{name}.npy", data)
+    assert len(str(refused(path, "A.npz", error))) < len(str(path)) + 600
+
+
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
 def test_damaged_npz_of_another_compression(tmp_path, method):
     path = tmp_path / "A.npz"
