@@ -8,7 +8,7 @@
 #include <cstdint>  // defines which C library this is
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__)
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define WARPLOOM_CPU_CLONES(...) __attribute__((target_clones(__VA_ARGS__, "default")))
 #else
 #define WARPLOOM_CPU_CLONES(...)

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fuzz.hpp"
@@ -62,8 +63,9 @@ bool is_matrix(const arrays<Index>& given) {
     if (given.indptr[row + 1] < given.indptr[row]) return false;
   }
   if (given.indptr.back() > static_cast<std::int64_t>(given.indices.size())) return false;
-  return std::all_of(given.indices.begin(), given.indices.begin() + given.indptr.back(),
-                     [&](Index index) { return index >= 0 && static_cast<std::int64_t>(index) < given.num_cols; });
+  return std::all_of(given.indices.begin(), given.indices.begin() + given.indptr.back(), [&](Index index) {
+    return std::cmp_greater_equal(index, 0) && std::cmp_less(index, given.num_cols);
+  });
 }
 
 template <class Index>
@@ -80,8 +82,9 @@ bool passes(const arrays<Index>& given) {
     require(refused.kind() == error_kind::invalid_matrix, "the error is not of the matrix");
     require(refused.argument() == "indptr" || refused.argument() == "indices", "the error does not name the array");
     if (refused.argument() == "indices") {
-      const auto index = given.indices.at(refused.position());
-      require(index < 0 || static_cast<std::int64_t>(index) >= given.num_cols, "the position is not a bad one");
+      const Index index = given.indices.at(refused.position());
+      const bool good = std::cmp_greater_equal(index, 0) && std::cmp_less(index, given.num_cols);
+      require(!good, "the position is not a bad one");
     }
     return false;
   }
@@ -111,7 +114,7 @@ void check_product(const csr_matrix& matrix, const candidate& chosen, const prod
   const bool by_row = request.order == layout::row_major;
   std::vector<Value> B, C(matrix.num_rows * request.k);
   for (std::int64_t i = 0; i < matrix.num_cols * request.k; ++i) B.push_back(Value(static_cast<float>(i % 5 - 2)));
-  std::memset(static_cast<void*>(C.data()), 0xff, C.size() * sizeof(Value));
+  if (!C.empty()) std::memset(static_cast<void*>(C.data()), 0xff, C.size() * sizeof(Value));
   const dense_view view_B{B.data(), matrix.num_cols, request.k, by_row ? request.k : matrix.num_cols};
   const dense_view view_C{C.data(), matrix.num_rows, request.k, by_row ? request.k : matrix.num_rows};
   prepared->run(view_B, view_C, nullptr);

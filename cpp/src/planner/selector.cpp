@@ -71,7 +71,8 @@ std::vector<size_range> ranges_of(const json& facts) {
   if (!given->as_object()) refuse_facts("'sizes'");
   const std::span<const problem_size> sizes = problem_sizes();
   for (const auto& [name, range] : *given->as_object()) {
-    const auto known = std::find_if(sizes.begin(), sizes.end(), [&](const auto& size) { return size.name == name; });
+    const auto known =
+        std::find_if(sizes.begin(), sizes.end(), [&wanted = name](const auto& size) { return size.name == wanted; });
     const json::array* const bounds = range.as_array();
     size_range read{known == sizes.end() ? nullptr : &*known, 0, 0};
     if (!bounds || bounds->size() != 2 || !bounds->front().to_double(read.least) ||

@@ -24,6 +24,7 @@ constexpr std::int64_t rows_per_task = 4096;
 
 template <class Value>
 void fill(ell_matrix& result, const csr_view& matrix) {
+  if (result.width == 0) return;  // nor are there arrays to point into
   auto* values = reinterpret_cast<Value*>(result.data.data());
   parallel_for(0, matrix.num_rows, rows_per_task, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
@@ -99,6 +100,7 @@ ell_matrix to_ell(const csr_view& matrix, std::optional<std::int64_t> max_width)
 
 csr_matrix to_csr(const ell_matrix& matrix) {
   csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
+  if (matrix.width == 0) return result;
   parallel_for(0, matrix.num_rows, rows_per_task, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       result.indptr[row + 1] = entries_before_padding(matrix.indices.data() + row, matrix.width, matrix.num_rows);

@@ -30,8 +30,10 @@ class cpu_ell_plan final : public cpu_format_plan<cpu_ell_plan, ell_matrix> {
                    for (std::int64_t first = begin; first < end; first += rows_at_once) {
                      const std::int64_t count = std::min(rows_at_once, end - first);
                      std::array<accumulator_t<Value>, rows_at_once> sums{};
-                     add_columns<Value>(sums.data(), count, matrix_.width, matrix_.indices.data() + first,
-                                        values + first, matrix_.num_rows, x);
+                     if (matrix_.width > 0) {
+                       add_columns<Value>(sums.data(), count, matrix_.width, matrix_.indices.data() + first,
+                                          values + first, matrix_.num_rows, x);
+                     }
                      for (std::int64_t r = 0; r < count; ++r) y[first + r] = Value(sums[r]);
                    }
                  });

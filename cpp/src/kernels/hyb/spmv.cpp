@@ -46,8 +46,10 @@ class cpu_hyb_plan final : public cpu_balanced_plan<cpu_hyb_plan, hyb_matrix> {
     std::array<accumulator_t<Value>, rows_at_once> sums{};
     const auto* ell_values = reinterpret_cast<const Value*>(matrix_.ell.data.data());
     const auto* coo_values = reinterpret_cast<const Value*>(matrix_.coo.data.data());
-    add_columns<Value>(sums.data(), count, matrix_.ell.width, matrix_.ell.indices.data() + first, ell_values + first,
-                       matrix_.num_rows, x);
+    if (matrix_.ell.width > 0) {
+      add_columns<Value>(sums.data(), count, matrix_.ell.width, matrix_.ell.indices.data() + first, ell_values + first,
+                         matrix_.num_rows, x);
+    }
     for (std::int64_t r = 0; r < count; ++r) {
       for (std::int64_t j = overflow_[first + r]; j < overflow_[first + r + 1]; ++j) {
         sums[r] += coo_values[j] * x[matrix_.coo.indices[j]];

@@ -78,6 +78,7 @@ void for_each_row(const sell_matrix& matrix, std::int64_t begin, std::int64_t en
 
 template <class Value>
 void fill(sell_matrix& result, const csr_view& matrix) {
+  if (result.places() == 0) return;  // nor are there arrays to point into
   auto* values = reinterpret_cast<Value*>(result.data.data());
   parallel_for(0, result.num_slices(), rows_per_task / result.slice_height + 1,
                [&](std::int64_t begin, std::int64_t end) {
@@ -140,6 +141,7 @@ sell_matrix to_sell(const csr_view& matrix, int slice_height, std::int64_t sort_
 
 csr_matrix to_csr(const sell_matrix& matrix) {
   csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
+  if (matrix.places() == 0) return result;
   parallel_for(0, matrix.num_slices(), rows_per_task / matrix.slice_height + 1,
                [&](std::int64_t begin, std::int64_t end) {
                  for_each_row(matrix, begin, end, [&](std::int64_t place, std::int64_t width, std::int64_t stored_row) {
