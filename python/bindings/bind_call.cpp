@@ -420,9 +420,12 @@ PyObject* call_fast_path(PyObject* self, PyObject* const* arguments, Py_ssize_t 
   } catch (...) {
     failure = std::current_exception();
   }
-  // As an error of a bound function.
-  const py::cpp_function raise([failure] { std::rethrow_exception(failure); });
-  return PyObject_CallNoArgs(raise.ptr());
+  try {  // as an error of a bound function
+    const py::cpp_function raise([failure] { std::rethrow_exception(failure); });
+    return PyObject_CallNoArgs(raise.ptr());
+  } catch (...) {  // nothing may leave a builtin function, not even for lack of memory for the error
+    return PyErr_NoMemory();
+  }
 }
 
 PyMethodDef fast_path_definition = {
