@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import operator
@@ -170,6 +171,9 @@ def plan(
     return settings.plan(problem, A, settings.select, settings.inputs)
 
 
+_NOTHING: contextlib.nullcontext[None] = contextlib.nullcontext()
+
+
 @dataclasses.dataclass(frozen=True)
 class _Settings:
     """What plans of a matrix, of its transpose, and for other numbers of columns have in common."""
@@ -204,8 +208,10 @@ class _Settings:
         if self.target.kind == "cuda":
             _device.load_cusparse()
         planner = _planner(*map(str, profiles.folders()))
-        measures = self.target.kind == "cpu" and select in ("auto", "measure")
-        with _terminal.progress_of_planning(self.progress) as show:
+        measures = select == "measure" or (select == "auto" and self.target.kind == "cpu")
+        on_host = measures and self.target.kind == "cpu"
+        # A prediction is made before there is anything to show.
+        with _terminal.progress_of_planning(self.progress) if measures or self.progress else _NOTHING as show:
             found = planner.plan(
                 problem,
                 select=select,
@@ -216,7 +222,7 @@ class _Settings:
                 inputs=inputs,
                 updatable=self.updatable,
                 budget=self.budget,
-                compared=host_products(problem) if measures else {},
+                compared=host_products(problem) if on_host else {},
             )
         _warn(planner)
         return Plan(found, problem, self.target, None if A is None else self.recipe(), A)
