@@ -19,7 +19,6 @@ from warploom.errors import ParameterError, ShapeError
 
 __all__ = ["Reordered", "reorder", "sectors_per_nonzero"]
 
-_TRIED = ("rcm", "community")
 _WORTH = 0.95  # an order is chosen by itself only if it leaves at most this share of the sectors
 _WINDOW_ROWS, _WINDOWS, _SECTOR = 1024, 64, 4
 
@@ -112,9 +111,9 @@ def reorder(A: Any, order: str = "auto", *, symmetric: bool = True) -> Reordered
         Whatever `warploom.plan` takes.
     order : str
         A row permutation of `warploom.permutations.names`; a symmetric one must be suitable
-        (`warploom.permutations.is_symmetric`). ``"auto"`` computes ``"rcm"`` and ``"community"`` and takes the one
+        (`warploom.permutations.is_symmetric`). ``"auto"`` computes those for locality and takes the one
         whose rows need the fewest distinct sectors of x per nonzero within windows of 1,024 rows (a sample of them), or
-        ``"none"`` if neither saves 5 %.
+        ``"none"`` if none saves 5 %.
     symmetric : bool
         Permute the columns as the rows: P A P^T, of a square matrix. Otherwise only the rows.
 
@@ -172,7 +171,9 @@ def _best(view: _core.CsrView, symmetric: bool) -> tuple[npt.NDArray[np.int32], 
     """Return the order of those tried that leaves the fewest sectors, and its name."""
     best = np.arange(view.shape[0], dtype=np.int32)
     least, name = _WORTH * sectors_per_nonzero(view, best, symmetric=symmetric), "none"
-    for tried in _TRIED:
+    for tried in permutations.names():
+        if permutations.family(tried) != "locality" or (symmetric and not permutations.is_symmetric(tried)):
+            continue
         perm = permutations.compute(tried, view)
         found = sectors_per_nonzero(view, perm, symmetric=symmetric)
         if found < least:

@@ -255,7 +255,7 @@ def clusters(graph, volume):
                     moved += 1
                     cluster[node] = target
                     active.update(graph[node])
-        if 100 * moved < len(graph):
+        if 20 * moved < len(graph):
             break
     number = {c: place for place, c in enumerate(sorted(set(cluster.values())))}
     return {node: number[c] for node, c in cluster.items()}

@@ -131,7 +131,7 @@ struct members_of_clusters {
 template <class Graph>
 cluster_graph cluster_graph::contract(const Graph& graph, const std::vector<std::int32_t>& cluster_of,
                                       std::int64_t num_clusters) {
-  constexpr std::int64_t grain = 256;
+  constexpr std::int64_t grain = 256, look_ahead = 4;
   struct part {
     std::vector<std::int32_t> neighbours;
     std::vector<std::int64_t> weights;
@@ -148,6 +148,9 @@ cluster_graph cluster_graph::contract(const Graph& graph, const std::vector<std:
     for (std::int64_t cluster = first; cluster < last; ++cluster) {
       for (std::int64_t i = members.begin[cluster]; i < members.begin[cluster + 1]; ++i) {
         const std::int32_t node = members.nodes[i];
+        if (i + 2 * look_ahead < members.begin[last]) {
+          graph.prefetch(members.nodes[i + look_ahead], members.nodes[i + 2 * look_ahead]);
+        }
         result.volumes_[cluster] += graph.volume(node);
         graph.for_each_weighted(node, [&](std::int32_t neighbour, std::int64_t weight) {
           if (cluster_of[neighbour] != cluster) weights.add(cluster_of[neighbour], weight);
@@ -195,7 +198,7 @@ class cluster_search {
     for (int round = 0; round < max_rounds; ++round) {
       std::int64_t moved = 0;
       for (const auto& batch : batches_) moved += move(batch);
-      if (100 * moved < num_nodes_) break;
+      if (20 * moved < num_nodes_) break;
     }
     return std::move(cluster_of_);
   }
