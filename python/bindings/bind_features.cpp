@@ -3,6 +3,7 @@
 #include "common.hpp"
 #include "warploom/device.hpp"
 #include "warploom/features.hpp"
+#include "warploom/locality.hpp"
 
 namespace warploom::python {
 namespace {
@@ -72,10 +73,27 @@ py::array_t<double> compute_features_of_arrays(const std::string& set_name, int 
                            reinterpret_cast<CUstream_st*>(stream));
 }
 
+py::tuple locality_names() {
+  py::list names;
+  for (const char* name : locality_feature_names()) names.append(name);
+  return py::tuple(names);
+}
+
+py::array_t<double> compute_locality_features(const csr_holder& matrix) {
+  std::vector<double> values;
+  {
+    const py::gil_scoped_release release;
+    values = locality_features(matrix.view);
+  }
+  return to_numpy(std::move(values));
+}
+
 }  // namespace
 
 void bind_features(py::module_& module) {
   const geometry usual;
+  module.def("locality_feature_names", &locality_names);
+  module.def("compute_locality_features", &compute_locality_features, py::arg("matrix"));
   module.def("feature_set_names", &feature_set_names);
   module.def("feature_names", &feature_names, py::arg("name"));
   module.def("compute_features", &compute_features, py::arg("name"), py::arg("matrix"), py::arg("warps") = usual.warps,

@@ -23,7 +23,7 @@ from warploom import _core
 from warploom._device_matrix import device_arrays
 from warploom._matrix import as_csr
 
-__all__ = ["FeatureVector", "names", "sets", "spmm", "spmv"]
+__all__ = ["FeatureVector", "locality", "names", "sets", "spmm", "spmv"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -33,7 +33,7 @@ class FeatureVector:
     Parameters
     ----------
     set : str
-        The feature set, ``"spmm"`` or ``"spmv"``.
+        The feature set, ``"spmm"``, ``"spmv"`` or ``"locality"``.
     values : ndarray of float64
         One value for each name of the set; becomes read-only.
     """
@@ -94,7 +94,7 @@ class FeatureVector:
 
 
 def sets() -> tuple[str, ...]:
-    """Return the names of the feature sets."""
+    """Return the names of the feature sets that predictors take."""
     known: tuple[str, ...] = _core.feature_set_names()
     return known
 
@@ -105,8 +105,10 @@ def names(set: str) -> tuple[str, ...]:
     Parameters
     ----------
     set : str
-        One of `sets()`.
+        One of `sets()`, or ``"locality"``.
     """
+    if set == "locality":
+        return _core.locality_feature_names()
     of_set: tuple[str, ...] = _core.feature_names(set)
     return of_set
 
@@ -179,6 +181,53 @@ def spmm(A: Any, *, warps: int = 32, threads: int = 32, elements_per_cache_line:
        efficient SpMM on GPU architectures", ISPASS 2021.
     """
     return _features("spmm", A, warps=warps, threads=threads, elements_per_cache_line=elements_per_cache_line)
+
+
+def locality(A: Any) -> FeatureVector:
+    """Compute what the order of the rows has of locality, and what another one could gain.
+
+    Parameters
+    ----------
+    A : sparse matrix, shape (m, n)
+        Anything `warploom` takes as a matrix; only its pattern is read. One in GPU memory is downloaded.
+
+    Returns
+    -------
+    FeatureVector
+
+    Raises
+    ------
+    InvalidMatrixError, ShapeError, DtypeError, IndexOverflowError
+        If `A` is malformed or of an unsupported type.
+
+    Notes
+    -----
+    All are shares, and 0 where there is nothing to count. They come from samples at fixed places and one pass over the
+    column indices, and do not depend on the number of threads.
+
+    ``columns_per_nonzero_{32,1024,16384}``
+        Distinct columns per nonzero within windows of so many rows: rows of B that SpMM has to fetch.
+    ``sectors_per_nonzero_{32,1024,16384}``
+        Distinct sectors of four columns, 32 bytes of a float64 vector: what SpMV has to fetch.
+    ``reused_within_{1024,16384,262144}``
+        Nonzeros whose sector was used by one of so many nonzeros before. Followed for some of the sectors [1]_.
+    ``first_uses``
+        Nonzeros whose sector was not used before.
+    ``mean_distance``, ``mean_span``
+        Mean distance of a nonzero from the diagonal, and of the first from the last column of a row, over n.
+    ``adjacent_overlap``
+        Columns that adjacent rows have in common, of those that the shorter one has.
+    ``hidden_overlap``
+        The same for rows that use a column one after the other, wherever they are, without that column: high where an
+        order could bring similar rows together, near 0 in random matrices. Hubs raise it too: see ``hub_share``.
+    ``hub_share``
+        Nonzeros in the 4,096 columns used most.
+
+    References
+    ----------
+    .. [1] Waldspurger, Park, Garthwaite, Ahmad, "Efficient MRC construction with SHARDS", FAST 2015.
+    """
+    return FeatureVector("locality", _core.compute_locality_features(as_csr(A, pattern_only=True)))
 
 
 def spmv(A: Any) -> FeatureVector:

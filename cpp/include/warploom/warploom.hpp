@@ -24,6 +24,7 @@
 #include "warploom/interruption.hpp"
 #include "warploom/json.hpp"
 #include "warploom/kernels/product.hpp"
+#include "warploom/locality.hpp"
 #include "warploom/matrix_market.hpp"
 #include "warploom/parallel.hpp"
 #include "warploom/permutation.hpp"
