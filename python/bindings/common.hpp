@@ -87,6 +87,7 @@ void bind_device(py::module_& module);
 void bind_planner(py::module_& module);
 void bind_row_partition(py::module_& module);
 void bind_sampled(py::module_& module);
+void bind_pattern_image(py::module_& module);
 void bind_experiments(py::module_& module);
 
 }  // namespace warploom::python

@@ -23,6 +23,7 @@ PYBIND11_MODULE(_core, module) {
   bind_formats(module);       // likewise
   bind_sampled(module);       // likewise
   bind_row_partition(module);
+  bind_pattern_image(module);
   bind_matrix_market(module);
   bind_experiments(module);  // after the plans that it returns
 }

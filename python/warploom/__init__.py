@@ -8,12 +8,25 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from warploom import bandwidth, errors, examples, features, formats, io, partition, permutations, predictor, profiles
+from warploom import (
+    bandwidth,
+    errors,
+    examples,
+    features,
+    formats,
+    io,
+    partition,
+    permutations,
+    pictures,
+    predictor,
+    profiles,
+)
 from warploom._core import __version__, num_threads, set_num_threads
 from warploom._csr import CSR
 from warploom.candidates import candidates
 from warploom.io import load
-from warploom.plan import plan, predict, spmm, spmv
+from warploom.pictures import spy
+from warploom.plan import load_plan, plan, predict, spmm, spmv
 from warploom.reordering import Reordered, reorder
 
 if TYPE_CHECKING:
@@ -34,9 +47,11 @@ __all__ = [
     "formats",
     "io",
     "load",
+    "load_plan",
     "num_threads",
     "partition",
     "permutations",
+    "pictures",
     "plan",
     "predict",
     "predictor",
@@ -45,6 +60,7 @@ __all__ = [
     "set_num_threads",
     "spmm",
     "spmv",
+    "spy",
 ]
 
 _ON_DEMAND = ("bench", "corpus", "experiments", "reproduce", "torch", "training")

@@ -829,6 +829,13 @@ def copy_bandwidth(device: int) -> float:
 
 def copy_to_device(device: int, to: int, from_: numpy.typing.NDArray[typing.Any]) -> None: ...
 def copy_to_host(device: int, to: numpy.typing.NDArray[typing.Any], from_: int) -> None: ...
+def count_in_cells(
+    matrix: CsrView, perm: numpy.typing.NDArray[numpy.int32] | None, height: int, width: int
+) -> numpy.typing.NDArray[typing.Any]:
+    """
+    The nonzeros in each of height x width cells of the matrix, its rows permuted first.
+    """
+
 def cuda_info() -> dict[str, typing.Any]:
     """
     What was built and which GPUs were found; never raises.

@@ -13,7 +13,7 @@ from warploom._csr import CSR, framework_of
 from warploom._device_matrix import device_arrays
 from warploom._matrix import as_csr
 
-__all__ = ["Arrays", "Positions", "Source", "transpose"]
+__all__ = ["Arrays", "Positions", "Source", "to_host", "transpose"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import html
 import itertools
+import math
+import os
 import threading
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +19,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from warploom import _core, _device
 from warploom._csr import CSR, framework_of
-from warploom._source import Arrays, Positions, Source, transpose
+from warploom._source import Arrays, Positions, Source, to_host, transpose
 from warploom.errors import (
     DeviceError,
     DtypeError,
@@ -23,8 +27,10 @@ from warploom.errors import (
     InvalidMatrixError,
     ParameterError,
     ShapeError,
+    WarploomError,
 )
 from warploom.explanation import Explanation, Product
+from warploom.pictures import spy
 
 __all__ = ["Operator", "Plan", "Recipe", "find_operator"]
 
@@ -62,6 +68,10 @@ class Recipe:
     """The same for the transpose: without what was said of this one matrix."""
     named: Callable[[Any, str], Plan]
     """Prepares a candidate for SpMV by its name."""
+    save: Callable[[Any, Arrays, Any], bytes]
+    """Writes a plan or operator with its matrix to a path, or returns what the file would hold."""
+    restore: Callable[[bytes], Any]
+    """Makes the plan or operator of which this is the file."""
 
 
 class _Multiplier(LinearOperator):  # type: ignore[misc]
@@ -72,6 +82,8 @@ class _Multiplier(LinearOperator):  # type: ignore[misc]
     nnz: int
     device: _device.Device
     updatable: bool
+    _recipe: Recipe | None
+    _source: Source | None
 
     def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
         super().__init__(dtype, shape)
@@ -276,8 +288,48 @@ class _Multiplier(LinearOperator):  # type: ignore[misc]
             out += product
         return out
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the matrix and what was chosen to a file, which `warploom.load_plan` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            A file of the format safetensors; one that exists is replaced.
+
+        Raises
+        ------
+        ParameterError
+            The values were updated, or this is a transpose: save what it is the transpose of.
+        InvalidMatrixError
+            The matrix has changed since the plan was made.
+        """
+        self._save(Path(path))
+
+    def _save(self, path: Path | None) -> bytes:
+        if self._recipe is None:
+            raise ParameterError("this plan does not refer to a matrix: wl.plan makes plans that do", argument="plan")
+        return self._recipe.save(self, self._saved_arrays().on_host(), path)
+
+    def _saved_arrays(self) -> Arrays:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return _show(self)
+
+    @functools.cached_property
+    def _picture(self) -> str:
+        if self._source is None:
+            return ""
+        try:
+            return spy(self._source.matrix, size=240).image()
+        except WarploomError:  # the matrix has changed
+            return ""
+
     def __reduce__(self) -> Any:
-        raise ParameterError(f"a {type(self).__name__} cannot be pickled", argument="self")
+        # By way of what a file would hold: the choice is kept, and preparing is repeated.
+        content = self._save(None)
+        assert self._recipe is not None
+        return self._recipe.restore, (content,)
 
 
 def _is_host_array(x: Any) -> bool:
@@ -560,6 +612,15 @@ class Plan(_Multiplier):
             _check_unchanged(self, arrays, self._recipe)
         return arrays
 
+    def _saved_arrays(self) -> Arrays:
+        if self._updated:
+            raise ParameterError(
+                "the values of this plan were updated, and it keeps no others than those it multiplies with; an "
+                "operator, which wl.plan makes without op and k, can be saved then",
+                argument="plan",
+            )
+        return self._matrix_arrays()
+
     def _transposed(self, *, with_values: bool = True) -> Operator:
         with self._making:
             if self._transpose is None:
@@ -640,6 +701,9 @@ class Operator(_Multiplier):
 
     It is a `scipy.sparse.linalg.LinearOperator`, as a `Plan` is.
     """
+
+    _recipe: Recipe
+    _source: Source
 
     def __init__(
         self,
@@ -862,6 +926,12 @@ class Operator(_Multiplier):
             _check_unchanged(next(iter(self._plans.values())), arrays, self._recipe)
         return arrays
 
+    def _saved_arrays(self) -> Arrays:
+        if self._is_transpose:
+            raise ParameterError("this is a transpose: save the plan that it is the transpose of", argument="plan")
+        arrays = self._matrix_arrays().on_host()
+        return arrays if self._values is None else dataclasses.replace(arrays, data=to_host(self._values))
+
     def _transposed(self, *, with_values: bool = True) -> Operator:
         if self._is_transpose:
             parent: Operator = self._given_back()
@@ -896,6 +966,50 @@ class Operator(_Multiplier):
             f"<Operator {self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, {self.dtype}, on {self.device}; "
             f"{chosen or 'nothing chosen yet'}>"
         )
+
+
+def _show(operator: Plan | Operator) -> str:
+    """Describe a plan or operator in HTML, for notebooks."""
+    m, n = operator.shape
+    facts = {
+        "matrix": f"{m:,} x {n:,}, {operator.nnz:,} nonzeros, {operator.dtype}",
+        "device": f"{operator.device.name} ({operator.device})",
+    }
+    if isinstance(operator, Plan):
+        facts["product"] = "vector" if operator.op == "spmv" else f"k = {operator.k:,}, {operator.layout}-major"
+        facts |= _choice(operator)
+    else:
+        for name, plan in operator.plans.items():
+            facts[name] = ", ".join(
+                f"{key} {value}" if key != "candidate" else value for key, value in _choice(plan).items()
+            )
+        if not operator.plans:
+            facts["chosen"] = "nothing yet: a product decides"
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{html.escape(key)}</th>"
+        f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
+        for key, value in facts.items()
+    )
+    return (
+        "<div style='display:flex;gap:1em;align-items:flex-start'>"
+        f"{'' if isinstance(operator, Operator) and operator._is_transpose else operator._picture}"
+        f"<table>{rows}</table></div>"
+    )
+
+
+def _choice(plan: Plan) -> dict[str, str]:
+    """Say what is known of the candidate of a plan."""
+    facts = {"candidate": plan.candidate, "memory": f"{plan.nbytes / 1e6:,.2f} MB"}
+    row = next((row for row in plan.explain().rows if row.candidate == plan.candidate), None)
+    for key, number, pattern in (
+        ("time", getattr(row, "median_us", math.nan), "{:,.2f} us"),
+        ("predicted", getattr(row, "predicted_us", math.nan), "{:,.2f} us"),
+        ("speedup over plain CSR", getattr(row, "speedup", math.nan), "{:.2f}x"),
+        ("break-even", getattr(row, "break_even", math.nan), "after {:,.0f} products"),
+    ):
+        if math.isfinite(number):
+            facts[key] = pattern.format(number)
+    return facts
 
 
 def _describe(op: str, k: int, layout: str) -> str:

@@ -5,26 +5,31 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import json
+import math
 import operator
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warploom import _core, _device, _terminal, profiles
+from warploom import _core, _device, _plan_file, _terminal, profiles
 from warploom._csr import CSR
 from warploom._device_matrix import csr_tensors, device_arrays
 from warploom._host_products import host_products
 from warploom._matrix import as_csr
 from warploom.candidates import checked_patterns, parse
-from warploom.errors import DtypeError, ParameterError
+from warploom.errors import DeviceError, DtypeError, FileFormatError, InvalidMatrixError, ParameterError
 from warploom.explanation import Explanation, Product
 
 if TYPE_CHECKING:
+    from warploom._source import Arrays
     from warploom.operators import Operator, Plan, Recipe
 
-__all__ = ["Operator", "Plan", "plan", "predict", "spmm", "spmv"]
+__all__ = ["Operator", "Plan", "load_plan", "plan", "predict", "spmm", "spmv"]
 
 Progress = Callable[[int, int, str], None]
 
@@ -199,6 +204,8 @@ class _Settings:
             make=self.make,
             make_transposed=self.make_transposed,
             named=self.named,
+            save=self.save,
+            restore=_restore,
         )
 
     def plan(self, problem: _core.Problem, A: Any, select: str, inputs: Mapping[str, Any]) -> Plan:
@@ -232,6 +239,12 @@ class _Settings:
         fits = self._is_for(op)
         return self.plan(problem, A, self.select if fits else "auto", self.inputs if fits else {})
 
+    def restored(self, A: Any, op: str, k: int, layout: str, candidate: _core.Candidate) -> Plan:
+        """Prepare what was chosen before."""
+        problem = self._problem(A, op, k, layout)
+        kernel_inputs = self.inputs if set(self.inputs) <= set(candidate.kernel.inputs) else {}
+        return self.plan(problem, A, candidate.name, kernel_inputs)
+
     def make_transposed(self, A: Any, op: str, k: int, layout: str) -> Plan:
         problem = self._problem(A, op, k, layout)
         fits = self._is_for(op) and not self.inputs  # which are those of one matrix
@@ -243,11 +256,159 @@ class _Settings:
         """Prepare a candidate for SpMV, to compare with."""
         return _named(parse(candidate), A, "spmv", 1, self.dtype, "column", str(self.target))
 
+    def save(self, operator: Plan | Operator, matrix: Arrays, path: Path | None) -> bytes:
+        """Write a file, or return what it would hold."""
+        arrays = {"indptr": np.asarray(matrix.indptr), "indices": np.asarray(matrix.indices), "data": matrix.data}
+        arrays["data"] = np.asarray(matrix.data).astype(self.dtype, copy=False)
+        described = {
+            "format": _FILE_FORMAT,
+            "warploom": _core.__version__,
+            "plan": json.dumps(self._described(operator, matrix.shape), sort_keys=True),
+        }
+        described["digest"] = _plan_file.digest(described, arrays)
+        if path is None:
+            return _plan_file.encode(described, arrays)
+        _plan_file.write(path, described, arrays)
+        return b""
+
+    def _described(self, operator: Plan | Operator, shape: tuple[int, int]) -> dict[str, Any]:
+        from warploom.operators import Plan
+
+        plans = [operator] if isinstance(operator, Plan) else operator.plans.values()
+        return {
+            "kind": "plan" if isinstance(operator, Plan) else "operator",
+            "shape": list(shape),
+            "choices": [[plan.op, plan.k, plan.layout, plan.candidate] for plan in plans],
+            "device": self.target.kind,
+            "gpu": self.target.name if self.target.kind == "cuda" else None,
+            "select": self.select,
+            "calls": self.calls if math.isfinite(self.calls) else None,
+            "verify": bool(self.verify),
+            "patterns": None if self.patterns is None else list(self.patterns),
+            "cache": self.cache,
+            "inputs": {name: values.tolist() for name, values in self.inputs.items()},
+            "updatable": self.updatable,
+        }
+
     def _problem(self, A: Any, op: str, k: int, layout: str) -> _core.Problem:
         return problem_of(A, op, None if op == "spmv" else k, self.dtype, layout, self.cache, self.target)
 
     def _is_for(self, op: str) -> bool:
         return "/" not in self.select or self.select.startswith(f"{op}/")
+
+
+_FILE_FORMAT = "warploom plan 1"
+
+
+def load_plan(path: str | os.PathLike[str], A: Any = None, *, device: str | None = None) -> Plan | Operator:
+    """Read a plan or operator that was saved.
+
+    What was chosen is prepared again for the matrix in the file; nothing is chosen or measured.
+
+    Parameters
+    ----------
+    path : str or path
+        A file that `Plan.save` has written.
+    A : sparse matrix, optional
+        The matrix that the plan is expected to be of: refused if the file holds another one.
+    device : str, optional
+        ``"cuda:N"`` for another GPU than the first, of the kind that the plan was made for.
+
+    Returns
+    -------
+    Plan or Operator
+
+    Raises
+    ------
+    FileFormatError
+        The file is damaged, no plan, of another version of the format, or names a candidate that is not known.
+    InvalidMatrixError, ShapeError, DtypeError
+        The file holds another matrix than `A`, or none that is sound.
+    DeviceError
+        The plan was made for another kind of GPU, or for a GPU and there is none.
+    ParameterError
+        `device` is of another kind than that of the plan.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np, warploom as wl
+    >>> A = wl.examples.load("gr_30_30")
+    >>> path = os.path.join(tempfile.mkdtemp(), "plan.safetensors")
+    >>> wl.plan(A, "spmv", device="cpu", select="spmv/none/csr/vector").save(path)
+    >>> plan = wl.load_plan(path, A)
+    >>> plan.candidate
+    'spmv/none/csr/vector'
+    """
+    return _loaded(*_plan_file.read(Path(path)), A, device, str(path))
+
+
+def _restore(content: bytes) -> Plan | Operator:
+    """Make the plan of which this is the file: for pickle."""
+    return _loaded(*_plan_file.decode(content), None, None, "the plan")
+
+
+def _loaded(
+    metadata: dict[str, str], arrays: dict[str, np.ndarray[Any, Any]], A: Any, device: str | None, name: str
+) -> Plan | Operator:
+    from warploom._source import Source
+    from warploom.operators import Operator
+
+    if metadata.get("format") != _FILE_FORMAT or set(arrays) != {"indptr", "indices", "data"}:
+        raise FileFormatError(f"{name} is no plan that this version of warploom reads", argument="path")
+    if metadata.get("digest") != _plan_file.digest(metadata, arrays):
+        raise FileFormatError(f"{name} is damaged: its checksum is another one", argument="path")
+    try:
+        given = json.loads(metadata["plan"])
+        m, n = given["shape"]
+        matrix = CSR(arrays["indptr"], arrays["indices"], arrays["data"], (m, n))
+        kind, gpu, saved_for = given["kind"], given["gpu"], str(given["device"])
+        settings = _Settings(
+            target=_device.Device("cpu"),
+            dtype=arrays["data"].dtype,
+            select=str(given["select"]),
+            calls=math.inf if given["calls"] is None else _calls(given["calls"]),
+            verify=given["verify"],
+            patterns=given["patterns"],
+            cache=given["cache"],
+            progress=None,
+            inputs={key: _integers(key, values) for key, values in given["inputs"].items()},
+            updatable=given["updatable"],
+        )
+        choices = [(str(op), int(k), str(layout), parse(candidate)) for op, k, layout, candidate in given["choices"]]
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as error:  # ParameterError of an unknown candidate is a ValueError
+        raise FileFormatError(f"{name} cannot be read by this version of warploom: {error}", argument="path") from error
+    if kind not in ("plan", "operator") or (kind == "plan" and len(choices) != 1):
+        raise FileFormatError(f"{name} is no plan that this version of warploom reads", argument="path")
+    target = _device.Device.parse(device or saved_for)
+    settings = dataclasses.replace(settings, target=target)
+    if target.kind != saved_for.partition(":")[0]:
+        raise ParameterError(f"{name} was made for {saved_for}, not for {target}", argument="device")
+    if gpu is not None and gpu != target.name:
+        raise DeviceError(f"{name} was made for {gpu}, and this is {target.name}: plan anew", argument="device")
+    if A is not None:
+        _check_same(A, arrays, (m, n), name)
+    if kind == "plan":
+        return settings.restored(matrix, *choices[0])
+    nnz = int(arrays["indices"].size)
+    operator = Operator(Source(matrix, settings.dtype, nnz), settings.recipe(), (m, n), nnz, settings.dtype)
+    for op, k, layout, candidate in choices:
+        operator._plans[operator._key(k, layout)] = settings.restored(matrix, op, k, layout, candidate)
+    return operator
+
+
+def _check_same(A: Any, arrays: Mapping[str, np.ndarray[Any, Any]], shape: tuple[int, int], name: str) -> None:
+    view = as_csr(A, dtype=arrays["data"].dtype)
+    same = view.shape == shape and all(
+        np.array_equal(mine, arrays[key], equal_nan=key == "data")
+        for key, mine in (("indptr", view.indptr), ("indices", view.indices), ("data", view.data))
+    )
+    if not same:
+        raise InvalidMatrixError(f"{name} is a plan of another matrix than A", argument="A")
 
 
 def predict(

@@ -27,6 +27,7 @@
 #include "warploom/locality.hpp"
 #include "warploom/matrix_market.hpp"
 #include "warploom/parallel.hpp"
+#include "warploom/pattern_image.hpp"
 #include "warploom/permutation.hpp"
 #include "warploom/plan.hpp"
 #include "warploom/planner.hpp"
