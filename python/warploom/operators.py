@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
@@ -56,22 +56,32 @@ def find_operator(name: str) -> Plan | Operator:
     return found
 
 
-@dataclasses.dataclass(frozen=True)
-class Recipe:
+class Recipe(Protocol):
     """How the plans of a matrix are made."""
 
-    device: _device.Device
-    updatable: bool
-    make: Callable[[Any, str, int, str], Plan]
-    """Makes a plan of a matrix, an operation, a number of columns and a layout."""
-    make_transposed: Callable[[Any, str, int, str], Plan]
-    """The same for the transpose: without what was said of this one matrix."""
-    named: Callable[[Any, str], Plan]
-    """Prepares a candidate for SpMV by its name."""
-    save: Callable[[Any, Arrays, Any], bytes]
-    """Writes a plan or operator with its matrix to a path, or returns what the file would hold."""
-    restore: Callable[[bytes], Any]
-    """Makes the plan or operator of which this is the file."""
+    @property
+    def target(self) -> _device.Device:
+        """Where they run."""
+
+    @property
+    def updatable(self) -> bool:
+        """Whether they can be given values."""
+
+    def make(self, A: Any, op: str, k: int, layout: str) -> Plan:
+        """Make a plan of a matrix, for an operation, a number of columns and a layout."""
+
+    def make_transposed(self, A: Any, op: str, k: int, layout: str) -> Plan:
+        """Make one for the transpose: without what was said of this one matrix."""
+
+    def named(self, A: Any, candidate: str) -> Plan:
+        """Prepare a candidate for SpMV."""
+
+    def save(self, operator: Plan | Operator, matrix: Arrays, path: Path | None) -> bytes:
+        """Write a plan or operator with its matrix to a file, or return what the file would hold."""
+
+    @property
+    def restore(self) -> Callable[[bytes], Any]:
+        """Makes the plan or operator of which this is the file."""
 
 
 class _Multiplier(LinearOperator):  # type: ignore[misc]
@@ -85,8 +95,12 @@ class _Multiplier(LinearOperator):  # type: ignore[misc]
     _recipe: Recipe | None
     _source: Source | None
 
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        # SciPy's looks each time whether products are defined.
+        return object.__new__(cls)
+
     def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
-        super().__init__(dtype, shape)
+        self.dtype, self.shape = dtype, shape  # as SciPy's does, whose checks take longer than the rest
         self._vectors_only = False
         self._version = 0  # of the values
         self._pattern: Any = None  # of warploom.torch
@@ -719,7 +733,7 @@ class Operator(_Multiplier):
         super().__init__(shape, dtype)
         self.nnz = nnz
         """Stored entries of A."""
-        self.device = recipe.device
+        self.device = recipe.target
         """Where it runs."""
         self.updatable = recipe.updatable and transpose_of is None
         """Whether `update_values` may be called. A transpose follows what it is the transpose of."""

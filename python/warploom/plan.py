@@ -21,13 +21,14 @@ from warploom._csr import CSR
 from warploom._device_matrix import csr_tensors, device_arrays
 from warploom._host_products import host_products
 from warploom._matrix import as_csr
+from warploom._source import Source
 from warploom.candidates import checked_patterns, parse
 from warploom.errors import DeviceError, DtypeError, FileFormatError, InvalidMatrixError, ParameterError
 from warploom.explanation import Explanation, Product
 
 if TYPE_CHECKING:
     from warploom._source import Arrays
-    from warploom.operators import Operator, Plan, Recipe
+    from warploom.operators import Operator, Plan
 
 __all__ = ["Operator", "Plan", "load_plan", "plan", "predict", "spmm", "spmv"]
 
@@ -144,9 +145,6 @@ def plan(
     >>> list(operator.plans), list(operator.T.plans)
     (['vector'], ['up to 4 columns, row-major'])
     """
-    from warploom._source import Source
-    from warploom.operators import Operator
-
     target = _device.Device.parse(device)
     deferred = op is None and k is None
     problem = problem_of(A, "spmv" if deferred else op or "spmm", k, dtype, layout, cache, target)
@@ -170,16 +168,24 @@ def plan(
         budget=_positive("budget", budget),
     )
     if deferred:
-        return Operator(
-            Source(A, problem.dtype, problem.nnz), settings.recipe(), problem.shape, problem.nnz, problem.dtype
-        )
+        source = Source(A, problem.dtype, problem.nnz)
+        made: Operator = _classes().Operator(source, settings, problem.shape, problem.nnz, problem.dtype)
+        return made
     return settings.plan(problem, A, settings.select, settings.inputs)
 
 
 _NOTHING: contextlib.nullcontext[None] = contextlib.nullcontext()
 
 
-@dataclasses.dataclass(frozen=True)
+@functools.cache
+def _classes() -> Any:
+    """Return the module with the classes of plans, which is imported when the first plan is made."""
+    from warploom import operators
+
+    return operators
+
+
+@dataclasses.dataclass(slots=True)
 class _Settings:
     """What plans of a matrix, of its transpose, and for other numbers of columns have in common."""
 
@@ -195,23 +201,12 @@ class _Settings:
     updatable: bool
     budget: float
 
-    def recipe(self) -> Recipe:
-        from warploom.operators import Recipe
-
-        return Recipe(
-            device=self.target,
-            updatable=self.updatable,
-            make=self.make,
-            make_transposed=self.make_transposed,
-            named=self.named,
-            save=self.save,
-            restore=_restore,
-        )
+    @property
+    def restore(self) -> Callable[[bytes], Plan | Operator]:
+        return _restore
 
     def plan(self, problem: _core.Problem, A: Any, select: str, inputs: Mapping[str, Any]) -> Plan:
         """Choose and prepare. Without `A`, the plan has no transpose."""
-        from warploom.operators import Plan
-
         if self.target.kind == "cuda":
             _device.load_cusparse()
         planner = _planner(*map(str, profiles.folders()))
@@ -232,7 +227,8 @@ class _Settings:
                 compared=host_products(problem) if on_host else {},
             )
         _warn(planner)
-        return Plan(found, problem, self.target, None if A is None else self.recipe(), A)
+        made: Plan = _classes().Plan(found, problem, self.target, None if A is None else self, A)
+        return made
 
     def make(self, A: Any, op: str, k: int, layout: str) -> Plan:
         problem = self._problem(A, op, k, layout)
@@ -272,11 +268,10 @@ class _Settings:
         return b""
 
     def _described(self, operator: Plan | Operator, shape: tuple[int, int]) -> dict[str, Any]:
-        from warploom.operators import Plan
-
-        plans = [operator] if isinstance(operator, Plan) else operator.plans.values()
+        is_plan = isinstance(operator, _classes().Plan)
+        plans = [operator] if is_plan else operator.plans.values()
         return {
-            "kind": "plan" if isinstance(operator, Plan) else "operator",
+            "kind": "plan" if is_plan else "operator",
             "shape": list(shape),
             "choices": [[plan.op, plan.k, plan.layout, plan.candidate] for plan in plans],
             "device": self.target.kind,
@@ -350,9 +345,6 @@ def _restore(content: bytes) -> Plan | Operator:
 def _loaded(
     metadata: dict[str, str], arrays: dict[str, np.ndarray[Any, Any]], A: Any, device: str | None, name: str
 ) -> Plan | Operator:
-    from warploom._source import Source
-    from warploom.operators import Operator
-
     if metadata.get("format") != _FILE_FORMAT or set(arrays) != {"indptr", "indices", "data"}:
         raise FileFormatError(f"{name} is no plan that this version of warploom reads", argument="path")
     if metadata.get("digest") != _plan_file.digest(metadata, arrays):
@@ -395,7 +387,8 @@ def _loaded(
     if kind == "plan":
         return settings.restored(matrix, *choices[0])
     nnz = int(arrays["indices"].size)
-    operator = Operator(Source(matrix, settings.dtype, nnz), settings.recipe(), (m, n), nnz, settings.dtype)
+    source = Source(matrix, settings.dtype, nnz)
+    operator: Operator = _classes().Operator(source, settings, (m, n), nnz, settings.dtype)
     for op, k, layout, candidate in choices:
         operator._plans[operator._key(k, layout)] = settings.restored(matrix, op, k, layout, candidate)
     return operator
@@ -546,9 +539,8 @@ def _named(chosen: _core.Candidate, A: Any, op: str, k: int, dtype: Any, layout:
     problem = problem_of(A, op, k, dtype, layout, "warm", target)
     if target.kind == "cuda" and chosen.kernel.vendor:
         _device.load_cusparse()
-    from warploom.operators import Plan
-
-    return Plan(_core.prepare(problem, chosen), problem, target)
+    made: Plan = _classes().Plan(_core.prepare(problem, chosen), problem, target)
+    return made
 
 
 def problem_of(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, device: _device.Device) -> _core.Problem:
