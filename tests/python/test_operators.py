@@ -5,6 +5,7 @@ import subprocess
 import sys
 import weakref
 
+import hypothesis
 import numpy as np
 import pytest
 import scipy.sparse
@@ -12,7 +13,9 @@ import scipy.sparse.linalg as sla
 from scipy.sparse import csr_array, random_array
 
 import warploom as wl
+from battery import battery
 from products import assert_product, operand
+from strategies import csr_matrices
 from warploom._matrix import as_csr
 
 SPMV, SPMM = "spmv/none/csr/vector", "spmm/none/csr/row_split"
@@ -493,3 +496,35 @@ def test_series_and_data_frames():
             assert type(y) is np.ndarray
             close(y, A @ given.to_numpy().astype(np.float64))
         refused(wl.errors.DtypeError, "B", lambda plan=plan: plan @ pandas.Series(["x"] * 45, dtype=object))
+
+
+# ----- awkward matrices -----
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", battery(np.float64))
+def test_products_of_awkward_matrices_in_every_direction(name, dtype):
+    A = battery(dtype)[name]
+    m, n = A.shape
+    operator = make(A, "operator")
+    transposed = csr_array(A.T)
+    for layout in ("row", "column"):
+        B, Z = operand((n, 3), dtype, layout), operand((m, 3), dtype, layout)
+        assert_product(A, B, operator @ B)
+        assert_product(transposed, Z, operator.T @ Z)
+        assert_product(transposed, Z, (Z.T @ operator).T)
+    assert_product(transposed, Z[:, :1], operator.rmatvec(Z[:, :1]))
+
+
+@hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.given(csr_matrices())
+def test_transposes_of_any_matrix(A):
+    plan = wl.plan(A, "spmv", device="cpu", select=SPMV)
+    z = np.linspace(-1, 1, A.shape[0]).astype(plan.dtype)
+    view = as_csr(A, dtype=plan.dtype)
+    exact = csr_array((view.data.astype(np.float64), view.indices, view.indptr), shape=A.shape)
+    with np.errstate(all="ignore"):
+        bound = abs(exact).T @ abs(z.astype(np.float64))
+        off = abs((plan.T @ z).astype(np.float64) - exact.T @ z.astype(np.float64))
+    known = np.isfinite(bound) & (bound < np.finfo(plan.dtype).max)
+    assert (off[known] <= (A.shape[0] + 2) * np.finfo(plan.dtype).eps * bound[known] + np.finfo(plan.dtype).tiny).all()
