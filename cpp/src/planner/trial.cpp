@@ -403,9 +403,9 @@ std::vector<double> trial::time_on_cpu(product_plan& timed, bool cold, int repea
   const dense_view B = o.view_B(o.B.get()), C = o.view_C(o.C.get());
   // More than the last-level cache of a CPU holds, as a rule.
   if (cold && evicting_.empty()) evicting_.resize(std::size_t{1} << 25);
-  for (int i = 0; i < warmup; ++i) timed.run(B, C, nullptr);
-  std::vector<double> times;
   const auto start = clock::now();
+  for (int i = 0; i < warmup && milliseconds_since(start) < budget_ms; ++i) timed.run(B, C, nullptr);
+  std::vector<double> times;
   const int least = std::min(3, repeats);
   while (static_cast<int>(times.size()) < repeats &&
          (static_cast<int>(times.size()) < least || milliseconds_since(start) < budget_ms)) {

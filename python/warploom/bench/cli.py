@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 import importlib.resources
+import itertools
 import pathlib
+import sys
 from concurrent.futures import Executor
 
 import click
@@ -149,12 +151,21 @@ def merge_command(output: str, inputs: tuple[str, ...]) -> None:
 
 @bench.command("summary")
 @click.argument("inputs", nargs=-1, required=True)
-def summary_command(inputs: tuple[str, ...]) -> None:
-    """Print counts, repeatability, oracle tables and speedups of the measurements in INPUTS: folders, or h200."""
+@click.option("--all", "oracles", is_flag=True, help="Also the families, and the oracles of the papers.")
+def summary_command(inputs: tuple[str, ...], oracles: bool) -> None:
+    """Print counts, repeatability and speedups of the measurements in INPUTS: folders, or h200."""
     from warploom.bench import report
 
-    for table in report.tables(Measurements.load(*inputs)):
+    with progress_bar("reading measurements") as show:
+        measurements = Measurements.load(*inputs)
+        tables = iter(report.tables(measurements, oracles=oracles))
+        show(1, 2, "summarising")
+        first = next(tables)
+    for table in itertools.chain([first], tables):
         click.echo(f"{table}\n")
+        sys.stdout.flush()  # the next one may take a second
+    if not oracles:
+        click.echo("--all adds the families, and the oracles of the papers", err=True)
 
 
 @bench.command("plot")

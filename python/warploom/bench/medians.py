@@ -60,8 +60,7 @@ class Medians:
         ParameterError
             Nothing was timed in this setting, or it was timed on different GPUs.
         """
-        rows = measurements.timed()
-        rows = rows[(rows["setting"] == setting) & (rows["cache"] == cache)]
+        rows = measurements.timed_in(setting, cache)
         if rows.empty:
             raise ParameterError(f"no times of {setting} with a {cache} cache", argument="setting")
         environments = {key: measurements.environments.get(key, {}) for key in rows["environment"].unique()}

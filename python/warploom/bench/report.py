@@ -14,12 +14,14 @@ from warploom.errors import ParameterError
 __all__ = ["tables"]
 
 
-def tables(measurements: Measurements) -> Iterator[Summary]:
+def tables(measurements: Measurements, *, oracles: bool = True) -> Iterator[Summary]:
     """Summarise measurements: counts, time, failures, repeatability, speedups, and the oracles of the papers.
 
     Parameters
     ----------
     measurements : Measurements
+    oracles : bool
+        Also counts by family, and the oracles: that is most of the tables.
 
     Yields
     ------
@@ -27,20 +29,32 @@ def tables(measurements: Measurements) -> Iterator[Summary]:
         Tables that the measurements are not enough for are left out. Speedups and oracles are over whole matrices,
         those of threads per row over their transposes too.
     """
-    for by in ("part", "source", "size", "family"):
+    for by in ("part", "source", "size", *(["family"] if oracles else [])):
         yield summary.counts(measurements, by)
     yield summary.gpu_time(measurements)
     yield summary.failures(measurements)
     yield repeatability.repeatability(measurements)
     whole = measurements.only()
     yield summary.speedups(whole)
+    if not oracles:
+        return
+    transposed = measurements.only(transposes=True)
+    within, within_transposed = _tolerances(whole), _tolerances(transposed)
     for cache in ("warm", "cold"):
-        yield from _if_possible(oracle.row_permutations, whole, cache=cache)
+        yield from _if_possible(oracle.row_permutations, whole, cache=cache, within=within)
         yield from _if_possible(oracle.permutation_portfolios, whole, cache=cache)
-        yield from _if_possible(oracle.threads_per_row, measurements.only(transposes=True), cache=cache)
-        yield from _if_possible(oracle.spmv_algorithms, whole, cache=cache)
+        yield from _if_possible(oracle.threads_per_row, transposed, cache=cache, within=within_transposed)
+        yield from _if_possible(oracle.spmv_algorithms, whole, cache=cache, within=within)
     for setting, cache in settings(whole):
-        yield from _if_possible(oracle.kernels, whole, setting, cache)
+        yield from _if_possible(oracle.kernels, whole, setting, cache, within=within)
+
+
+def _tolerances(measurements: Measurements) -> repeatability.Tolerances | None:
+    """Return what near-ties are judged by, which takes a second: once for all tables."""
+    try:
+        return repeatability.tolerances(measurements)
+    except ParameterError:
+        return None
 
 
 def _if_possible(make: Callable[..., Summary], *arguments: Any, **options: Any) -> Iterator[Summary]:

@@ -44,6 +44,9 @@ def test_a_folder_is_measured_merged_and_summarised(matrices, tmp_path):
     assert result.exit_code == 0, result.output
     assert "Matrices with times, by source" in result.output
     assert "spmv/float64" in result.output
+    assert "Matrices with times, by family" not in result.output
+    assert "--all adds the families" in result.stderr
+    assert "Matrices with times, by family" in invoke("summary", "--all", tmp_path / "merged").output
 
     table = Measurements.load(tmp_path / "merged").measurements
     assert set(table.matrix) == {"Some/a", "Some/b"}

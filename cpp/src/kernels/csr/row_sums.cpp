@@ -58,6 +58,10 @@ WARPLOOM_FOR_AVX512 void add_rows_avx512(const csr_rows_view<double, Offset>& ro
   for (std::int64_t p = begin; p < end; ++p) {
     std::int64_t j = rows.indptr[p];
     const std::int64_t last = rows.indptr[p + 1];
+    if (j == last) {  // not a vector for nothing, where most rows are empty
+      y[rows.row_ids ? rows.row_ids[p] : p] = 0;
+      continue;
+    }
     __m512d sum = _mm512_setzero_pd();
     for (; j + 8 <= last; j += 8) {
       const __m256i columns = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows.indices + j));
@@ -77,6 +81,10 @@ WARPLOOM_FOR_AVX512 void add_rows_avx512(const csr_rows_view<float, Offset>& row
   for (std::int64_t p = begin; p < end; ++p) {
     std::int64_t j = rows.indptr[p];
     const std::int64_t last = rows.indptr[p + 1];
+    if (j == last) {
+      y[rows.row_ids ? rows.row_ids[p] : p] = 0;
+      continue;
+    }
     __m512 sum = _mm512_setzero_ps();
     for (; j + 16 <= last; j += 16) {
       const __m512i columns = _mm512_loadu_si512(rows.indices + j);
