@@ -138,7 +138,7 @@ def test_selection_by_measurement(dtype):
     matrix = battery(np.dtype(dtype))["random"]
     plan = wl.plan(matrix, op="spmv", device="cpu", candidates="spmv/none/*")
     rows = plan.explain().rows
-    assert {r.candidate.split("/")[2] for r in rows} >= {"csr", "padded-csr"}
+    assert {r.candidate.split("/")[2] for r in rows if "/" in r.candidate} >= {"csr", "padded-csr"}
     assert not [r.note for r in rows if "wrong" in r.note]
     x = vector(matrix.shape[1], dtype)
     y = plan @ x

@@ -299,7 +299,7 @@ def test_matrices_without_nonzeros(shape):
 
 
 def test_without_a_profile_predict_says_what_to_do(matrix):
-    with pytest.raises(errors.ParameterError, match="calibrate") as caught:
+    with pytest.raises(errors.ParameterError, match="predictions are for GPUs") as caught:
         wl.plan(matrix, "spmv", device="cpu", select="predict")
     assert caught.value.argument == "select"
 

@@ -14,7 +14,7 @@ __all__ = ["Claim", "Result", "Standing", "Verdict", "judge"]
 
 _PERCENT = re.compile(r"(?<=\d)%")
 
-Standing = Literal["holds", "holds in part", "does not hold"]
+Standing = Literal["holds", "holds in part", "does not hold", "not tested"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,21 +42,32 @@ class Verdict:
         return self.sentence
 
 
-def judge(where: str, *claims: Claim) -> Verdict:
+def judge(where: str, *claims: Claim, untested: Sequence[str] = ()) -> Verdict:
     """Combine claims into one sentence.
+
+    A claim is one that measurements of another kind could contradict. What they could not is no claim: it goes into
+    `untested`.
 
     Parameters
     ----------
     where : str
         On what the numbers were found, such as ``"on the NVIDIA H200"``.
     *claims : Claim
-        At least one.
+        Without any, the conclusion is not tested.
+    untested : sequence of str
+        What the numbers at hand say nothing of, and why; at least one without claims.
 
     Returns
     -------
     Verdict
         The conclusion holds if all claims do, and does not if none does.
     """
+    left_open = f" Not tested: {'; '.join(_PERCENT.sub(' %', text) for text in untested)}." if untested else ""
+    verdict = _of_claims(where, claims) if claims else Verdict("not tested", f"The conclusion is not tested {where}.")
+    return dataclasses.replace(verdict, sentence=verdict.sentence + left_open)
+
+
+def _of_claims(where: str, claims: Sequence[Claim]) -> Verdict:
     true, false = ([_PERCENT.sub(" %", str(c)) for c in claims if c.holds == kind] for kind in (True, False))
     if not false:
         return Verdict("holds", f"The conclusion holds {where}: {'; '.join(true)}.")

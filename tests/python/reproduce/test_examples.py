@@ -28,6 +28,11 @@ def test_as_the_paper_prints_it(results, id):
     as_printed(results, id)
 
 
+@pytest.mark.parametrize("id", ["M-T2", "G-T2", "D-T2"])
+def test_a_list_tests_nothing(results, id):
+    assert results[id].verdict.standing == "not tested"
+
+
 @pytest.mark.parametrize("id", ["M-F1", "C-ex"])
 def test_arrays_are_compared_one_by_one(results, id):
     assert results[id].tables[0]["equal"].all()

@@ -101,15 +101,7 @@ def features_of_examples(context: Context) -> Result:
     """Compute the features of three example matrices."""
     chosen = ("gr_30_30", "mycielskian10", "arrow_4096")
     frame = feature_table("spmv", chosen)
-    skew = frame.set_index("feature").loc["nnz_per_row_cov", list(chosen)]
-    claims = (
-        Claim("there are eleven features", len(frame) == 11, str(len(frame))),
-        Claim(
-            "they distinguish an irregular matrix from a regular one",
-            bool(skew["arrow_4096"] > 10 * skew["gr_30_30"]),
-            f"coefficient of variation {skew['arrow_4096']:.1f} for arrow_4096, {skew['gr_30_30']:.2f} for gr_30_30",
-        ),
-    )
+    untested = [f"whether {len(frame)} numbers suffice: they are listed for three matrices, and G-T4 tests them"]
     figure = drawing.table(frame, {name: ".5g" for name in chosen})
     caption = f"The features of {len(chosen)} matrices that come with warploom; nothing measured."
-    return Result([frame], figure, caption, judge(HERE, *claims), {"number of features": float(len(frame))})
+    return Result([frame], figure, caption, judge(HERE, untested=untested), {"number of features": float(len(frame))})

@@ -131,7 +131,7 @@ def gains(context: Context) -> Result:
     overall = by_range.mean(axis=1)
     claims = (
         Claim(
-            "predicted threads per row gain over every other choice in every range of nonzeros",
+            "predicted threads per row gain over every other choice in every range of nonzeros that has matrices",
             ahead == 1,
             f"in {ahead:.0%} of the cases, {by_range.min(axis=None):.1f} to {by_range.max(axis=None):.0f} %",
         ),
@@ -142,7 +142,14 @@ def gains(context: Context) -> Result:
         ),
     )
     text = "Mean time with another choice over that with the predicted threads, which is 1 + PGO; first shuffle."
-    return Result([found], figure, trained_caption(context, text), judge(context.where(), *claims))
+    verdict = judge(context.where(), *claims, untested=_empty_ranges(found))
+    return Result([found], figure, trained_caption(context, text), verdict)
+
+
+def _empty_ranges(found: pd.DataFrame) -> list[str]:
+    """Say which ranges of nonzeros have no matrices."""
+    empty = [_RANGES[int(place)] for place in found.index[found["matrices"] == 0]]
+    return [f"matrices with nonzeros {' or '.join(empty)}, of which there are none"] if empty else []
 
 
 @register(
@@ -178,7 +185,7 @@ def losses(context: Context) -> Result:
     known = frame[frame["matrices"] > 0]
     claims = (
         Claim(
-            "the predicted threads per row lose at most 1 % in every range of nonzeros",
+            "the predicted threads per row lose at most 1 % in every range of nonzeros that has matrices",
             bool(known["ML"].max() <= 1.0),
             f"{known['ML'].min():.2f} to {known['ML'].max():.2f} %",
         ),
@@ -190,7 +197,8 @@ def losses(context: Context) -> Result:
     )
     text = "Mean loss (PLUB) in percent by nonzeros, of the formulas and of the model; first shuffle."
     figure = drawing.table(frame, {"matrices": ",.0f", **dict.fromkeys(("mean", "SqMean", "ML"), ".2f")})
-    return Result([frame], figure, trained_caption(context, text), judge(context.where(), *claims), ours)
+    verdict = judge(context.where(), *claims, untested=_empty_ranges(found))
+    return Result([frame], figure, trained_caption(context, text), verdict, ours)
 
 
 # ----- G-F7 -----

@@ -46,15 +46,19 @@ def _speedups(times: pd.DataFrame) -> pd.DataFrame:
     return speedups.assign(oracle=times["csr"] / orders.min(axis=1))
 
 
+_HARMED = 0.9
+"""A speedup below is a loss that no repetition of a measurement explains."""
+
+
 def _no_order_for_all(context: Context, speedups: pd.DataFrame) -> list[Claim]:
     single = speedups.drop(columns="oracle")
     best = str(single.mean().idxmax())
-    least = single.min()
+    harmed = (single < _HARMED).mean()
     return [
         Claim(
-            "no technique suits all matrices",
-            bool((least < 1).all()),
-            f"each slows some down; the one with the best minimum, {least.idxmax()}, has {least.max():.2f}x",
+            "every technique makes at least one matrix in twenty slower by more than 10 %",
+            bool((harmed >= 0.05).all()),
+            f"{harmed.min():.0%} of the matrices with {harmed.idxmin()} to {harmed.max():.0%} with {harmed.idxmax()}",
         ),
         Claim(
             "choosing for each matrix gains clearly more than the best single technique",
@@ -110,7 +114,7 @@ def distributions(context: Context) -> Result:
         "Speedups over CSR in the original order. Boxes are quartiles, whiskers 1.5 times their distance; "
         f"{beyond} points lie outside what is shown, up to {high:.1f}."
     )
-    verdict = judge(context.where(), *_no_order_for_all(context, speedups))
+    verdict = judge(context.where(), *_no_order_for_all(context, speedups), untested=[_LUCK])
     tables = [frame, speedups.reset_index(names="matrix")]
     return Result(tables, figure, context.caption(text, _ALL, len(speedups)), verdict, ours)
 
@@ -144,12 +148,23 @@ def table_1(context: Context) -> Result:
     ours["oracle over cuSPARSE: mean"] = over_vendor
     claims = [
         *_no_order_for_all(context, speedups),
-        Claim("the oracle is faster than cuSPARSE", over_vendor > 1, f"{over_vendor:.2f}x on average"),
+        Claim(
+            "the oracle is at least twice as fast as cuSPARSE on average",
+            over_vendor >= 2,
+            f"{over_vendor:.2f}x; the paper has 2.65x",
+        ),
     ]
     text = "Speedups over CSR in the original order, with those of the paper (GV100)."
     formats = {str(name): ".2f" for name in frame.columns[1:]}
     caption = context.caption(text, _ALL_AND_VENDOR, len(times))
-    return Result([frame], drawing.table(frame, formats), caption, judge(context.where(), *claims), ours)
+    verdict = judge(context.where(), *claims, untested=[_LUCK])
+    return Result([frame], drawing.table(frame, formats), caption, verdict, ours)
+
+
+_LUCK = (
+    "how much of the oracle's gain is noise: it takes the least of eleven times, so that near-ties fall to whichever "
+    "came out lower"
+)
 
 
 # ----- M-F9, M-F10 -----
@@ -171,7 +186,9 @@ def best_technique(context: Context) -> Result:
     times = context.times(_ALL)
     won = wins(times, "cold", context.tolerances)
     shares = won["fastest"].sort_values(ascending=False)
-    needed = int((shares.cumsum() < 0.9 - 1e-12).sum()) + 1
+    needed = _needed(shares)
+    merged = won["fastest, near-ties merged"].sort_values(ascending=False)
+    near = won["near-tie"]
     figure = drawing.figure(2.2)
     axis = figure.subplots()
     order = [name for name in times]
@@ -184,17 +201,26 @@ def best_technique(context: Context) -> Result:
     frame = won.loc[shares.index].rename_axis("technique").reset_index()
     claims = (
         Claim(
-            "no technique is the best for most matrices",
-            bool(shares.iloc[0] < 0.5),
-            f"the most frequent, {shares.index[0]}, has {shares.iloc[0]:.0%}; the original order is within noise of "
-            f"the fastest on {won.loc['csr', 'near-tie']:.0%}",
+            "no technique is the fastest, or within noise of it, on most matrices",
+            bool(near.max() < 0.5),
+            f"{near.idxmax()} is on {near.max():.0%}, the original order on {near['csr']:.0%}; by the least time alone "
+            f"the most frequent, {shares.index[0]}, has {shares.iloc[0]:.0%}",
         ),
-        Claim("several techniques are needed to have the best one for 90 %", needed >= 4, f"{needed} of {len(shares)}"),
+        Claim(
+            "at least four techniques are needed to have the best one for 90 %, near-ties merged",
+            _needed(merged) >= 4,
+            f"{_needed(merged)} of {len(shares)}; {needed} by the least time alone",
+        ),
     )
     ours = {"warp-aware": float(shares["warp-aware"]), "techniques for 90 % of the matrices": float(needed)}
     text = "Shares of the matrices on which a technique has the least time, in percent; near-ties are in the table."
     verdict = judge(context.where(), *claims)
     return Result([frame], figure, context.caption(text, _ALL, len(times)), verdict, ours)
+
+
+def _needed(shares: pd.Series) -> int:
+    """Return how many of the largest shares make 90 %."""
+    return int((shares.cumsum() < 0.9 - 1e-12).sum()) + 1
 
 
 def best_sets(times: NDArray[np.float64], base: NDArray[np.float64]) -> list[tuple[float, tuple[int, ...]]]:
@@ -254,6 +280,11 @@ def portfolio(context: Context) -> Result:
     gain = speedups - 1
     claims = (
         Claim(
+            "two orders, of which one is the original, gain about a third",
+            bool(0.25 <= gain[1] <= 0.42),
+            f"{100 * gain[1]:.1f} %",
+        ),
+        Claim(
             "two orders give most of the gain",
             bool(gain[1] > 0.5 * gain[-1] > 0),
             f"{100 * gain[1]:.1f} of {100 * gain[-1]:.1f} %",
@@ -266,5 +297,9 @@ def portfolio(context: Context) -> Result:
     )
     text = "Mean speedup of the oracle over CSR, for the best set of each size; beside the points, what comes in."
     ours = {"mean speedup from two orders": float(speedups[1])}
-    verdict = judge(context.where(), *claims)
+    verdict = judge(
+        context.where(),
+        *claims,
+        untested=[_LUCK, "sets on other matrices than those that they were found on"],
+    )
     return Result([frame], figure, context.caption(text, _ALL, len(times)), verdict, ours)

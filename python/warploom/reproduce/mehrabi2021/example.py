@@ -205,17 +205,7 @@ def features_of_examples(context: Context) -> Result:
     """Compute the features of three example matrices."""
     chosen = ("gr_30_30", "mycielskian10", "zipf_4096")
     frame = feature_table("spmm", chosen)
-    by_name = frame.set_index("feature")
-    skew = by_name.loc["nnz_per_row_max"] / by_name.loc["nnz_per_row_mean"]
-    claims = (
-        Claim("there are 24 features", len(frame) == 24, str(len(frame))),
-        Claim(
-            "they distinguish a skewed matrix from a regular one",
-            bool(skew["zipf_4096"] > 10 * skew["gr_30_30"]),
-            f"the longest row over the mean is {skew['zipf_4096']:.0f} for zipf_4096, {skew['gr_30_30']:.1f} for "
-            "gr_30_30",
-        ),
-    )
+    untested = [f"whether {len(frame)} numbers suffice: they are listed for three matrices, and M-F13 tests them"]
     figure = drawing.table(frame, {name: ".5g" for name in chosen})
     caption = f"The features of {len(chosen)} matrices that come with warploom; nothing measured."
-    return Result([frame], figure, caption, judge(HERE, *claims), {"number of features": float(len(frame))})
+    return Result([frame], figure, caption, judge(HERE, untested=untested), {"number of features": float(len(frame))})

@@ -38,6 +38,7 @@ def populations(context: Context) -> Result:
     axis.margins(y=0.28)
     axis.set_ylabel("share of the training matrices\non which it is the fastest")
     drawing.percent(axis)
+    ties = _near_ties(context)
     ratio = shares.max() / shares.min() if shares.min() > 0 else float("inf")
     claims = (
         Claim(
@@ -45,12 +46,26 @@ def populations(context: Context) -> Result:
             bool(ratio >= 3),
             f"{shares.idxmax()} has {shares.max():.0%} of the matrices, {shares.idxmin()} {shares.min():.0%}",
         ),
+        Claim(
+            "the class of most matrices is more than noise",
+            ties < 0.5,
+            f"on {ties:.0%} another class is within the repeatability of the measurements of the fastest",
+        ),
     )
     text = (
         "Training matrices of the first split by the fastest of the four classes, and the weights of the classes, "
         "which are inverse to the populations."
     )
     return Result([found], figure, trained_caption(context, study, text), judge(context.where(), *claims))
+
+
+def _near_ties(context: Context) -> float:
+    """Return the share of the matrices on which a second class is within noise of the fastest."""
+    times = context.times(SWEEP)[list(CLASSES)].to_numpy()
+    least = times.min(axis=1)
+    within = context.tolerances
+    limit = least if within is None else least * np.exp(within(SWEEP.cache, least))
+    return float(((times <= limit[:, None]).sum(axis=1) > 1).mean())
 
 
 # ----- M-F12 -----

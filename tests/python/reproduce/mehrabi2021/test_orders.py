@@ -80,6 +80,30 @@ def test_wins(results, us):
     assert results["M-F9"].ours["techniques for 90 % of the matrices"] == needed
 
 
+def test_near_ties_decide_how_many_techniques_are_needed(results):
+    frame = results["M-F9"].tables[0].set_index("technique")
+    merged = sorted(frame["fastest, near-ties merged"], reverse=True)
+    needed = next(n for n in range(1, 12) if sum(merged[:n]) > 0.9 - 1e-9)
+    said = results["M-F9"].verdict.sentence
+    assert f"({needed} of {len(merged)}; " in said
+    assert (results["M-F9"].verdict.standing == "holds") == (needed >= 4 and frame["near-tie"].max() < 0.5)
+
+
+def test_what_size_determines_is_tested(results, us):
+    median = float(np.median([SIZES[m][0] for m in ORIGINALS]))
+    slow = {m: us[m][PLAIN] / us[m][TECHNIQUES["lpt"]] < 1 / 1.1 for m in ORIGINALS}
+    large = [slow[m] for m in ORIGINALS if SIZES[m][0] > median]
+    small = [slow[m] for m in ORIGINALS if SIZES[m][0] <= median]
+    said = f"slower by more than 10 %: {sum(large) / len(large):.0%} of those with more than {median:,.0f} rows"
+    assert said.replace("%", " %").replace("10  %", "10 %") in results["M-F5"].verdict.sentence
+    assert f"and {sum(small) / len(small):.0%}".replace("%", " %") in results["M-F5"].verdict.sentence
+
+
+@pytest.mark.parametrize("id", ["M-F8", "M-T1", "M-F10"])
+def test_the_luck_of_an_oracle_is_said(results, id):
+    assert "how much of the oracle's gain is noise" in results[id].verdict.sentence
+
+
 def test_sets_of_techniques(results, us):
     frame = results["M-F10"].tables[0].set_index("techniques")
     for count in (1, 2, 3, 11):
