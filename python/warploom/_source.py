@@ -102,30 +102,32 @@ def _moved(array: Any, like: Any) -> Any:
     return to_host(array)
 
 
-def transpose(given: Arrays) -> tuple[Arrays, Positions]:
+def transpose(given: Arrays, *, for_updates: bool) -> tuple[Arrays, Positions | None]:
     """Transpose a matrix where it is.
 
     Parameters
     ----------
     given : Arrays
+    for_updates : bool
+        Whether it will get other values: where they come from is returned, too.
 
     Returns
     -------
     Arrays
         The transpose in CSR; entries of a row are in the order of the rows of `given`, and repeated ones stay apart.
-    Positions
+    Positions or None
         Where its values come from.
     """
     m, n = given.shape
     framework = framework_of(given.data)
     if framework is None:
         index = np.int32 if len(given.indices) < 2**31 else np.int64
-        pattern = (
-            np.arange(len(given.indices), dtype=index),
-            given.indices.astype(index, copy=False),
-            given.indptr.astype(index, copy=False),
-        )
-        columns = scipy.sparse.csr_array(pattern, shape=(m, n)).tocsc()
+        pattern = (given.indices.astype(index, copy=False), given.indptr.astype(index, copy=False))
+        if not for_updates and given.data.dtype != np.float16:  # with which SciPy does not compute
+            columns = scipy.sparse.csr_array((given.data, *pattern), shape=(m, n)).tocsc()
+            return Arrays(columns.indptr, columns.indices, columns.data, (n, m)), None
+        order = np.arange(len(given.indices), dtype=index)
+        columns = scipy.sparse.csr_array((order, *pattern), shape=(m, n)).tocsc()
         positions = Positions(columns.data)
         return Arrays(columns.indptr, columns.indices, positions.take(given.data), (n, m)), positions
     library = sys.modules[framework]
@@ -143,4 +145,4 @@ def transpose(given: Arrays) -> tuple[Arrays, Positions]:
             rows = library.searchsorted(given.indptr.astype(order.dtype), order, side="right") - 1
             arrays = (indptr, rows.astype(library.int32))
     positions = Positions(order)
-    return Arrays(*arrays, positions.take(given.data), (n, m)), positions
+    return Arrays(*arrays, positions.take(given.data), (n, m)), positions if for_updates else None

@@ -929,7 +929,7 @@ class Operator(_Multiplier):
         if self._arrays is None:
             parent = None if self._parent is None else self._parent()
             given = self._source.arrays() if parent is None else parent._matrix_arrays()
-            self._arrays, self._positions = transpose(given)
+            self._arrays, self._positions = transpose(given, for_updates=self._recipe.updatable)
         return self._arrays
 
     def _matrix_arrays(self) -> Arrays:
