@@ -884,8 +884,10 @@ class Operator(_Multiplier):
         columns = 1 if len(shape) == 1 else shape[1]
         key = self._key(columns, _layout_of(B))
         plan = self._find(key, columns)
-        if len(shape) == 1:
-            self._vector_path = plan._fast_path
+        if len(shape) == 1 and self._vector_path is None:
+            with self._making:
+                if key not in self._stale:  # another thread may have brought new values
+                    self._vector_path = plan._fast_path
         return plan(B, out)
 
     def _find(self, key: tuple[str, int, str], columns: int) -> Plan:
