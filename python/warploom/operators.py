@@ -127,10 +127,10 @@ class _Multiplier(LinearOperator):  # type: ignore[misc]
             operator._take_values(values)
             return operator
         self._version += 1
-        self._give(values)
+        self._give(_values(values, self.nnz, self.dtype, self.device))
         return self
 
-    def _give(self, values: Any) -> None:
+    def _give(self, values: _device.Operand) -> None:
         raise NotImplementedError
 
     def _leave_values(self) -> None:
@@ -541,15 +541,14 @@ class Plan(_Multiplier):
         self._version += 1
         self._give(values)
         if self._transpose is not None:
-            self._transpose._take_values(values)
+            self._transpose._take_values(_flat(values))
 
-    def _give(self, values: Any) -> None:
+    def _give(self, values: _device.Operand) -> None:
         self._updated = True
-        if framework_of(values) and not _is_on_host(values):
-            seen = _device.operand(values.reshape(-1, 1), self.dtype, "column", "data")
-            self._core.update_values_from_device(seen.pointer, seen.stream)
+        if values.on_gpu:
+            self._core.update_values_from_device(values.pointer, values.stream)
         else:
-            self._core.update_values_from_host(_device.host_array(values))
+            self._core.update_values_from_host(_device.host_array(values.owner).reshape(-1))
 
     def _multiply(self, B: Any, out: Any) -> Any:
         """Multiply operands of every kind: what the fast path leaves, with all checks and copies."""
@@ -842,8 +841,8 @@ class Operator(_Multiplier):
         if self._transpose is not None:
             self._transpose._take_values(self._values)
 
-    def _give(self, values: Any) -> None:
-        self._set_values(_copy(values))
+    def _give(self, values: _device.Operand) -> None:
+        self._set_values(_copy(_flat(values)))
 
     def _set_values(self, data: Any) -> None:
         with self._making:
@@ -1040,8 +1039,8 @@ def _layout_of(B: Any) -> str:
     return "column" if 0 < steps[0] < steps[1] else "row"
 
 
-def _values(data: Any, nnz: int, dtype: np.dtype[Any], device: _device.Device) -> Any:
-    """Check values for the entries of a matrix; an array of NumPy, PyTorch or CuPy."""
+def _values(data: Any, nnz: int, dtype: np.dtype[Any], device: _device.Device) -> _device.Operand:
+    """Check values for the entries of a matrix, and view them as a column."""
     data = np.asarray(data) if isinstance(data, (list, tuple)) else data
     shape = getattr(data, "shape", None)
     if shape is None or tuple(shape) != (nnz,):
@@ -1049,12 +1048,12 @@ def _values(data: Any, nnz: int, dtype: np.dtype[Any], device: _device.Device) -
         raise ShapeError(f"data must have shape ({nnz},), one value for each entry of A, got {got}", argument="data")
     values = _device.operand(data.reshape(-1, 1), dtype, "column", "data")
     _check_device(values, "data", device)
-    owner = values.owner[0] if isinstance(values.owner, tuple) else values.owner
-    return owner.reshape(-1)
+    return values
 
 
-def _is_on_host(array: Any) -> bool:
-    return bool(framework_of(array) == "torch" and array.device.type == "cpu")
+def _flat(values: _device.Operand) -> Any:
+    """Return an array of NumPy, PyTorch or CuPy."""
+    return (values.owner[0] if isinstance(values.owner, tuple) else values.owner).reshape(-1)
 
 
 def _copy(array: Any) -> Any:
