@@ -9,6 +9,7 @@ import scipy.sparse
 from scipy.sparse import csr_array, random_array
 
 import warploom as wl
+from battery import battery
 
 torch = pytest.importorskip("torch", minversion="2.5")
 
@@ -287,3 +288,17 @@ def test_no_dense_intermediate():
     wt.spmm(plan, X, values).sum().backward()
     assert (values.grad == 2).all()
     assert (X.grad == 1).all()
+
+
+@pytest.mark.parametrize("name", [name for name, A in battery(np.float64).items() if np.isfinite(A.data).all()])
+def test_gradients_of_awkward_matrices(name):
+    A = battery(np.float64)[name]
+    plan = make("operator", A)
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randn(A.shape[1], 5, dtype=torch.float64, generator=generator, requires_grad=True)
+    values = torch.tensor(A.data, requires_grad=True)
+    weights = torch.randn(A.shape[0], 5, dtype=torch.float64, generator=generator)
+    expected = torch.autograd.grad((weights * (dense(A, values) @ X)).sum(), (X, values))
+    found = torch.autograd.grad((weights * wt.spmm(plan, X, values)).sum(), (X, values))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
