@@ -35,6 +35,7 @@ __all__ = [
     "load_cusparse",
     "operand",
     "overlap",
+    "refuse_gradient",
 ]
 
 
@@ -302,17 +303,7 @@ def _torch_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Oper
         torch.float64: np.dtype(np.float64),
     }
     _check(tuple(B.shape), kinds.get(B.dtype, str(B.dtype)), dtype, name)
-    if B.requires_grad and torch.is_grad_enabled():
-        raise ParameterError(
-            f"{name} requires a gradient, and the product has none: multiply with warploom.torch.spmm, pass "
-            f"{name}.detach(), or multiply under torch.no_grad()",
-            argument=name,
-        )
-    if _has_tangent(torch, B):
-        raise ParameterError(
-            f"{name} has a tangent of forward-mode differentiation, and the product has none: pass {name}.detach()",
-            argument=name,
-        )
+    refuse_gradient(B, name)
     given = B
     B = B.detach().resolve_neg()  # the imaginary part of a conjugate is stored with the other sign
     leading = _fits(tuple(B.shape), B.stride(), layout)
@@ -341,6 +332,28 @@ def _torch_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Oper
     stream = torch.cuda.current_stream(device).cuda_stream if on_gpu else 0
     ordinal = device.index if on_gpu else None
     return Operand(pointer, B.shape[0], B.shape[1], leading, ordinal, stream, B, copied, new)
+
+
+def refuse_gradient(B: Any, name: str) -> None:
+    """Raise an error if the derivatives of a tensor would be lost.
+
+    Raises
+    ------
+    ParameterError
+        It requires a gradient while PyTorch records them, or has a tangent.
+    """
+    torch = sys.modules["torch"]
+    if B.requires_grad and torch.is_grad_enabled():
+        raise ParameterError(
+            f"{name} requires a gradient, and the product has none: multiply with warploom.torch.spmm, pass "
+            f"{name}.detach(), or multiply under torch.no_grad()",
+            argument=name,
+        )
+    if _has_tangent(torch, B):
+        raise ParameterError(
+            f"{name} has a tangent of forward-mode differentiation, and the product has none: pass {name}.detach()",
+            argument=name,
+        )
 
 
 def _has_tangent(torch: Any, B: Any) -> bool:

@@ -281,16 +281,17 @@ class _Multiplier(LinearOperator):  # type: ignore[misc]
         if out is None:
             raise ParameterError(f"beta = {beta} is a factor of out, which is not given", argument="beta")
         product = self(B)
-        if framework_of(out) != framework_of(product) or not hasattr(out, "dtype"):
+        framework = framework_of(product)
+        if framework_of(out) != framework or not (framework or isinstance(out, np.ndarray)):
             raise DtypeError(f"out must be a {type(product).__name__}, got a {type(out).__name__}", argument="out")
         if tuple(out.shape) != tuple(product.shape):
             raise ShapeError(f"out must have shape {tuple(product.shape)}, got {tuple(out.shape)}", argument="out")
         if out.dtype != product.dtype:
             raise DtypeError(f"out must be {product.dtype}, got {out.dtype}", argument="out")
-        if out.device != product.device if framework_of(out) else False:
+        if framework and out.device != product.device:
             raise DeviceError("out must be where B is", argument="out")
-        if framework_of(out) == "torch":
-            _device.operand(out.reshape(-1, 1), self.dtype, "row", "out")  # refuses one that requires a gradient
+        if framework == "torch":
+            _device.refuse_gradient(out, "out")
             out.mul_(beta).add_(product, alpha=alpha) if alpha != 0 else out.mul_(beta)
             return out
         if isinstance(out, np.ndarray) and not out.flags.writeable:
