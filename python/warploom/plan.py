@@ -283,6 +283,7 @@ class _Settings:
             "cache": self.cache,
             "inputs": {name: values.tolist() for name, values in self.inputs.items()},
             "updatable": self.updatable,
+            "budget": self.budget if math.isfinite(self.budget) else None,
         }
 
     def _problem(self, A: Any, op: str, k: int, layout: str) -> _core.Problem:
@@ -365,6 +366,7 @@ def _loaded(
             progress=None,
             inputs={key: _integers(key, values) for key, values in given["inputs"].items()},
             updatable=given["updatable"],
+            budget=math.inf if given["budget"] is None else _positive("budget", given["budget"]),
         )
         choices = [(str(op), int(k), str(layout), parse(candidate)) for op, k, layout, candidate in given["choices"]]
     except (
