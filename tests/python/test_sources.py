@@ -15,13 +15,14 @@ ONE_PLACE = {
     # Fences between thread blocks: those of the last to arrive.
     r"\b__threadfence\w*|\b(membar|fence)\.\w+|\batomic_thread_fence\b": {"kernels/device/last_arrival.cuh"},
     # Additions in memory: counting arrivals, and the integers that features and conversions gather. Products add no
-    # floats that way, because the result would depend on the order.
+    # floats that way, because the result would depend on the order. On the host: integers that orders of rows gather.
     r"\batomicAdd\w*|\b__nv_atomic_\w+|\batomic_ref\b|\b(atom|red)\.\w+": {
         "kernels/device/last_arrival.cuh",
         "device/value_maps.cu",
         "features/spmm.cu",
         "kernels/sell/device_sell.cu",
         "kernels/sell/row_slices.cu",
+        "permutations/chunks.hpp",
     },
     r"\bcooperative_groups\b": set(),
 }

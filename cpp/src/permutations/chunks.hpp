@@ -1,7 +1,9 @@
-// Parallel loops and sorting for the orders for locality. What they compute does not depend on the number of threads.
+// Parallel loops, sorting and integers that threads share, for the orders for locality. What they compute does not
+// depend on the number of threads.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +22,37 @@ void for_chunks(std::int64_t count, std::int64_t grain, Body&& body) {
       body(first, std::min(end, first + grain));
     }
   });
+}
+
+// What several threads do to the same integer at the same time. Integers are added, so that the order does not matter.
+
+// Returns the value before.
+template <class Integer>
+Integer add_shared(Integer& to, Integer value) {
+  return std::atomic_ref(to).fetch_add(value, std::memory_order_relaxed);
+}
+
+template <class Integer>
+void store_shared(Integer& to, Integer value) {
+  std::atomic_ref(to).store(value, std::memory_order_relaxed);
+}
+
+// Lowers `to` to `value` if it is above it; returns the value before.
+template <class Integer>
+Integer lower_shared(Integer& to, Integer value) {
+  const std::atomic_ref shared(to);
+  Integer before = shared.load(std::memory_order_relaxed);
+  while (before > value && !shared.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
+  }
+  return before;
+}
+
+// Returns the bits before.
+template <class Integer>
+Integer set_bits_shared(Integer& of, Integer bits) {
+  const std::atomic_ref shared(of);
+  const Integer before = shared.load(std::memory_order_relaxed);
+  return (before & bits) == bits ? before : shared.fetch_or(bits, std::memory_order_relaxed);
 }
 
 // Sorts by a total order.

@@ -246,13 +246,12 @@ class cluster_search {
         ++own_moved;
         cluster_of_[node] = to;
         const std::int64_t volume = graph_.volume(node);
-        std::atomic_ref(clusters_[from].volume).fetch_sub(volume, std::memory_order_relaxed);
-        std::atomic_ref(clusters_[to].volume).fetch_add(volume, std::memory_order_relaxed);
-        std::atomic_ref(clusters_[from].size).fetch_sub(1, std::memory_order_relaxed);
-        std::atomic_ref(clusters_[to].size).fetch_add(1, std::memory_order_relaxed);
-        graph_.for_each_weighted(node, [&](std::int32_t neighbour, std::int64_t) {
-          std::atomic_ref(is_active_[neighbour]).store(1, std::memory_order_relaxed);
-        });
+        add_shared(clusters_[from].volume, -volume);
+        add_shared(clusters_[to].volume, volume);
+        add_shared(clusters_[from].size, std::int64_t{-1});
+        add_shared(clusters_[to].size, std::int64_t{1});
+        graph_.for_each_weighted(
+            node, [&](std::int32_t neighbour, std::int64_t) { store_shared(is_active_[neighbour], std::uint8_t{1}); });
       }
       moved += own_moved;
     });

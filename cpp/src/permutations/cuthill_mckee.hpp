@@ -31,11 +31,7 @@ class node_set {
   void add(std::int64_t node) { words_[node / 64] |= bit(node); }
 
   // For several threads at the same time. Returns whether the node is new.
-  bool add_shared(std::int64_t node) {
-    const std::atomic_ref word(words_[node / 64]);
-    if ((word.load(std::memory_order_relaxed) & bit(node)) != 0) return false;
-    return (word.fetch_or(bit(node), std::memory_order_relaxed) & bit(node)) == 0;
-  }
+  bool add_shared(std::int64_t node) { return (set_bits_shared(words_[node / 64], bit(node)) & bit(node)) == 0; }
 
  private:
   static std::uint64_t bit(std::int64_t node) { return std::uint64_t{1} << node % 64; }
@@ -117,7 +113,7 @@ class cuthill_mckee {
         prefetch(order_.data(), place, begin + last);
         graph_.for_each_neighbour(order_[place], [&](std::int32_t node) {
           if (is_placed_.has(node)) return;
-          if (lower(place_of_parent_[node], static_cast<std::int32_t>(place))) own.push_back(node);
+          if (lower_shared(place_of_parent_[node], static_cast<std::int32_t>(place)) == unplaced) own.push_back(node);
         });
       }
       std::copy(own.begin(), own.end(), found_.begin() + found.fetch_add(static_cast<std::int64_t>(own.size())));
@@ -126,7 +122,7 @@ class cuthill_mckee {
     next_child_.assign(end - begin + 1, 0);
     for_chunks(found, 8 * grain, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t i = first; i < last; ++i) {
-        std::atomic_ref(next_child_[place_of_parent_[found_[i]] - begin + 1]).fetch_add(1, std::memory_order_relaxed);
+        add_shared(next_child_[place_of_parent_[found_[i]] - begin + 1], 1);
       }
     });
     next_child_[0] = static_cast<std::int32_t>(placed_);
@@ -134,8 +130,7 @@ class cuthill_mckee {
     first_child_ = next_child_;
     for_chunks(found, 8 * grain, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t i = first; i < last; ++i) {
-        std::int32_t& next = next_child_[place_of_parent_[found_[i]] - begin];
-        order_[std::atomic_ref(next).fetch_add(1, std::memory_order_relaxed)] = found_[i];
+        order_[add_shared(next_child_[place_of_parent_[found_[i]] - begin], 1)] = found_[i];
         is_placed_.add_shared(found_[i]);
       }
     });
@@ -143,16 +138,6 @@ class cuthill_mckee {
       for (std::int64_t i = first; i < last; ++i) sort_siblings(first_child_[i], first_child_[i + 1]);
     });
     placed_ += found;
-  }
-
-  // Lowers `parent` to `place` if it is above it. Returns whether it was unplaced before.
-  static bool lower(std::int32_t& parent, std::int32_t place) {
-    const std::atomic_ref shared(parent);
-    std::int32_t known = shared.load(std::memory_order_relaxed);
-    while (known > place) {
-      if (shared.compare_exchange_weak(known, place, std::memory_order_relaxed)) return known == unplaced;
-    }
-    return false;
   }
 
   void sort_siblings(std::int64_t begin, std::int64_t end) {

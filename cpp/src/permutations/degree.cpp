@@ -5,7 +5,6 @@
 // square.
 #include <algorithm>
 #include <array>
-#include <atomic>
 
 #include "permutations/algorithms.hpp"
 #include "permutations/chunks.hpp"
@@ -22,7 +21,7 @@ std::vector<std::int64_t> degrees(const csr_pattern& matrix) {
   if (matrix.num_rows != matrix.num_cols) return degree;
   for_chunks(matrix.nnz(), 16 * grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t j = begin; j < end; ++j) {
-      std::atomic_ref(degree[matrix.indices[j]]).fetch_add(1, std::memory_order_relaxed);
+      add_shared(degree[matrix.indices[j]], std::int64_t{1});
     }
   });
   return degree;
