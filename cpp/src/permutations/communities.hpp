@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "permutations/chunks.hpp"
@@ -225,16 +226,20 @@ class cluster_search {
     std::atomic<std::int64_t> moved{0};
     for_chunks(size, grain, [&](std::int64_t begin, std::int64_t end) {
       thread_local cluster_weights weights;
+      thread_local std::vector<std::pair<std::int32_t, std::int64_t>> seen;  // clusters of the neighbours, with weights
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int32_t node = batch[i];
         if (i + 2 * look_ahead < end) graph_.prefetch(batch[i + look_ahead], batch[i + 2 * look_ahead]);
         target_[i] = cluster_of_[node];
         if (!is_active_[node]) continue;
         is_active_[node] = 0;
-        weights.clear();
+        seen.clear();  // first, since these reads do not wait for each other
         graph_.for_each_weighted(node, [&](std::int32_t neighbour, std::int64_t weight) {
-          if (neighbour != node) weights.add(cluster_of_[neighbour], weight);
+          seen.emplace_back(cluster_of_[neighbour], weight);
+          __builtin_prefetch(&clusters_[seen.back().first]);
         });
+        weights.clear();
+        for (const auto& [cluster, weight] : seen) weights.add(cluster, weight);
         target_[i] = best_cluster(node, weights);
       }
     });
