@@ -27,6 +27,7 @@ constexpr std::array<std::uint8_t, 256> class_of = make_classes();
 
 constexpr std::uint8_t bad = 0;
 constexpr std::uint8_t line_start = 1;
+constexpr std::uint8_t entry_end = 2;  // the start of a line, too: of one behind an entry
 
 }  // namespace
 
@@ -50,6 +51,7 @@ std::uint8_t entry_lines::add_word(std::uint8_t from, const char* word, std::uin
 entry_lines::entry_lines(int num_indices, bool has_value) {
   add_state();                        // bad: there is no way out
   std::uint8_t before = add_state();  // line_start, and later the blanks before a field
+  add_state();                        // entry_end, from which it goes on as from line_start
   states_[before][newline] = line_start;
   for (int field = 0; field < num_indices; ++field) {
     const std::uint8_t after_sign = add_state();
@@ -60,7 +62,7 @@ entry_lines::entry_lines(int num_indices, bool has_value) {
     states_[before][digit] = states_[after_sign][digit] = states_[digits][digit] = digits;
     states_[digits][blank] = behind;
     if (!has_value && field + 1 == num_indices) {
-      states_[digits][newline] = states_[behind][newline] = line_start;
+      states_[digits][newline] = states_[behind][newline] = entry_end;
       states_[behind][blank] = behind;
     }
     before = behind;
@@ -87,7 +89,7 @@ entry_lines::entry_lines(int num_indices, bool has_value) {
     for (const std::uint8_t number : {whole, fraction}) states_[number][e] = states_[number][d] = exponent;
     for (const std::uint8_t end : {whole, fraction, exponent_digits, behind}) {
       states_[end][blank] = behind;
-      states_[end][newline] = line_start;
+      states_[end][newline] = entry_end;
     }
     const std::uint8_t inf = add_word(after_sign, "inf", behind);
     add_word(inf, "inity", behind);
@@ -95,14 +97,17 @@ entry_lines::entry_lines(int num_indices, bool has_value) {
     states_[before][i] = states_[after_sign][i];
     states_[before][n] = states_[after_sign][n];
   }
+  states_[entry_end] = states_[line_start];
   state_ = line_start;
 }
 
 std::int64_t entry_lines::check(std::span<const char> piece) {
   std::uint8_t state = state_;
   std::size_t at = 0;
-  for (; at < piece.size() && state != bad; ++at)
+  for (; at < piece.size() && state != bad; ++at) {
     state = states_[state][class_of[static_cast<unsigned char>(piece[at])]];
+    entries_ += state == entry_end;
+  }
   state_ = state;
   if (state == bad && at > 0) --at;  // the bad character itself, which may be the end of its line
   line_ += std::count(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(at), '\n');

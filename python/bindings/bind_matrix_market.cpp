@@ -17,7 +17,8 @@ void bind_matrix_market(py::module_& module) {
             const py::gil_scoped_release release;
             return lines.check(text);
           },
-          py::arg("piece"), "Return the number of the first bad line, from 0 over all pieces, or -1.");
+          py::arg("piece"), "Return the number of the first bad line, from 0 over all pieces, or -1.")
+      .def_property_readonly("entries", &entry_lines::entries, "Lines so far that have ended and are not empty.");
 }
 
 }  // namespace warploom::python

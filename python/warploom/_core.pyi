@@ -730,6 +730,11 @@ class EntryLines:
         """
         Return the number of the first bad line, from 0 over all pieces, or -1.
         """
+    @property
+    def entries(self) -> int:
+        """
+        Lines so far that have ended and are not empty.
+        """
 
 class VendorProblem:
     """

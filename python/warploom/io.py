@@ -285,6 +285,8 @@ def _read_matrix_market(path: str, stream: IO[bytes] | gzip.GzipFile, size: int)
         _damaged(path, text.complaint or _in_the_file(str(error), header), error)
     if text.complaint:
         _damaged(path, text.complaint)
+    if text.entries != header.entries():  # SciPy does not miss values of an array that is symmetric
+        _damaged(path, f"Truncated file. It announces {header.entries()} entries and holds {text.entries}")
     if isinstance(matrix, np.ndarray):
         matrix = scipy.sparse.coo_array(matrix)
     return as_csr(matrix)
@@ -368,6 +370,11 @@ class _CheckedText(io.RawIOBase):
         self.complaint = ""
         """What is wrong with the text; nothing is read behind it."""
 
+    @property
+    def entries(self) -> int:
+        """Number of entries read."""
+        return self._lines.entries
+
     def readable(self) -> bool:
         return True
 
@@ -388,7 +395,7 @@ class _CheckedText(io.RawIOBase):
         bad = self._lines.check(block)
         if bad >= 0:
             self._ended, self.complaint = True, self._what_is_wrong(block, bad)
-            return b""
+            return b"\n"
         self._line += block.count(b"\n")
         self._start_of_line = (self._start_of_line + block)[-200:].rpartition(b"\n")[2]
         return block.translate(_EXPONENTS) if b"d" in block or b"D" in block else block

@@ -59,6 +59,19 @@ TEST_CASE("entry_lines: indices") {
   for (const std::string line : {"1", "1 2", "1 2 ", "1.5 2 3", "1 2 3 4", "1 2 3 -"}) check_line(line, 2, true, false);
 }
 
+TEST_CASE("entry_lines: entries are counted, empty lines are not") {
+  const std::string text = "\n1 1 1\n \t\n\r\n2 2 nan \r\n  3 3 -1e5\n\n4 4 4";
+  for (const std::size_t piece_size : {1, 3, 1000}) {
+    entry_lines lines(2, true);
+    for (std::size_t at = 0; at < text.size(); at += piece_size) {
+      CHECK(lines.check(std::string_view(text).substr(at, piece_size)) == -1);
+    }
+    CHECK(lines.entries() == 3);
+    CHECK(lines.check(std::string_view("\n")) == -1);
+    CHECK(lines.entries() == 4);
+  }
+}
+
 TEST_CASE("entry_lines: no text, and no lines") {
   CHECK(first_bad_line("", 2, true, 1) == -1);
   CHECK(first_bad_line("\n \n\r\n", 2, true, 1) == -1);

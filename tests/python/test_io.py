@@ -120,6 +120,14 @@ def test_kinds_of_matrix_market(write, text, expected, name):
 # ----- not intact -----
 
 
+@pytest.mark.parametrize("ending", ["5e-", "5e", "5e+", "-", "5d", "i", "."])
+def test_a_number_that_is_not_complete_at_the_end_of_the_file(write, ending):
+    """SciPy's parser must be given the end of the line all the same, or it runs past its buffer."""
+    refused(write(f"%%MatrixMarket matrix array real general\n2 3\n1\n2\n.5\n4.\n{ending}"), "truncated|Line 7")
+    refused(write(f"%%MatrixMarket matrix array real general\n2 3\n1\n2\n.5\n4.0000\n{ending}"), "Line 7")
+    refused(write(f"{BANNER}3 4 2\n1 1 1\n2 2 {ending}"), "Line 4")
+
+
 def test_missing_file(tmp_path):
     for name in ("A.mtx", "A.mtx.gz", "A.npz", "A.unknown"):
         with pytest.raises(FileNotFoundError):
@@ -173,6 +181,9 @@ def test_unknown_ending(write, name):
         ("%%MatrixMarket matrix array real general\n2 1\n1\x002\n3\n", "zero byte"),
         (BANNER.replace("general", "symmetric") + "3 4 0\n", "symmetric but has 3 rows and 4 columns"),
         ("%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n", "truncated|Truncated"),
+        ("%%MatrixMarket matrix array real symmetric\n2 2\n\n2\n3\n", "announces 3 entries and holds 2"),
+        ("%%MatrixMarket matrix array real symmetric\n3 3\n" + "\n" * 20, "announces 6 entries and holds 0"),
+        ("%%MatrixMarket matrix array real skew-symmetric\n3 3\n1\n2.000\n", "announces 3 entries and holds 2"),
         ("%%MatrixMarket matrix array real general\n200000 200000\n1\n", "truncated"),
         (BANNER + "1000000000 1000000000 1000000000000\n1 1 1\n", "truncated"),
         (BANNER + "1 1 " + "9" * 5000 + "\n1 1 1\n", "truncated"),

@@ -20,6 +20,9 @@ class entry_lines {
   // as soon as it is bad; after a bad line there is no more to be read.
   std::int64_t check(std::span<const char> piece);
 
+  // Lines so far that have ended and are not empty.
+  std::int64_t entries() const { return entries_; }
+
  private:
   static constexpr int num_classes = 16;
   using transitions = std::array<std::uint8_t, num_classes>;
@@ -30,6 +33,7 @@ class entry_lines {
   std::vector<transitions> states_;
   std::uint8_t state_ = 0;
   std::int64_t line_ = 0;
+  std::int64_t entries_ = 0;
 };
 
 }  // namespace warploom
