@@ -313,7 +313,7 @@ def _entries(header: _Header) -> str:
 
 
 def _read_header(path: str, stream: IO[bytes] | gzip.GzipFile, *, complex_too: bool = False) -> _Header:
-    banner = stream.readline(1024).decode("ascii", "replace").lower().split()
+    banner = [word.decode("ascii", "replace") for word in stream.readline(1024).lower().split()]
     if not banner:
         _damaged(path, "is empty or starts with an empty line, not with %%MatrixMarket")
     if banner[0] not in ("%%matrixmarket", "%matrixmarket") or len(banner) != 5:

@@ -151,6 +151,7 @@ def test_unknown_ending(write, name):
         ("\n" + BANNER, "empty"),
         ("1 2 3\n", "not a Matrix Market file"),
         ("%%MatrixMarket matrix\n1 1 0\n", "four more words"),
+        (BANNER.replace("matrix ", "matrix\x1d") + "1 1 0\n", "four more words"),
         (BANNER.replace("matrix coord", "vector coord") + "3 1\n", "holds a vector"),
         (BANNER.replace("coordinate", "list") + "3 3 1\n", "'list' in the first line"),
         (BANNER.replace("real", "quaternion") + "3 3 1\n", "'quaternion'"),
