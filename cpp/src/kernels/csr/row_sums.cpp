@@ -1,5 +1,11 @@
 #include "kernels/csr/row_sums.hpp"
 
+#if defined(__GNUC__) && !defined(__clang__)
+// What is to be a vector here is written as one. GCC would gather the products of a row of three and add them one by
+// one.
+#pragma GCC optimize("no-tree-vectorize")
+#endif
+
 #include <type_traits>
 
 #include "kernels/cpu/instruction_sets.hpp"
@@ -14,26 +20,38 @@
 namespace warploom {
 namespace {
 
-// Long rows have four sums at a time: one alone waits for each addition before the next.
-template <class Value, class Offset>
-WARPLOOM_INLINE void add_rows(const csr_rows_view<Value, Offset>& rows, std::int64_t begin, std::int64_t end,
-                              const Value* x, Value* y) {
-  constexpr std::int64_t long_row = 16;
+// Long rows have four sums at a time: one alone waits for each addition before the next. Where each row goes is decided
+// outside the loop, which for rows of two or three nonzeros has little else to do.
+template <bool in_order, class Value, class Offset>
+WARPLOOM_INLINE void add_rows_to(const csr_rows_view<Value, Offset>& rows, std::int64_t begin, std::int64_t end,
+                                 const Value* x, Value* y) {
+  constexpr Offset long_row = 16;
   using sum_type = accumulator_t<Value>;
+  const Offset* const indptr = rows.indptr;
+  const std::int32_t* const indices = rows.indices;
+  const Value* const values = rows.values;
+  Offset j = indptr[begin];
   for (std::int64_t p = begin; p < end; ++p) {
-    std::int64_t j = rows.indptr[p];
-    const std::int64_t last = rows.indptr[p + 1];
+    const Offset last = indptr[p + 1];
     sum_type sum = 0;
     if (last - j >= long_row) {
       sum_type sums[4] = {};
-      for (; j + 4 <= last; j += 4) {
-        for (int t = 0; t < 4; ++t) sums[t] += rows.values[j + t] * x[rows.indices[j + t]];
+      for (; last - j >= 4; j += 4) {
+        for (int t = 0; t < 4; ++t) sums[t] += values[j + t] * x[indices[j + t]];
       }
       sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     }
-    for (; j < last; ++j) sum += rows.values[j] * x[rows.indices[j]];
-    y[rows.row_ids ? rows.row_ids[p] : p] = Value(sum);
+    for (; j < last; ++j) sum += values[j] * x[indices[j]];
+    y[in_order ? p : rows.row_ids[p]] = Value(sum);
   }
+}
+
+template <class Value, class Offset>
+WARPLOOM_INLINE void add_rows(const csr_rows_view<Value, Offset>& rows, std::int64_t begin, std::int64_t end,
+                              const Value* x, Value* y) {
+  if (begin == end) return;
+  if (rows.row_ids) return add_rows_to<false>(rows, begin, end, x, y);
+  add_rows_to<true>(rows, begin, end, x, y);
 }
 
 template <class Value, class Offset>
