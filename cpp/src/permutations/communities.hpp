@@ -209,7 +209,7 @@ class cluster_search {
   static constexpr int max_rounds = 8;
   static constexpr std::int64_t grain = 256;
   static constexpr std::int64_t look_ahead = 4;
-  __extension__ using wide = __int128;
+  __extension__ typedef __int128 wide;
 
   struct cluster {
     std::int64_t volume;
