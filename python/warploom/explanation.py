@@ -118,14 +118,17 @@ class Explanation:
                 others.append(rows[name])
         if not others:
             return f"use {self.chosen}"
-        compared = [f"{_time(other) / _time(chosen):.2f} times {self._speed_of(other.candidate)}" for other in others]
+        compared = [
+            f"{_time(other) / _time(chosen):.2f} times {of} {self._in_words(other.candidate)}"
+            for other, of in zip(others, ("the speed of", "that of"), strict=False)
+        ]
         return f"use {self.chosen}: {' and '.join(compared)}; {_pays_off(chosen, others[0])}"
 
-    def _speed_of(self, name: str) -> str:
+    def _in_words(self, name: str) -> str:
         if not _is_others(name):
-            return f"the speed of {name}"
+            return name
         if "/" not in name:
-            return f"{_LIBRARIES.get(name, name)}'s"
+            return _LIBRARIES.get(name, name)
         return "the vendor's best" if name == self.vendor else "its default"
 
     def __str__(self) -> str:

@@ -173,15 +173,15 @@ def row(name, time, preparation=0.0, **others):
     [
         (
             [row("spmv/none/csr/vector", 10.0, 1.2), row("scipy", 14.0)],
-            "use spmv/none/csr/vector: 1.40 times SciPy's; pays off after 300 products",
+            "use spmv/none/csr/vector: 1.40 times the speed of SciPy; pays off after 300 products",
         ),
         (
             [row("spmv/none/csr/vector", 10.0, 0.0), row("scipy", 14.0)],
-            "use spmv/none/csr/vector: 1.40 times SciPy's; pays off at once",
+            "use spmv/none/csr/vector: 1.40 times the speed of SciPy; pays off at once",
         ),
         (
             [row("scipy", 10.0), row("spmv/none/csr/vector", 12.5, 1.2)],
-            "use spmv/none/csr/vector: 0.80 times SciPy's; saves nothing",
+            "use spmv/none/csr/vector: 0.80 times the speed of SciPy; saves nothing",
         ),
     ],
 )
@@ -196,7 +196,8 @@ def test_the_vendors_best_and_its_default_are_told_apart():
     rows = [row(chosen, 10.0, 2.0, speedup=3.0), row(best, 14.0, 1.0), row(default, 30.0, 1.0, speedup=1.0)]
     explanation = Explanation("title", rows, chosen, default, [], best)
     assert explanation.verdict() == (
-        f"use {chosen}: 1.40 times the vendor's best and 3.00 times its default; pays off after 250 products"
+        f"use {chosen}: 1.40 times the speed of the vendor's best and 3.00 times that of its default; "
+        "pays off after 250 products"
     )
     (line,) = [line for line in str(explanation).splitlines() if line.startswith(chosen)]
     assert line.split() == [chosen, "10.00", "3.00x", "1.40x", "2.00", "250"]
