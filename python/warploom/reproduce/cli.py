@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import click
 
 from warploom._terminal import print_columns, progress_bar
 from warploom.reproduce import items
 from warploom.reproduce import reproduce as make
+from warploom.reproduce.run import INDEX
 
 __all__ = ["reproduce"]
 
@@ -36,3 +39,4 @@ def reproduce(ids: tuple[str, ...], output: str | None, measurements: tuple[str,
     for outcome in outcomes:
         standing = outcome.result.verdict.sentence if outcome.result else f"not made: {outcome.reason}"
         click.echo(f"{outcome.item.id}: {standing}")
+    click.echo(f"to be read in {pathlib.Path(output) / INDEX}")

@@ -8,7 +8,7 @@ import functools
 import html
 import io
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jinja2
@@ -22,7 +22,7 @@ from warploom.reproduce.drawing import STYLE
 from warploom.reproduce.registry import Item
 from warploom.reproduce.result import Result
 
-__all__ = ["Outcome", "fragment", "page"]
+__all__ = ["Outcome", "fragment", "index", "page"]
 
 _MOST_ROWS = 30
 _DPI = 200
@@ -64,6 +64,11 @@ def page(outcomes: Sequence[Outcome], context: Context) -> str:
         version=__version__,
         sections=[_section(outcome) for outcome in outcomes],
     )
+
+
+def index(papers: Mapping[str, Sequence[Outcome]]) -> str:
+    """Return the page that leads to those of the papers, by their letters, as HTML."""
+    return _template("report_index.html").render(papers=list(papers.items()), version=__version__)
 
 
 def fragment(outcome: Outcome, picture: str | None = None) -> str:

@@ -20,10 +20,13 @@ from warploom.reproduce.registry import PAPERS, Item, find
 from warploom.reproduce.report import Outcome
 from warploom.reproduce.result import Result
 
-__all__ = ["make", "reproduce"]
+__all__ = ["INDEX", "make", "reproduce"]
 
 Source = str | os.PathLike[str]
 Progress = Callable[[int, int, str], None]
+INDEX = "index.html"
+"""The page that leads to those of the papers."""
+
 _DEFAULT = "h200"
 
 
@@ -80,7 +83,8 @@ def reproduce(
         Ids such as ``M-F8``, letters of papers, or ``all``.
     output : path-like
         Folder for ``<id>.png``, ``<id>.svg``, ``<id>.csv`` (further tables: ``<id>-2.csv``, ...) and a page for each
-        paper, ``report-<letter>.html``. Made if it is not there; files of the same names are replaced.
+        paper, ``report-<letter>.html``, to which ``index.html`` leads. Made if it is not there; files of the same
+        names are replaced.
     measurements : Measurements, path-like or sequence of path-like, optional
         Those of your own sweep: a folder that ``warploom bench run`` or ``merge`` has written, or several. The ones
         of the H200 that are shipped with warploom if not given. What ``warploom experiment run`` has written into
@@ -125,11 +129,11 @@ def reproduce(
             if item.id.lower() in by_name:
                 raise
             outcomes.append(Outcome(item, None, [], str(error)))
-    for letter in PAPERS:
-        of_paper = [outcome for outcome in outcomes if outcome.item.id[0] == letter]
-        if of_paper:
-            page = report.page(of_paper, context)
-            (folder / f"report-{letter}.html").write_text(page, encoding="utf-8")
+    papers = {letter: [outcome for outcome in outcomes if outcome.item.id[0] == letter] for letter in PAPERS}
+    papers = {letter: of_paper for letter, of_paper in papers.items() if of_paper}
+    for letter, of_paper in papers.items():
+        (folder / f"report-{letter}.html").write_text(report.page(of_paper, context), encoding="utf-8")
+    (folder / INDEX).write_text(report.index(papers), encoding="utf-8")
     return outcomes
 
 

@@ -23,9 +23,18 @@ def test_items_are_made_and_their_verdicts_printed(tmp_path):
     assert lines[1].startswith("C-ex: The conclusion holds in this implementation: all arrays are those of the paper")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         *(f"{id}.{kind}" for id in ("M-F9", "C-ex") for kind in ("png", "svg", "csv")),
+        "index.html",
         "report-M.html",
         "report-C.html",
     }
+    assert lines[-1] == f"to be read in {tmp_path / 'out' / 'index.html'}"
+    index = (tmp_path / "out" / "index.html").read_text()
+    for link in ("report-M.html#M-F9", "report-C.html#C-ex"):
+        assert f'href="{link}"' in index
+        page, _, anchor = link.partition("#")
+        text = (tmp_path / "out" / page).read_text()
+        assert f'id="{anchor}"' in text
+        assert 'href="index.html"' in text
 
 
 def test_output_is_needed():
