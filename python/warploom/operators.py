@@ -84,6 +84,14 @@ class Recipe(Protocol):
         """Makes the plan or operator of which this is the file."""
 
 
+@functools.cache
+def _attributes_of_scipy(dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Return what the initialiser of SciPy's class sets beside the shape: its checks take longer than the rest."""
+    blank = object.__new__(LinearOperator)
+    LinearOperator.__init__(blank, dtype, (1, 1))
+    return {name: value for name, value in vars(blank).items() if name != "shape"}
+
+
 class _Multiplier(LinearOperator):  # type: ignore[misc]
     """What plans and operators have in common: products, as SciPy's solvers ask for them."""
 
@@ -100,7 +108,8 @@ class _Multiplier(LinearOperator):  # type: ignore[misc]
         return object.__new__(cls)
 
     def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
-        self.dtype, self.shape = dtype, shape  # as SciPy's does, whose checks take longer than the rest
+        self.__dict__.update(_attributes_of_scipy(dtype))
+        self.shape = shape
         self._vectors_only = False
         self._version = 0  # of the values
         self._pattern: Any = None  # of warploom.torch

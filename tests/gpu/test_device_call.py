@@ -133,7 +133,8 @@ def test_odd_torch_operands_are_left(torch, matrix):
         assert_product(matrix, host(odd.detach().resolve_neg()), host(plan @ odd))
     refused(wl.errors.ParameterError, "B", plan, B.clone().requires_grad_())
     refused(wl.errors.DtypeError, "B", plan, B.to_sparse())
-    refused(wl.errors.DtypeError, "B", plan, B.half())
+    assert plan._fast_path(B.half(), None) is NotImplemented
+    assert_product(matrix, host(B.half()).astype(np.float32), host(plan @ B.half()))  # promoted
     refused(wl.errors.ShapeError, "B", plan, B[:-1])
     refused(wl.errors.ShapeError, "out", plan, B, out[:-1])
     refused(wl.errors.ShapeError, "out", plan, B, torch._neg_view(out))

@@ -132,7 +132,7 @@ def test_wrong_devices_and_types(matrix):
         on_cpu @ torch.zeros(200, 8, device="cuda")
     assert caught.value.argument == "B"
     with pytest.raises(wl.errors.DtypeError):
-        on_gpu @ torch.zeros(200, 8, device="cuda", dtype=torch.float16)
+        on_gpu(torch.zeros(200, 8, device="cuda"), out=torch.zeros(300, 8, device="cuda", dtype=torch.float16))
     with pytest.raises(wl.errors.ShapeError):
         on_gpu @ torch.zeros(201, 8, device="cuda")
     with pytest.raises(wl.errors.DeviceError):

@@ -64,10 +64,10 @@ def test_gradients(kind, home):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("k", [1, 2, 4, 5, 8, 13, 16, 17, 32, 64, 100])
 def test_sampled_products(k, dtype):
-    A = matrix(500, 300, density=0.05)
+    A = matrix(500, 300, np.dtype(str(dtype).removeprefix("torch.")), density=0.05)
     A.indptr[100:103] = A.indptr[100]  # empty rows, then a long one
     for home in ("host", "torch"):
-        plan = make("row", A.astype(str(dtype).removeprefix("torch.")), home)
+        plan = make("row", A, home)
         X, Y = (torch.randn(rows, k, dtype=dtype, device="cuda") for rows in A.shape)
         rows = np.repeat(np.arange(500), np.diff(A.indptr))
         expected = (X[rows].double() * Y[A.indices.astype(np.int64)].double()).sum(1)
