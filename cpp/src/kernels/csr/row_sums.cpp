@@ -122,6 +122,10 @@ WARPLOOM_FOR_AVX512 void add_rows_avx512(const csr_rows_view<float, Offset>& row
 
 row_lengths_are regularity(const csr_pattern& matrix) {
   constexpr std::int64_t short_row = 16;
+  // Where x is far larger than the caches and rows are very short, loads of x are all that takes time: most are under
+  // way at once if there are few instructions between them.
+  constexpr std::int64_t large_x = 1 << 20, very_short_row = 4;
+  if (matrix.num_cols > large_x && matrix.nnz() < very_short_row * matrix.num_rows) return row_lengths_are::regular;
   std::int64_t changes = 0;
   for (std::int64_t row = 1; row < matrix.num_rows; ++row) {
     changes += matrix.row_length(row) != matrix.row_length(row - 1);
