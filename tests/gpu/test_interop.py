@@ -141,6 +141,33 @@ def test_wrong_devices_and_types(matrix):
         wl.plan(matrix, k=8, device="cuda:99")
 
 
+@pytest.mark.parametrize("home", ["host", "torch"])
+def test_a_plan_may_go_while_its_product_runs(home):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(4)
+    n = 400_000
+    A = scipy.sparse.csr_array(
+        (rng.random(10 * n), rng.integers(0, n, 10 * n, dtype=np.int32), np.arange(0, 10 * n + 1, 10)), (n, n)
+    )
+    tensors = [torch.from_numpy(np.asarray(a)).cuda() for a in (A.indptr.astype(np.int32), A.indices, A.data)]
+    given = A if home == "host" else wl.CSR(*tensors, A.shape)
+    x = torch.rand(n, dtype=torch.float64, device="cuda")
+    expected = A @ x.cpu().numpy()
+    side = torch.cuda.Stream()
+    for _ in range(3):
+        plan = wl.plan(given, "spmv", device="cuda", select="spmv/none/csr/vector")
+        torch.cuda.synchronize()
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(100_000_000)
+            y = plan @ x
+        del plan
+        other = [torch.full((10 * n,), torch.nan, dtype=torch.float64, device="cuda") for _ in range(4)]
+        again = wl.plan(A, "spmv", device="cuda", select="spmv/none/csr/vector", dtype="float32")
+        torch.cuda.synchronize()
+        np.testing.assert_allclose(y.cpu().numpy(), expected, rtol=1e-12)
+        del other, again
+
+
 def test_too_little_memory():
     """Room to turn B and C round: 2 x 60,000 x 16 million x 8 bytes."""
     matrix = scipy.sparse.eye_array(60_000, format="csr")

@@ -63,6 +63,8 @@ void fill_device(void* to, int byte, std::size_t bytes, CUstream_st* stream);
 void copy_to_device(void* to, const void* from, std::size_t bytes, CUstream_st* stream);
 void copy_to_host(void* to, const void* from, std::size_t bytes, CUstream_st* stream);  // complete on return
 void synchronize(CUstream_st* stream);
+// Returns when the current device has done all that was enqueued, on whatever stream.
+void wait_for_device() noexcept;
 
 struct timing_options {
   bool cold = false;        // evict the L2 before every repeat

@@ -162,7 +162,9 @@ class plan {
   std::int64_t nnz() const { return nnz_; }
   int device() const { return device_; }
 
-  // For whoever plans: what make_updatable needs is kept until then, and dropped there. A plan for which it throws is
+  // For whoever plans: the stream that the memory of the plan is ordered on.
+  void ordered_on(CUstream_st* stream) { stream_ = stream; }
+  // What make_updatable needs is kept until then, and dropped there. A plan for which it throws is
   // not to be used.
   void keep_permutation(const row_permutation& perm) { perm_ = perm; }
   void make_updatable(const problem& of, const kernel_inputs& inputs);
@@ -195,6 +197,8 @@ class plan {
   value_type dtype_;
   layout order_;
   int device_;
+  CUstream_st* stream_ = nullptr;
+  bool ran_elsewhere_ = false;  // on another stream: a framework may hand out the memory before that is done
   process_mutex running_;
   staging staged_B_, staged_C_;  // guarded by running_
   std::function<explanation()> explain_;

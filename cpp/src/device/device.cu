@@ -74,14 +74,26 @@ std::shared_ptr<void> own(void* memory, cudaError_t (*free)(void*)) {
 
 }  // namespace
 
+void wait_for_device() noexcept {
+  // Other threads may be capturing a graph, which is none of this one's business.
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  const bool changed = cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess;
+  if (cudaDeviceSynchronize() != cudaSuccess) cudaGetLastError();
+  if (changed) cudaThreadExchangeStreamCaptureMode(&mode);
+}
+
 std::shared_ptr<void> allocate_device_memory(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   const cudaStream_t stream = cuda::allocation_stream(cuda::current_device());
   void* const memory = cuda::allocate_from_pool(bytes, stream);
   // The memory may be used on any stream as soon as this returns.
   WARPLOOM_CUDA_CHECK(cudaStreamSynchronize(stream));
-  // cudaFree waits for work that may still read the memory, on whatever stream that runs.
-  return own(memory, cudaFree);
+  // Memory of a pool is handed out again at once: cudaFree does not wait for work that may still read it, as it does
+  // with memory of cudaMalloc.
+  return own(memory, [](void* p) {
+    wait_for_device();
+    return cudaFree(p);
+  });
 }
 
 std::shared_ptr<void> allocate_pinned_memory(std::size_t bytes) {

@@ -35,6 +35,7 @@ void fill_device(void*, int, std::size_t, CUstream_st*) { no_cuda(); }
 void copy_to_device(void*, const void*, std::size_t, CUstream_st*) { no_cuda(); }
 void copy_to_host(void*, const void*, std::size_t, CUstream_st*) { no_cuda(); }
 void synchronize(CUstream_st*) { no_cuda(); }
+void wait_for_device() noexcept {}
 std::vector<double> time_on_device(const std::function<void(CUstream_st*)>&, const timing_options&, CUstream_st*) {
   no_cuda();
 }

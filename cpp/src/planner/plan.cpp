@@ -108,7 +108,15 @@ plan::plan(const problem& of, candidate chosen, std::unique_ptr<product_plan> pr
       order_(of.order),
       device_(of.device) {}
 
-plan::~plan() = default;
+plan::~plan() {
+  if (!ran_elsewhere_) return;
+  try {
+    const device_guard guard(device_);
+    wait_for_device();
+  } catch (const error&) {
+    // There is nothing to wait for on a device that has failed.
+  }
+}
 
 void plan::check_operands(const dense_view& B, const dense_view& C) const {
   check_shape(B, num_cols_, B.num_cols, "B");
@@ -120,7 +128,10 @@ void plan::check_operands(const dense_view& B, const dense_view& C) const {
 void plan::multiply(const dense_view& B, const dense_view& C, CUstream_st* stream) {
   check_operands(B, C);
   std::optional<device_guard> guard;
-  if (device_ >= 0) guard.emplace(device_);
+  if (device_ >= 0) {
+    guard.emplace(device_);
+    ran_elsewhere_ = ran_elsewhere_ || stream != stream_;
+  }
   prepared_->run(B, C, stream);
 }
 
@@ -185,7 +196,10 @@ value_updates& plan::updates() const {
 void plan::update_values(const void* data, CUstream_st* stream) {
   value_updates& updates = this->updates();
   std::optional<device_guard> guard;
-  if (device_ >= 0) guard.emplace(device_);
+  if (device_ >= 0) {
+    guard.emplace(device_);
+    ran_elsewhere_ = ran_elsewhere_ || stream != stream_;
+  }
   updates.update(prepared_, data, stream);
 }
 

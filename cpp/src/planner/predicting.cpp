@@ -219,12 +219,19 @@ bool is_worth_measuring(double calls, double time_us) {
 }
 
 // Whether the choice is compared with the vendor's candidates although measuring the short list is not worth it: that
-// takes at most a twentieth of what the products take. Only where the models have seen no such sizes, and may be far
-// off.
-bool is_worth_comparing(double calls, double time_us) {
+// takes at most a twentieth of what the products take, and no more memory than the matrix. Only where the models have
+// seen no such sizes, and may be far off.
+bool is_worth_comparing(const problem& given, double calls, double time_us) {
   constexpr int candidates = 1 + max_compared_of_vendor;
-  constexpr double preparation_us = 600;  // of one, and of its operands
-  return candidates * (products_to_compare * time_us + preparation_us) < 0.05 * calls * time_us;
+  constexpr double preparation_us = 600;          // of one
+  constexpr double allocated_bytes_per_us = 8e3;  // of operands, on an H200 under a hypervisor
+  const auto itemsize = static_cast<double>(size_of(given.dtype()));
+  const double operands =
+      static_cast<double>(given.num_rows() + given.num_cols()) * static_cast<double>(given.k) * itemsize;
+  if (operands > static_cast<double>(given.nnz()) * (4 + itemsize)) return false;
+  const double spent_us =
+      candidates * (products_to_compare * time_us + preparation_us) + operands / allocated_bytes_per_us;
+  return spent_us < 0.05 * calls * time_us;
 }
 
 // The first of a prediction, and the first of the vendor's.
@@ -336,7 +343,8 @@ std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<c
   const bool all_of_list = unsure && is_worth_measuring(options.calls, time_us);
   if (options.verify || all_of_list) {
     std::tie(measured, best) = measure(given, names_to_measure(*predicted, all_of_list, options.verify), options, in);
-  } else if (!ranked.outside.empty() && is_worth_comparing(options.calls, time_us) && (given.on_gpu() || in.timer)) {
+  } else if (!ranked.outside.empty() && is_worth_comparing(given, options.calls, time_us) &&
+             (given.on_gpu() || in.timer)) {
     comparison compared = compare(given, candidates_to_compare(*predicted), options.calls, in.timer);
     measured = std::move(compared.rows);
     best = std::move(compared.best);

@@ -149,6 +149,7 @@ std::unique_ptr<plan> prepare_candidate(const problem& given, const candidate& c
   }
   steps.push_back({"conversion", milliseconds_since(start)});
   auto made = std::make_unique<plan>(given, chosen, std::move(prepared), std::move(steps));
+  if (given.on_gpu()) made->ordered_on(stream_of(*given.resident()));
   if (given.updatable) made->keep_permutation({on_host.begin(), on_host.end()});
   return made;
 }
