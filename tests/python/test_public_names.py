@@ -11,11 +11,11 @@ import warploom as wl
 def test_only_public_names_are_offered():
     offered = set(dir(wl))
     assert offered >= set(wl.__all__)
-    assert offered - set(wl.__all__) == {"bench", "corpus", "experiments", "reproduce", "training"}
+    assert offered - set(wl.__all__) == {"bench", "corpus", "experiments", "reproduce", "torch", "training"}
     assert offered.isdisjoint({"annotations", "prediction", "predicting", "explanation", "cli", "model_inputs"})
 
 
-@pytest.mark.parametrize("name", sorted(set(dir(wl)) - {"bench", "experiments", "reproduce", "training"}))
+@pytest.mark.parametrize("name", sorted(set(dir(wl)) - {"bench", "experiments", "reproduce", "torch", "training"}))
 def test_what_is_offered_is_there(name):
     assert getattr(wl, name) is not None
 

@@ -129,7 +129,14 @@ def _listed(setting: Setting, device: str, patterns: tuple[str, ...] | None) -> 
         return tuple(c for c in known if matches(c.name, patterns))
     wanted = {parse(name) for name in _portfolio() if "*" not in name and name.startswith(f"{setting.op}/")}
     globs = [name for name in _portfolio() if "*" in name]
-    return tuple(c for c in known if c in wanted or (globs and matches(c.name, globs)))
+
+    def of_portfolio(candidate: Candidate) -> bool:
+        # Orders for locality are worth measuring on large matrices only, which have an experiment of their own.
+        if candidate in wanted:
+            return True
+        return matches(candidate.name, globs) and permutations.family(candidate.permutation) != "locality"
+
+    return tuple(c for c in known if of_portfolio(c)) if globs else tuple(c for c in known if c in wanted)
 
 
 def needed_permutations(

@@ -1,6 +1,6 @@
 import pytest
 
-from warploom import _core, errors
+from warploom import _core, errors, permutations
 from warploom.bench import settings
 from warploom.bench.measure import is_compared
 from warploom.bench.settings import Setting
@@ -39,8 +39,9 @@ def test_the_portfolio_holds_the_vendor_every_default_and_the_papers_techniques(
         assert {n for n in known if "/none/" in n} <= listed
     else:
         native = "c_stationary" if setting.layout == "column" else "row_split"
-        techniques = {n for n in known if n.endswith(f"/csr/{native}") and "segmented" not in n and "padded" not in n}
+        techniques = {f"spmm/{name}/csr/{native}" for name in permutations.paper_names()}
         assert len(techniques) == 10
+        assert techniques <= known
         assert techniques | {f"spmm/none/dcsr/{native}"} <= listed
 
 

@@ -179,7 +179,7 @@ def test_a_limit_keeps_what_was_measured(monkeypatch):
 
 
 def test_the_limit_is_for_experiments_that_can_be_limited(monkeypatch, tmp_path):
-    assert [known.name for known in registry.experiments() if known.can_be_limited] == ["preparation"]
+    assert [known.name for known in registry.experiments() if known.can_be_limited] == ["locality", "preparation"]
     given = []
 
     def measure(device, progress, **limits):

@@ -66,6 +66,7 @@ def draw(rows: Rows, *, place: str | None = None) -> Figure:
                 _line(axis, part[part["tool"] == tool], tool)
             cases = part.loc[part["products"] == 1, ["matrix", "setting"]].drop_duplicates()
             axis.set_title(f"{_OPERATIONS[op]}, {size}\n{cases['matrix'].nunique()} matrices", fontsize=_FONT)
+        for axis in line:  # which share their limits
             _decorate(axis)
         line[0].set_ylabel(f"time until n products\nare done / {baseline}", fontsize=_FONT)
     for axis in axes[-1]:
@@ -73,7 +74,8 @@ def draw(rows: Rows, *, place: str | None = None) -> Figure:
     handles = [Line2D([], [], **_style(tool), markersize=3) for tool in known]
     figure.legend(handles, known, loc="outside upper center", ncols=4, fontsize=_FONT, frameon=False)
     figure.supxlabel(
-        f"{environment_of(rows)}. Planning included; geometric means by nonzeros. Hollow: computed for some matrices.",
+        f"{environment_of(rows)}. Planning included.\n"
+        "Geometric means, by nonzeros. Hollow: computed for some matrices.",
         fontsize=_FONT,
     )
     return figure
