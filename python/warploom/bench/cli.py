@@ -174,7 +174,7 @@ def summary_command(inputs: tuple[str, ...], oracles: bool) -> None:
 @click.option("--speedups", multiple=True, metavar="SETTING", help="Speedups over the vendor instead. May be repeated.")
 @click.option("--cache", type=click.Choice(CACHES), default="cold", show_default=True, help="For speedups.")
 def plot_command(output: str, inputs: tuple[str, ...], speedups: tuple[str, ...], cache: str) -> None:
-    """Draw the measured matrices beside the SuiteSparse collection, as OUTPUT.png and OUTPUT.svg."""
+    """Draw the measured matrices beside the SuiteSparse collection, as OUTPUT.png, .svg and .pdf."""
     from warploom.bench import plots
 
     measurements = Measurements.load(*inputs).only()

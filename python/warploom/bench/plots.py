@@ -215,25 +215,27 @@ def _scatter(axis: Axes, found: pd.Series, facts: pd.DataFrame, by: str | None, 
 
 
 def save(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 200) -> list[pathlib.Path]:
-    """Write a figure as PNG and as SVG.
+    """Write a figure as PNG, SVG and PDF.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
     path : path-like
-        Its extension is replaced by ``.png`` and ``.svg``. Folders are made.
+        Its extension is replaced by ``.png``, ``.svg`` and ``.pdf``. Folders are made.
     dpi : int
         Resolution of the PNG.
 
     Returns
     -------
     list of pathlib.Path
-        Both files. Equal figures give equal files.
+        The files. Equal figures give equal files.
     """
     base = pathlib.Path(path)
     base.parent.mkdir(parents=True, exist_ok=True)
-    png, svg = base.with_suffix(".png"), base.with_suffix(".svg")
+    png, svg, pdf = (base.with_suffix(suffix) for suffix in (".png", ".svg", ".pdf"))
     figure.savefig(png, dpi=dpi, metadata={"Software": None})
     with mpl.rc_context({"svg.hashsalt": "warploom"}):
         figure.savefig(svg, metadata={"Date": None})
-    return [png, svg]
+    with mpl.rc_context({"pdf.fonttype": 42}):  # publishers want TrueType
+        figure.savefig(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    return [png, svg, pdf]

@@ -82,9 +82,9 @@ def reproduce(
     ids : str or sequence of str
         Ids such as ``M-F8``, letters of papers, or ``all``.
     output : path-like
-        Folder for ``<id>.png``, ``<id>.svg``, ``<id>.csv`` (further tables: ``<id>-2.csv``, ...) and a page for each
-        paper, ``report-<letter>.html``, to which ``index.html`` leads. Made if it is not there; files of the same
-        names are replaced.
+        Folder for ``<id>.png``, ``<id>.svg``, ``<id>.pdf``, ``<id>.csv`` (further tables: ``<id>-2.csv``, ...) and a
+        page for each paper, ``report-<letter>.html``, to which ``index.html`` leads. Made if it is not there; files
+        of the same names are replaced.
     measurements : Measurements, path-like or sequence of path-like, optional
         Those of your own sweep: a folder that ``warploom bench run`` or ``merge`` has written, or several. The ones
         of the H200 that are shipped with warploom if not given. What ``warploom experiment run`` has written into

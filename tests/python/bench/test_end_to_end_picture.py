@@ -63,7 +63,8 @@ def test_another_place_can_be_drawn(rows, tmp_path):
     assert line(figure.axes[0], "warploom")[1] == pytest.approx(1001 / 101)
     with pytest.raises(ParameterError, match="no times of matrices"):
         draw(rows, place="device-int64")
-    png, svg = plots.save(figure, tmp_path / "picture")
+    png, svg, pdf = plots.save(figure, tmp_path / "picture")
     assert png.stat().st_size > 10_000
     assert "Test GPU" in "".join(text.get_text() for text in figure.texts) + figure._supxlabel.get_text()
     assert svg.is_file()
+    assert pdf.is_file()

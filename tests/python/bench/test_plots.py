@@ -95,11 +95,11 @@ def test_panels_beyond_the_last_are_hidden():
         plots.speedups(loaded, [("spmv/float64", "cold")], by="colour")
 
 
-def test_files_are_png_and_svg_and_equal_each_time(tmp_path):
+def test_files_are_png_svg_and_pdf_and_equal_each_time(tmp_path):
     contents = []
     for name in ("one", "two"):
         files = plots.save(plots.distribution(matrices(20), matrices(30)), tmp_path / name / "picture.png")
-        assert [file.name for file in files] == ["picture.png", "picture.svg"]
+        assert [file.name for file in files] == ["picture.png", "picture.svg", "picture.pdf"]
         contents.append([file.read_bytes() for file in files])
     assert contents[0][0].startswith(b"\x89PNG")
     assert contents[0] == contents[1]

@@ -35,10 +35,11 @@ def test_files_of_every_item(made):
             assert not list(folder.glob(f"{id}.*"))
             continue
         tables_written = [f"{id}.csv", *(f"{id}-{n}.csv" for n in range(2, len(outcome.result.tables) + 1))]
-        assert [path.name for path in outcome.files] == [f"{id}.png", f"{id}.svg", *tables_written]
+        assert [path.name for path in outcome.files] == [f"{id}.png", f"{id}.svg", f"{id}.pdf", *tables_written]
         assert (folder / f"{id}.png").read_bytes().startswith(b"\x89PNG")
         assert "</svg>" in (folder / f"{id}.svg").read_text()
-        for path, table in zip(outcome.files[2:], outcome.result.tables, strict=True):
+        assert (folder / f"{id}.pdf").read_bytes().startswith(b"%PDF")
+        for path, table in zip(outcome.files[3:], outcome.result.tables, strict=True):
             read = pd.read_csv(path)
             assert read.shape == table.shape
             assert len(read) > 0
@@ -173,7 +174,7 @@ def test_progress_is_told(tmp_path):
 def test_equal_measurements_give_equal_files(tmp_path):
     for name in ("a", "b"):
         reproduce("M-F9", tmp_path / name, context=synthetic.context(), dpi=25)
-    for file in ("M-F9.png", "M-F9.svg", "M-F9.csv", "report-M.html"):
+    for file in ("M-F9.png", "M-F9.svg", "M-F9.pdf", "M-F9.csv", "report-M.html"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 

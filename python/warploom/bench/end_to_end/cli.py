@@ -108,7 +108,7 @@ def summary_command(inputs: tuple[str, ...], json_file: str | None, slowest: int
 @click.argument("inputs", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
 @click.option("--place", type=click.Choice(list(PLACES)), help="Where the matrices are; by default GPU memory.")
 def plot_command(output: str, inputs: tuple[str, ...], place: str | None) -> None:
-    """Draw the time until n products are done, relative to cuSPARSE's default, as OUTPUT.png and OUTPUT.svg."""
+    """Draw the time until n products are done, relative to cuSPARSE's default, as OUTPUT.png, .svg and .pdf."""
     from warploom.bench import plots
     from warploom.bench.end_to_end.picture import draw
 
