@@ -21,13 +21,12 @@ from warploom._csr import CSR
 from warploom._device_matrix import csr_tensors, device_arrays
 from warploom._host_products import host_products
 from warploom._matrix import as_csr
-from warploom._source import Source
+from warploom._source import Arrays, Source
 from warploom.candidates import checked_patterns, parse
 from warploom.errors import DeviceError, DtypeError, FileFormatError, InvalidMatrixError, ParameterError
 from warploom.explanation import Explanation, Product
 
 if TYPE_CHECKING:
-    from warploom._source import Arrays
     from warploom.operators import Operator, Plan
 
 __all__ = ["Operator", "Plan", "load_plan", "plan", "predict", "spmm", "spmv"]
@@ -654,7 +653,5 @@ def _choice(name: str, value: str, accepted: Sequence[str] | Mapping[str, Any]) 
 def __getattr__(name: str) -> Any:
     # Their base class is SciPy's, from a package that takes long to import: whoever makes no plan does without.
     if name in ("Operator", "Plan"):
-        from warploom import operators
-
-        return getattr(operators, name)
+        return getattr(_classes(), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

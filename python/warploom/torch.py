@@ -16,6 +16,7 @@ import torch
 from warploom import _core
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
 from warploom.operators import Operator, Plan, find_operator
+from warploom.plan import problem_of
 
 __all__ = ["SpMM", "spmm"]
 
@@ -397,7 +398,5 @@ def _pattern_of(operator: Plan | Operator) -> Any:
 
 
 def _resident(operator: Plan | Operator, arrays: Any) -> Any:
-    from warploom.plan import problem_of
-
     problem = problem_of(arrays.matrix(), "spmv", None, operator.dtype, "column", "warm", operator.device)
     return problem.resident(), problem  # which may be a view of its arrays
