@@ -77,7 +77,7 @@ def test_tables_of_a_plan_are_text():
         assert {output.output_type for output in printed[id]} == {"stream"}
         text = "".join(output.text for output in printed[id])  # a kernel may send it in parts
         assert heading in text
-        assert "spmv/none/csr/vector" in text
+        assert "spmv/none/" in text  # which of them the shortened table shows is up to the machine
 
 
 def test_titles_are_one_heading_each():

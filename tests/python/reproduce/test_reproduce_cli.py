@@ -22,7 +22,7 @@ def test_items_are_made_and_their_verdicts_printed(tmp_path):
     assert lines[0].startswith("M-F9: The conclusion ")
     assert lines[1].startswith("C-ex: The conclusion holds in this implementation: all arrays are those of the paper")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        *(f"{id}.{kind}" for id in ("M-F9", "C-ex") for kind in ("png", "svg", "csv")),
+        *(f"{id}.{kind}" for id in ("M-F9", "C-ex") for kind in ("png", "svg", "pdf", "csv")),
         "index.html",
         "report-M.html",
         "report-C.html",
