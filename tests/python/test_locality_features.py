@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import warploom as wl
 from warploom import _core, corpus
-from warploom.experiments.locality import arranged
+from warploom.corpus.arrangements import arranged
 
 NAMES = (
     *(f"columns_per_nonzero_{w}" for w in (32, 1024, 16384)),

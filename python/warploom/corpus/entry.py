@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import scipy.sparse
 
-from warploom.corpus.names import Step, Transpose
+from warploom.corpus.names import Arranged, Reordered, Step
 
 __all__ = ["COLLECTION_LICENCE", "UNKNOWN_LICENCE", "Entry", "Loader", "Progress"]
 
@@ -37,7 +37,7 @@ class Entry:
     kind: str
     """The problem it comes from, in the words of the SuiteSparse collection; empty if unknown."""
     source: str
-    """``"construction"``, ``"suitesparse"`` or ``"folder"``."""
+    """``"construction"``, ``"origin"``, ``"suitesparse"`` or ``"folder"``."""
     licence: str
     """Conditions of its use; empty for constructions, which have none."""
     rows: int | None
@@ -46,8 +46,15 @@ class Entry:
     nnz: int | None
     in_collection: bool = False
     """Whether it is a matrix of the SuiteSparse collection, wherever it is loaded from."""
+    arrangement: str = "natural"
+    """``"natural"``, or the suffixes that put rows and columns in another order, such as ``"shuffled"``."""
     loader: Loader = field(repr=False, compare=False)
     """What `load` calls; it can be pickled."""
+
+    @property
+    def origin(self) -> str:
+        """``"constructed"``, ``"real by origin"`` (made by a program that people use) or ``"real"`` (collected)."""
+        return {"construction": "constructed", "origin": "real by origin"}.get(self.source, "real")
 
     def load(self, progress: Progress | None = None) -> scipy.sparse.csr_array:
         """Make, read or download the matrix.
@@ -85,7 +92,8 @@ class Entry:
             name=f"{self.name}{''.join(map(str, steps))}",
             rows=rows,
             cols=cols,
-            nnz=self.nnz if all(isinstance(step, Transpose) for step in steps) else None,
+            nnz=self.nnz if all(step.keeps_nnz for step in steps) else None,
+            arrangement="".join(str(s) for s in steps if isinstance(s, (Arranged, Reordered))).lstrip(".") or "natural",
             loader=functools.partial(_load_and_apply, self.loader, tuple(steps)),
         )
 

@@ -14,7 +14,7 @@ from typing import Any
 import scipy.sparse
 
 import warploom.io
-from warploom.corpus import constructions, names, suitesparse
+from warploom.corpus import constructions, names, origins, suitesparse
 from warploom.corpus.entry import Entry, Progress
 from warploom.corpus.folder import file, listing
 from warploom.errors import ParameterError
@@ -36,9 +36,11 @@ def find(
     Parameters
     ----------
     name : str
-        A construction, ``rmat(scale=15,seed=3)``; a matrix of the SuiteSparse collection, ``HB/dwt_361``; the path of
-        a file; or the name that a file has in one of the folders. ``.T`` behind it transposes, ``[a:b]`` takes rows
-        a to b - 1, from left to right: ``HB/west0479.T[0:100]``.
+        A construction, ``rmat(scale=15,seed=3)``; a matrix of the SuiteSparse collection, ``HB/dwt_361``; one that a
+        program made, ``origins/debian-depends`` (see `warploom.corpus.origins`); the path of a file; or the name that
+        a file has in one of the folders. ``.T`` behind it transposes, ``[a:b]`` takes rows a to b - 1, ``.shuffled``
+        and ``.half`` put rows and columns in another order, ``.reordered(rcm)`` in one that finds locality, from left
+        to right: ``HB/west0479.T[0:100]``.
     folders : iterable of path-like
         Folders to look in, after those in the environment variable ``WARPLOOM_MATRICES`` (separated like ``PATH``).
     prefer_constructions : bool
@@ -138,6 +140,8 @@ def _named(
         return _exact(name, exact[name])
     if name in suitesparse.index():
         return suitesparse.entry(name, **options)
+    if name in origins.index():
+        return origins.entry(name)
     raise _unknown(name, (entry.name for entries in listings() for entry in entries.values()))
 
 
@@ -186,7 +190,7 @@ def _unknown(name: str, in_folders: Iterable[str]) -> ParameterError:
         return ParameterError(
             f"'{name}' is a construction and takes parameters: {name}({', '.join(given)})", argument="name"
         )
-    hint = names.closest(name, [*in_folders, *suitesparse.index(), *constructions.names()])
+    hint = names.closest(name, [*in_folders, *suitesparse.index(), *origins.index(), *constructions.names()])
     if Path(name).is_dir():
         hint = "; it is a folder, whose matrices corpus.folder lists"
     return ParameterError(f"there is no matrix '{name}'{hint}", argument="name")

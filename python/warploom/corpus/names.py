@@ -6,7 +6,9 @@ A name is the matrix itself, which is
 - a matrix of the SuiteSparse collection, ``HB/dwt_361``, or of a folder,
 - or the path of a file,
 
-followed by any number of suffixes, applied from left to right: ``.T`` transposes, ``[a:b]`` takes rows a to b - 1.
+followed by any number of suffixes, applied from left to right: ``.T`` transposes, ``[a:b]`` takes rows a to b - 1,
+``.shuffled`` puts rows and columns in a random order, ``.half`` a random half of them, and ``.reordered(ORDER)`` permutes
+both by an order for locality.
 """
 
 from __future__ import annotations
@@ -18,17 +20,32 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import scipy.sparse
 
+from warploom import permutations
 from warploom.corpus import constructions
+from warploom.corpus.arrangements import arranged, reordered
 from warploom.errors import ParameterError
 
-__all__ = ["Call", "Name", "Rows", "Step", "Transpose", "canonical", "closest", "is_plain", "parse"]
+__all__ = [
+    "Arranged",
+    "Call",
+    "Name",
+    "Reordered",
+    "Rows",
+    "Step",
+    "Transpose",
+    "canonical",
+    "closest",
+    "is_plain",
+    "parse",
+]
 
-_SUFFIXED = re.compile(r"(?P<base>.*?)(?P<suffixes>(?:\.T|\[[^\[\]]*\])*)", re.DOTALL)
-_SUFFIX = re.compile(r"\.T|\[[^\[\]]*\]")
+_ONE_SUFFIX = r"\.T|\[[^\[\]]*\]|\.shuffled|\.half|\.reordered\([^()]*\)"
+_SUFFIXED = re.compile(rf"(?P<base>.*?)(?P<suffixes>(?:{_ONE_SUFFIX})*)", re.DOTALL)
+_SUFFIX = re.compile(_ONE_SUFFIX)
 _ROWS = re.compile(r"\[\s*([0-9]{0,18})\s*:\s*([0-9]{0,18})\s*\]")
 _CALL = re.compile(r"\s*[A-Za-z_]\w*\s*\(.*\)\s*", re.DOTALL)
 
@@ -36,6 +53,8 @@ _CALL = re.compile(r"\s*[A-Za-z_]\w*\s*\(.*\)\s*", re.DOTALL)
 @dataclass(frozen=True)
 class Transpose:
     """The suffix ``.T``."""
+
+    keeps_nnz: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return ".T"
@@ -55,6 +74,7 @@ class Rows:
 
     start: int
     stop: int | None
+    keeps_nnz: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return f"[{self.start}:{'' if self.stop is None else self.stop}]"
@@ -83,7 +103,45 @@ class Rows:
             raise ParameterError(f"{self} goes beyond the {rows} rows of the matrix", argument="name")
 
 
-Step = Transpose | Rows
+@dataclass(frozen=True)
+class Arranged:
+    """The suffixes ``.shuffled`` and ``.half``: rows and columns in an order that hides locality."""
+
+    how: str
+    keeps_nnz: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        return f".{self.how}"
+
+    def shape(self, rows: int | None, cols: int | None) -> tuple[int | None, int | None]:
+        """Return the shape of the result for a shape of the matrix; None is an unknown number."""
+        return rows, cols
+
+    def apply(self, matrix: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        """Return the matrix in that order."""
+        return arranged(matrix, self.how)
+
+
+@dataclass(frozen=True)
+class Reordered:
+    """The suffix ``.reordered(ORDER)``: rows and columns of a square matrix in an order that finds locality."""
+
+    order: str
+    keeps_nnz: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        return f".reordered({self.order})"
+
+    def shape(self, rows: int | None, cols: int | None) -> tuple[int | None, int | None]:
+        """Return the shape of the result for a shape of the matrix; None is an unknown number."""
+        return rows, cols
+
+    def apply(self, matrix: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        """Return the matrix in that order."""
+        return reordered(matrix, self.order)
+
+
+Step = Transpose | Rows | Arranged | Reordered
 
 
 @dataclass(frozen=True)
@@ -165,6 +223,13 @@ def closest(name: str, known: Iterable[str]) -> str:
 def _step(suffix: str) -> Step:
     if suffix == ".T":
         return Transpose()
+    if suffix in (".shuffled", ".half"):
+        return Arranged(suffix[1:])
+    if suffix.startswith(".reordered("):
+        order = suffix[len(".reordered(") : -1].strip()
+        if not permutations.is_symmetric(order):
+            raise ParameterError(f"'{suffix}': the order '{order}' is one of rows only", argument="name")
+        return Reordered(order)
     match = _ROWS.fullmatch(suffix)
     if match is None:
         raise ParameterError(f"'{suffix}' is not a range of rows such as [0:1024]", argument="name")

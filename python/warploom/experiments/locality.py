@@ -24,11 +24,12 @@ from warploom._device import Device
 from warploom._matrix import as_csr
 from warploom.bench.settings import Setting
 from warploom.candidates import Candidate, parse
+from warploom.corpus.arrangements import ARRANGEMENTS, arranged, permuted_symmetrically
 from warploom.errors import IndexOverflowError, OutOfMemoryError, ParameterError, WarploomError
 from warploom.experiments.registry import Progress, register
 from warploom.reordering import sectors_per_nonzero
 
-__all__ = ["ARRANGEMENTS", "COLUMNS", "MATRICES", "ORDERS", "SETTINGS", "arranged", "collect", "locality"]
+__all__ = ["COLUMNS", "MATRICES", "ORDERS", "SETTINGS", "collect", "locality"]
 
 MATRICES = (
     "nearest_points(n=1000000)",
@@ -63,7 +64,6 @@ MATRICES = (
 )
 """Names for `warploom.corpus.load`."""
 
-ARRANGEMENTS = ("natural", "shuffled", "half")
 ORDERS = ("none", *(name for name in permutations.names() if permutations.family(name) == "locality"))
 SETTINGS = ("spmv/float64", "spmm/float32/row/k=32", "spmm/float32/row/k=128")
 
@@ -235,54 +235,6 @@ def _ways(orders: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield order, "both"
 
 
-def arranged(A: scipy.sparse.csr_array, how: str, seed: int = 1) -> scipy.sparse.csr_array:
-    """Destroy the order of a matrix.
-
-    Parameters
-    ----------
-    A : csr_array, shape (m, n)
-    how : {"natural", "shuffled", "half"}
-        Keep it, put the rows and columns in a random order, or only a random half of them, in the places that they
-        had. Rows and columns of a square matrix are permuted alike.
-    seed : int
-        Seed of the order.
-
-    Returns
-    -------
-    csr_array
-
-    Raises
-    ------
-    ParameterError
-        `how` is none of these.
-    """
-    if how not in ARRANGEMENTS:
-        raise ParameterError(f"an arrangement is {', '.join(ARRANGEMENTS)}, not '{how}'", argument="how")
-    if how == "natural":
-        return A
-    rng = np.random.default_rng(seed)
-    rows = _random_order(rng, A.shape[0], how)
-    if A.shape[0] == A.shape[1]:
-        return _permuted(A, rows)
-    columns = permutations.invert(_random_order(rng, A.shape[1], how))
-    found = permutations.apply(A, rows)
-    found = scipy.sparse.csr_array((found.data, columns[found.indices], found.indptr), shape=A.shape)
-    found.sort_indices()
-    return found
-
-
-def _random_order(rng: np.random.Generator, size: int, how: str) -> npt.NDArray[np.int32]:
-    order = np.arange(size, dtype=np.int32)
-    moved = order if how == "shuffled" else np.sort(rng.permutation(order)[: size // 2])
-    order[moved] = rng.permutation(moved)
-    return order
-
-
-def _permuted(A: scipy.sparse.csr_array, perm: npt.NDArray[np.int32]) -> scipy.sparse.csr_array:
-    indptr, indices, source = _core.permute_symmetrically(as_csr(A, pattern_only=True), perm)
-    return scipy.sparse.csr_array((A.data[source], indices, indptr), shape=A.shape)
-
-
 def _measured(
     A: scipy.sparse.csr_array, order: str, permuted: str, device: Device, settings: Sequence[str]
 ) -> Iterator[Row]:
@@ -296,7 +248,7 @@ def _measured(
         "sectors_per_nonzero": sectors_per_nonzero(view, perm, symmetric=permuted == "both"),
     }
     if permuted == "both":
-        A = _permuted(A, perm)
+        A = permuted_symmetrically(A, perm)
     for name in settings:
         setting = Setting.parse(name)
         for row in _products(A, setting, perm if permuted == "rows" else None, order, milliseconds, device):

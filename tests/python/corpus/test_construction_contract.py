@@ -20,6 +20,10 @@ _RANGES = {
     "arrow": {"n": (5, 40), "width": (0, 5), "half_width": (0, 4), "last": (0, 1), "shuffle": (0, 2)},
     "augmented_grid": {"nx": (1, 5), "ny": (1, 5), "nz": (0, 4)},
     "banded": {"n": (1, 40), "lower": (0, 50), "upper": (0, 50), "shuffle": (0, 2), "shuffle_rows": (0, 2)},
+    "banded_with_long_rows": {
+        **{"n": (1, 40), "half_width": (0, 50), "percent": (1, 100), "every": (1, 50), "length": (0, 9)},
+        **{"seed": (0, 3), "shuffle": (0, 2)},
+    },
     "beam": {"nodes": (1, 9), "axial": (0, 1), "free": (0, 1)},
     "block_angular": {
         **{"blocks": (1, 4), "rows": (1, 9), "columns": (1, 9), "linking": (1, 5), "per_column": (1, 4)},

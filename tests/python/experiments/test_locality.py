@@ -13,7 +13,7 @@ from warploom import corpus, permutations
 from warploom._device import Device
 from warploom.errors import ParameterError
 from warploom.experiments import find
-from warploom.experiments.locality import ARRANGEMENTS, COLUMNS, MATRICES, ORDERS, SETTINGS, arranged, collect, locality
+from warploom.experiments.locality import COLUMNS, MATRICES, ORDERS, SETTINGS, collect, locality
 
 CPU = Device("cpu")
 SQUARE, WIDE = "nearest_points(n=900,neighbours=6)", "ratings(rows=60,cols=200,degree=5)"
@@ -26,33 +26,6 @@ def silent(done, total, what):
 def test_matrices_are_in_the_corpus_under_their_canonical_names():
     assert [corpus.find(name).name for name in MATRICES] == list(MATRICES)
     assert len({corpus.find(name).family for name in MATRICES}) >= 12
-
-
-@pytest.mark.parametrize("how", ARRANGEMENTS)
-@settings(max_examples=40, deadline=None)
-@given(rows=st.integers(0, 30), columns=st.integers(1, 30), square=st.booleans(), seed=st.integers(0, 9))
-def test_arranged_permutes_rows_and_columns(how, rows, columns, square, seed):
-    shape = (rows, rows) if square else (rows, columns)
-    A = sp.random_array(shape, density=0.3, rng=np.random.default_rng(seed), format="csr")
-    found = arranged(A, how, seed)
-    assert found.shape == A.shape
-    np.testing.assert_array_equal(np.sort(found.data), np.sort(A.data))
-    assert found.has_canonical_format
-    if square:  # rows and columns alike: a diagonal stays one
-        np.testing.assert_array_equal(np.sort(found.diagonal()), np.sort(A.diagonal()))
-    if how == "natural":
-        assert found is A
-
-
-def test_half_of_the_rows_keep_their_places():
-    A = sp.csr_array(sp.diags_array(np.arange(1.0, 1001)))
-    moved = {how: np.mean(arranged(A, how).diagonal() != A.diagonal()) for how in ARRANGEMENTS}
-    assert moved["natural"] == 0
-    assert 0.45 < moved["half"] <= 0.5
-    assert moved["shuffled"] > 0.98
-    assert arranged(A, "half").nnz == 1000
-    with pytest.raises(ParameterError, match="natural, shuffled, half"):
-        arranged(A, "reversed")
 
 
 def test_every_order_is_measured_in_every_setting():

@@ -10,10 +10,12 @@ import scipy.spatial
 from warploom.corpus.constructions import _random
 from warploom.corpus.constructions._adjacency import directed, undirected
 from warploom.corpus.constructions._arguments import integer_in, size_at_most
+from warploom.corpus.constructions._assemble import from_coordinates
+from warploom.corpus.constructions._patterns import Pattern, expand, finish, from_elements
 from warploom.corpus.constructions._registry import construction
 from warploom.corpus.constructions._sampling import copied, power_law_counts
 
-__all__ = ["communities", "nearest_points", "web_copies"]
+__all__ = ["communities", "delaunay_3d", "nearest_points", "tastes", "web_copies"]
 
 _MOST_ROWS, _MOST_DRAWS = 10**8, 2**30
 _BITS = 21
@@ -48,8 +50,7 @@ def nearest_points(
     integer_in("neighbours", neighbours, 1, n - 1)
     integer_in("dimensions", dimensions, 2, 3)
     size_at_most("arcs", n * neighbours, _MOST_DRAWS, "neighbours")
-    points = np.stack([_random.integers(seed, 0, 1 << _BITS, n, stream) for stream in range(dimensions)], axis=1)
-    points = points[np.argsort(_z_order(points), kind="stable")].astype(np.float64)
+    points = _ordered_points(n, dimensions, seed)
     _, nearest = scipy.spatial.cKDTree(points).query(points, k=neighbours + 1, workers=-1)
     # The point itself is among the nearest but for points at the same place.
     others = nearest != np.arange(n)[:, None]
@@ -161,6 +162,88 @@ def web_copies(
     copies &= (model >= first[home]) & (place < counts[model])
     source = copied(np.where(copies, start[model] + place, np.arange(len(page))))
     return directed(n, page, target[source], shuffle=shuffle)
+
+
+@construction(family="tetrahedral mesh", kind="2D/3D problem")
+def delaunay_3d(n: int, unknowns: int = 1, seed: int = 1, shuffle: int = 0) -> scipy.sparse.csr_array:
+    """Linear finite elements on the Delaunay tetrahedra of random points in the unit cube.
+
+    Parameters
+    ----------
+    n : int
+        Points, from 5 to 10**7.
+    unknowns : int
+        Unknowns of each point, from 1 to 10.
+    seed : int
+        Seed for the points.
+    shuffle : int
+        0 for the order along a Z-order curve, else the seed of a random order.
+
+    Returns
+    -------
+    scipy.sparse.csr_array
+        About ``16.5 * n * unknowns**2`` entries, the diagonal among them.
+    """
+    integer_in("n", n, 5, 10**7)
+    integer_in("unknowns", unknowns, 1, 10)
+    size_at_most("entries", 17 * n * unknowns**2, 2**31, "unknowns")
+    points = _ordered_points(n, 3, seed)
+    corners = scipy.spatial.Delaunay(points).simplices.astype(np.int64)
+    pattern = from_elements(corners, n)
+    if (np.diff(pattern.indptr) == 0).any():  # points at the same place are in no tetrahedron
+        there = np.arange(n)
+        pattern = from_elements(np.concatenate([corners, np.stack([there] * 4, axis=1)]), n)
+    return finish(expand(Pattern(*pattern), unknowns), seed=seed, shuffle=shuffle)
+
+
+@construction(family="user-item tastes", kind="bipartite graph")
+def tastes(
+    rows: int, cols: int, degree: int, groups: int, outside: int = 20, exponent: int = 22, seed: int = 1
+) -> scipy.sparse.csr_array:
+    """Users in groups of the same taste, by the items that they know: mostly those of their group.
+
+    Parameters
+    ----------
+    rows, cols : int
+        Users and items, from 2 to 10**8, group by group.
+    degree : int
+        Mean number of items drawn for a user, from 1 to `cols`; repetitions are dropped.
+    groups : int
+        Groups of users and of items, from 1 to the lesser of their numbers.
+    outside : int
+        Percentage of the items that are drawn from any group, from 0 to 100.
+    exponent : int
+        Exponent of the distribution of users' lengths, in tenths, from 15 to 60. Few items of a group are liked most.
+    seed : int
+        Seed for the entries.
+
+    Returns
+    -------
+    scipy.sparse.csr_array
+        At most about ``rows * degree`` entries.
+    """
+    integer_in("rows", rows, 2, _MOST_ROWS)
+    integer_in("cols", cols, 2, _MOST_ROWS)
+    integer_in("degree", degree, 1, cols)
+    integer_in("groups", groups, 1, min(rows, cols))
+    integer_in("outside", outside, 0, 100)
+    integer_in("exponent", exponent, 15, 60)
+    size_at_most("entries", rows * degree, _MOST_DRAWS, "degree")
+    lengths = power_law_counts(rows, degree, exponent / 10, cols // 4 + 1, seed)
+    user = np.repeat(np.arange(rows), lengths)
+    leaves = _random.integers(seed, 0, 100, len(user), stream=4) < outside
+    anywhere = _random.integers(seed, 0, groups, len(user), stream=5)
+    group = np.where(leaves, anywhere, user * groups // rows)
+    first = group * cols // groups
+    size = (group + 1) * cols // groups - first
+    rank = _random.uniform(seed, 0.0, 1.0, len(user), stream=6) * _random.uniform(seed, 0.0, 1.0, len(user), stream=7)
+    return from_coordinates((rows, cols), user, first + (size * rank).astype(np.int64), seed=seed)
+
+
+def _ordered_points(n: int, dimensions: int, seed: int) -> npt.NDArray[np.float64]:
+    """Draw random points, and sort them along a Z-order curve."""
+    points = np.stack([_random.integers(seed, 0, 1 << _BITS, n, stream) for stream in range(dimensions)], axis=1)
+    return points[np.argsort(_z_order(points), kind="stable")].astype(np.float64)
 
 
 def _z_order(points: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

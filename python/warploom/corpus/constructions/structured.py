@@ -22,6 +22,7 @@ from warploom.corpus.constructions._registry import construction
 __all__ = [
     "arrow",
     "banded",
+    "banded_with_long_rows",
     "block_banded",
     "block_diagonal",
     "dense",
@@ -209,6 +210,41 @@ def dense_rows(n: int, count: int, percent: int = 50, per_row: int = 6, seed: in
     at_least(0, per_row=per_row)
     at_most(400, percent=percent)
     return finish(_with_long_rows(n, count, percent, per_row, seed), seed=seed)
+
+
+@construction(family="banded", kind="optimization problem")
+def banded_with_long_rows(
+    n: int, half_width: int, percent: int, every: int, length: int, seed: int = 1, shuffle: int = 0
+) -> scipy.sparse.csr_array:
+    """A random band, and rows at equal distances that reach much further.
+
+    Parameters
+    ----------
+    n : int
+        Rows and columns.
+    half_width : int
+        Columns of the band on either side of the diagonal.
+    percent : int
+        Share of the band that has entries, 1 to 100; the diagonal always has.
+    every : int
+        Distance of two long rows.
+    length : int
+        Draws of a column for a long row, from all columns.
+    seed : int
+        Seed for the entries.
+    shuffle : int
+        0 for the order of the band, else the seed of a random order.
+    """
+    at_least(1, n=n, percent=percent, every=every)
+    at_least(0, half_width=half_width, length=length)
+    at_most(100, percent=percent)
+    band = random_banded(n, half_width, percent, seed)
+    long_rows = np.arange(every // 2, n, every)
+    ends = np.repeat(long_rows, length), _random.integers(seed, 0, n, len(long_rows) * length, stream=7)
+    ones = np.ones(len(ends[0]), np.float64)
+    whole = scipy.sparse.csr_array(band + scipy.sparse.csr_array((ones, ends), shape=band.shape))
+    whole.sort_indices()
+    return finish(Pattern((n, n), whole.indptr, whole.indices), seed=seed, shuffle=shuffle)
 
 
 @construction(family="dense columns", kind="optimization problem")
