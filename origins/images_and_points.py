@@ -58,14 +58,12 @@ def coastlines() -> Iterator[Made]:
     points -= points.min(axis=0)
     _, kept = np.unique(points, axis=0, return_index=True)
     points = points[np.sort(kept)]
-    points = points[: 2 * len(points) // 3]  # the rest would not fit into a piece
     what = "points of the world's coastlines"
     matrices = [
         Matrix(f"coastlines-{k}", FAMILY, "2D/3D problem", f"{what} and the {k} nearest", f"nearest neighbours={k}")
         for k in (6, 16)
     ]
     yield Made("coastlines", version, {"points": points}, matrices)
-    points = points[:700_000]
     cells = triangle.delaunay(points.astype(np.float64))
     cells = np.sort(np.asarray(cells, np.int64), axis=1)
     ends = np.concatenate([cells[:, [0, 1]], cells[:, [1, 2]], cells[:, [0, 2]]])

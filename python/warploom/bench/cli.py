@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import importlib.resources
 import itertools
 import pathlib
 import sys
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 
 import click
@@ -21,6 +23,9 @@ from warploom.corpus import Entry
 from warploom.errors import ParameterError
 
 __all__ = ["bench"]
+
+_Sweep = tuple[list[Entry], "Sequence[str] | Callable[[Entry], Sequence[str]]", "Sequence[str] | None"]
+"""Matrices, their settings, and patterns of candidates."""
 
 
 @click.group()
@@ -37,8 +42,8 @@ bench.add_command(end_to_end)
     "--corpus",
     "parts",
     multiple=True,
-    type=click.Choice(list(corpus.PARTS)),
-    help="A part of the standard corpus, with the settings that are meant for it. May be repeated.",
+    type=click.Choice([*corpus.PARTS, "large"]),
+    help="A part of the standard corpus, or the large one, with the settings that are meant for it. May be repeated.",
 )
 @click.option(
     "--matrices", multiple=True, metavar="FOLDER|NAME", help="A folder, a file or a matrix by name. May be repeated."
@@ -55,7 +60,8 @@ bench.add_command(end_to_end)
     "--candidates",
     multiple=True,
     metavar="GLOB",
-    help="Instead of the portfolio; '*' for every candidate, '@essential' for half of the portfolio, hardly slower.",
+    help="Instead of the portfolio; '*' for every candidate, '@essential' for half of the portfolio, hardly slower, "
+    "'@large' for what can win on large matrices.",
 )
 @click.option("--device", type=click.Choice(["cuda", "cpu"]), default="cuda", show_default=True)
 @click.option("--gpus", metavar="0,1,...", help="GPUs to use, one process each; all by default.")
@@ -86,10 +92,13 @@ def run_command(
     dask: str | None,
 ) -> None:
     """Measure, one process for each GPU. What OUTPUT already holds is not measured again."""
-    sweeps = [
+    sweeps: list[_Sweep] = [
         (corpus.standard(part), chosen or corpus.PARTS[part].settings, candidates or corpus.PARTS[part].candidates)
         for part in parts
+        if part != "large"
     ]
+    if "large" in parts:
+        sweeps.append((corpus.large(), functools.partial(_of_large, chosen), candidates or (settings.LARGE,)))
     if matrices:
         named = [entry for name in matrices for entry in _entries(name)]
         sweeps.append((named, chosen or (*settings.SPMM, *settings.SPMV), candidates or None))
@@ -112,9 +121,15 @@ def run_command(
                 minutes=minutes,
                 executor=executor,
                 known=left_out,
+                permuted_nnz=corpus.LARGEST_NNZ if patterns == (settings.LARGE,) else run.PERMUTED_NNZ,
                 progress=show,
             )
         click.echo(str(report))
+
+
+def _of_large(chosen: tuple[str, ...], entry: Entry) -> list[str]:
+    """Settings that a large matrix is meant for, and of these the chosen ones."""
+    return [name for name in corpus.settings_of_large(entry) if not chosen or name in chosen]
 
 
 def _measured(paths: tuple[str, ...]) -> set[tuple[str, str]]:

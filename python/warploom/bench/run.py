@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import faulthandler
+import functools
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -19,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import Any
 
-from warploom import _core
+from warploom import _core, permutations
 from warploom._device import Device
 from warploom.bench import _matrices
 from warploom.bench.environment import environment
@@ -74,6 +75,7 @@ class _Job:
     folder: pathlib.Path | None = None
     """Where the matrix was put by another process, or None: to be loaded from its source."""
     facts: dict[str, Any] | None = None
+    permuted_nnz: int = PERMUTED_NNZ
 
     def parsed(self) -> list[Setting]:
         return [Setting.parse(name) for name in self.settings]
@@ -109,7 +111,7 @@ def drawn(entries: Sequence[Entry], sample: int | None = None, shard: str = "0/1
 
 def sweep(
     entries: Iterable[Entry],
-    settings: Sequence[str],
+    settings: Sequence[str] | Callable[[Entry], Sequence[str]],
     output: str | os.PathLike[str],
     *,
     device: str = "cuda",
@@ -121,6 +123,7 @@ def sweep(
     executor: Executor | None = None,
     workers: int | None = None,
     known: Collection[tuple[str, str]] = (),
+    permuted_nnz: int = PERMUTED_NNZ,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Report:
     """Measure candidates on matrices, and write one file for each matrix.
@@ -132,9 +135,10 @@ def sweep(
     ----------
     entries : iterable of Entry
         The matrices.
-    settings : sequence of str
+    settings : sequence of str, or callable
         Such as ``"spmv/float64"`` or ``"spmm/float32/row/k=128"``. A setting with as many columns as rows takes square
-        matrices only.
+        matrices only. A function says for each entry which settings it is measured in; matrices for which it names
+        none are left out.
     output : path-like
         A folder; see `warploom.bench.Store`. Several sweeps may write to it at once.
     device : {"cuda", "cpu"}
@@ -156,6 +160,8 @@ def sweep(
         Matrices in progress at once: by default as many as GPUs, and with an executor 32.
     known : collection of (str, str)
         Pairs of a matrix and a setting that were measured elsewhere and are left out too.
+    permuted_nnz : int
+        Rows are permuted in matrices of at most so many nonzeros.
     progress : callable, optional
         Called as ``progress(done, total, name)``.
 
@@ -178,7 +184,10 @@ def sweep(
     matrices in progress; they are tried again, one at a time, and one that kills its process again is recorded and
     skipped.
     """
-    parsed = [Setting.parse(name) for name in settings]
+    chosen = settings if callable(settings) else functools.partial(_always, tuple(settings))
+    if not callable(settings):
+        for name in settings:
+            Setting.parse(name)
     if device == "cuda" and gpus is None and executor is None:
         gpus = gpu_ordinals()
         if not gpus:
@@ -191,11 +200,15 @@ def sweep(
     report = Report()
     jobs = []
     for entry in entries:
+        parsed = [Setting.parse(name) for name in chosen(entry)]
+        if callable(settings) and not parsed:
+            continue
         missing = tuple(s.name for s in parsed if (entry.name, s.name) not in done)
         if not missing:
             report.resumed += 1
             continue
-        jobs.append(_Job(entry, missing, device, tuple(gpus or ()), limits or Limits(), patterns))
+        job = _Job(entry, missing, device, tuple(gpus or ()), limits or Limits(), patterns)
+        jobs.append(dataclasses.replace(job, permuted_nnz=permuted_nnz))
     random.Random(0).shuffle(jobs)
     if workers is None:
         workers = 32 if executor is not None else max(1, len(gpus or ()))
@@ -214,6 +227,10 @@ def sweep(
     return report
 
 
+def _always(settings: Sequence[str], entry: Entry) -> Sequence[str]:
+    return settings
+
+
 # ----- In the measuring processes -----
 
 
@@ -227,8 +244,10 @@ def _prepared(job: _Job) -> _matrices.Prepared:
         return _matrices.reopen(job.folder, job.facts)
     A = _matrices.load(job.entry)
     names: list[str] = []
-    if A.A.nnz <= PERMUTED_NNZ:
+    if A.A.nnz <= job.permuted_nnz:
         names = needed_permutations(job.parsed(), job.device, A.A.shape[0], SEARCH_ROWS, job.patterns)
+    if ".reordered(" in job.entry.name:  # it has an order for locality already
+        names = [name for name in names if permutations.family(name) != "locality"]
     return _matrices.describe(A, names)
 
 

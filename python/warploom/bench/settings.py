@@ -16,7 +16,7 @@ from warploom.candidates import Candidate, matches, parse
 from warploom.corpus import PARTS
 from warploom.errors import ParameterError
 
-__all__ = ["ESSENTIAL", "SPMM", "SPMV", "Setting", "listed", "needed_permutations"]
+__all__ = ["ESSENTIAL", "LARGE", "SPMM", "SPMV", "Setting", "listed", "needed_permutations"]
 
 _NAME = re.compile(
     r"(?P<op>spmv|spmm)/(?P<dtype>float16|float32|float64)(?:/(?P<layout>row|column)/k=(?P<k>rows|\d+))?"
@@ -79,6 +79,9 @@ SPMM, SPMV = (PARTS[part].settings for part in ("spmm", "spmv"))
 ESSENTIAL = "@essential"
 """Means the candidates of ``essential.txt`` where patterns of names are expected."""
 
+LARGE = "@large"
+"""Means the candidates of ``large.txt``."""
+
 
 @functools.cache
 def _portfolio() -> tuple[str, ...]:
@@ -115,6 +118,7 @@ def listed(setting: Setting, device: str, patterns: str | Sequence[str] | None =
         Shell-style patterns of names; by default those of the portfolio, ``"*"`` for every registered candidate.
         ``"@essential"`` is the part of the portfolio that suffices: everything that tables compare, and the
         parameters without which the fastest of the portfolio would be missed by more than 0.15 % on average.
+        ``"@large"`` is a short list of what can win from 10^6 nonzeros on, with the orders for locality.
     """
     chosen = [patterns] if isinstance(patterns, str) else patterns
     return list(_listed(setting, device, None if chosen is None else tuple(chosen)))
@@ -122,6 +126,10 @@ def listed(setting: Setting, device: str, patterns: str | Sequence[str] | None =
 
 @functools.cache
 def _listed(setting: Setting, device: str, patterns: tuple[str, ...] | None) -> tuple[Candidate, ...]:
+    if patterns == (LARGE,):
+        # Not all of them are registered: orders for locality are tried with settings that others are not.
+        named = [parse(name) for name in _lines("large.txt") if name.startswith(f"{setting.op}/")]
+        return tuple(c for c in named if _is_for(c.kernel, setting, device))
     known = dict.fromkeys(_core.enumerate_candidates(setting.op, setting.layout, device, setting.dtype))
     if patterns == (ESSENTIAL,) and setting.name in _essential():
         return tuple(c for c in known if c.name in _essential()[setting.name])
@@ -137,6 +145,11 @@ def _listed(setting: Setting, device: str, patterns: tuple[str, ...] | None) -> 
         return matches(candidate.name, globs) and permutations.family(candidate.permutation) != "locality"
 
     return tuple(c for c in known if of_portfolio(c)) if globs else tuple(c for c in known if c in wanted)
+
+
+def _is_for(kernel: _core.Kernel, setting: Setting, device: str) -> bool:
+    layouts = setting.op == "spmv" or setting.layout in kernel.layouts
+    return device in kernel.devices and setting.dtype in kernel.dtypes and layouts
 
 
 def needed_permutations(

@@ -16,6 +16,8 @@ from warploom.corpus import constructions, lookup, suitesparse
 from warploom.corpus import folder as list_folder
 from warploom.corpus.entry import Entry
 from warploom.corpus.entry import Progress as ProgressFunction
+from warploom.corpus.large import large, settings_of_large
+from warploom.corpus.standard import PARTS, standard
 from warploom.errors import DownloadError
 
 __all__ = ["corpus"]
@@ -43,11 +45,19 @@ def corpus() -> None:
 
 
 @corpus.command("list")
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False)
-def list_(folder: Path | None) -> None:
-    """List the matrices below FOLDER, or the constructions."""
-    if folder is not None:
-        _print(list_folder(folder))
+@click.argument("what", metavar="[FOLDER|PART]", required=False)
+def list_(what: str | None) -> None:
+    """List the matrices below FOLDER, those of a part of the standard corpus or of 'large', or the constructions."""
+    if what == "large":
+        _print_large()
+        return
+    if what in PARTS:
+        _print(standard(what))
+        return
+    if what is not None:
+        if not Path(what).is_dir():
+            raise click.BadParameter(f"'{what}' is neither a folder nor one of {', '.join([*PARTS, 'large'])}")
+        _print(list_folder(what))
         return
     known = [constructions.find(name) for name in constructions.names()]
     print_columns((construction.name, construction.family, construction.summary) for construction in known)
@@ -124,3 +134,13 @@ def _print(entries: Sequence[Entry]) -> None:
         numbers = ("?" if number is None else f"{number:,}" for number in (entry.rows, entry.cols, entry.nnz))
         click.echo(f"{entry.name:<{width}}{''.join(f'  {number:>14}' for number in numbers)}  {entry.kind}".rstrip())
     click.echo(f"name, rows, columns, nonzeros, kind; found: {len(entries)}", err=True)
+
+
+def _print_large() -> None:
+    entries = large()
+    width = max(len(entry.name) for entry in entries)
+    for entry in entries:
+        numbers = "".join(f"  {number:>11,}" for number in (entry.rows, entry.cols, entry.nnz))
+        settings = len(settings_of_large(entry))
+        click.echo(f"{entry.name:<{width}}{numbers}  {settings:>2}  {entry.origin:<14}  {entry.family}")
+    click.echo(f"name, rows, columns, nonzeros, settings, origin, family; found: {len(entries)}", err=True)

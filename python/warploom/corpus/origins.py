@@ -304,8 +304,8 @@ def make(arrays: Arrays, recipe: str) -> Pattern:
             if "with" in words:
                 fields, second = words[: words.index("with")], _counts(words[words.index("with") + 1 :])
             return _coupled(np.asarray(arrays["cells"]), _counts(fields), second)
-        if kind == "nearest":
-            return _nearest(np.asarray(arrays["points"]), **_numbers(words, ("neighbours",)))
+        if kind == "nearest" and (found := _numbers(words, ("neighbours",))):
+            return _nearest(np.asarray(arrays["points"]), found["neighbours"])
     except KeyError as error:
         raise FileFormatError(f"the recipe '{recipe}' needs the array {error}", argument="recipe") from error
     raise ParameterError(f"'{recipe}' is not a recipe", argument="recipe")

@@ -81,6 +81,50 @@ def test_what_is_written(tmp_path):
     assert of_a.candidate.nunique() == len(permutations.names())
 
 
+def chosen_by_size(e):
+    return [] if e.name == "none" else SETTINGS[: 1 if e.name.endswith("one") else 2]
+
+
+def test_settings_of_each_matrix_and_workers_side_by_side(tmp_path):
+    entries = [square("a"), square("b-one"), square("c"), square("none")]
+    report = sweep(entries, tmp_path, chosen_by_size, workers=2)
+    assert (report.measured, report.resumed, report.skipped) == (3, 0, {})
+    assert Store(tmp_path).done() == {("a", s) for s in SETTINGS} | {("b-one", SETTINGS[0])} | {
+        ("c", s) for s in SETTINGS
+    }
+    report = sweep(entries, tmp_path, SETTINGS, workers=2)
+    assert (report.measured, report.resumed) == (2, 2)  # what was left out, and the other setting of one
+
+
+def measured(folder):
+    from warploom.bench import Measurements
+
+    return Measurements.load(folder).measurements
+
+
+def test_large_matrices_are_measured_in_orders_for_locality(tmp_path):
+    names = ["grid2d(nx=12,ny=12).shuffled", "grid2d(nx=12,ny=12).shuffled.reordered(rcm)"]
+    setting = "spmm/float32/row/k=8"
+    report = sweep(map(corpus.find, names), tmp_path, [setting], candidates="@large")
+    assert (report.measured, report.skipped) == (2, {})
+    table = measured(tmp_path)
+    assert set(table.status) <= {"ok", "unsupported"}
+    orders = {
+        name: {c.split("/")[1] for c in table[(table.matrix == name) & (table.status == "ok")].candidate}
+        for name in names
+    }
+    assert orders[names[0]] == {"none", "lpt", "flipped", "degree", "rcm", "community", "minhash"}
+    assert orders[names[1]] == {"none", "lpt", "flipped"}
+    facts = {part.matrix["matrix"]: part.matrix for part in Store(tmp_path).parts()}
+    assert facts[names[0]]["permutation_ms_rcm"] >= 0
+    assert facts[names[1]]["permutation_ms_rcm"] is None
+
+
+def test_rows_are_permuted_up_to_a_size(tmp_path):
+    sweep([square("a")], tmp_path, ["spmm/float32/row/k=8"], candidates="@large", permuted_nnz=10)
+    assert {c.split("/")[1] for c in measured(tmp_path).candidate} == {"none"}
+
+
 def test_unreadable_matrices_are_named_and_passed_over(tmp_path):
     report = sweep([square("a"), entry("broken", refuse), square("b")], tmp_path)
     assert report.measured == 2

@@ -82,3 +82,30 @@ def test_permutations_that_search_are_left_out_for_many_rows():
     assert "lpt" in few
     assert "hybrid-2.1" not in few
     assert settings.needed_permutations(chosen, "cuda", 100, 100, ["spmm/lpt/csr/*"]) == ["lpt"]
+
+
+def test_candidates_for_large_matrices():
+    spmv = settings.listed(Setting.parse("spmv/float64"), "cuda", settings.LARGE)
+    row, column = (
+        settings.listed(Setting.parse(f"spmm/float32/{layout}/k=128"), "cuda", settings.LARGE)
+        for layout in ("row", "column")
+    )
+    assert len(spmv) < 70
+    assert len(row) < len(column) < 60
+    written = settings._lines("large.txt")
+    assert {c.name for c in (*spmv, *row, *column)} == set(written)
+    assert len(set(written)) == len(written)
+    locality = {name for name in permutations.names() if permutations.family(name) == "locality"}
+    for listed in (spmv, row, column):
+        assert {c.permutation for c in listed} == {"none", "lpt", "flipped", *locality}
+        assert any(c.kernel.vendor for c in listed)
+        assert not any(permutations.searches(c.permutation) for c in listed)
+    vendor = {c.name for c in settings.listed(Setting.parse("spmm/float32/row/k=128"), "cuda") if c.kernel.vendor}
+    assert vendor == {c.name for c in row if c.kernel.vendor}
+
+
+def test_candidates_for_large_matrices_are_those_of_the_device_and_type():
+    assert not any(c.kernel.vendor for c in settings.listed(Setting.parse("spmv/float64"), "cpu", settings.LARGE))
+    chosen = [Setting.parse("spmv/float64")]
+    needed = settings.needed_permutations(chosen, "cpu", 10**6, 30_000, (settings.LARGE,))
+    assert set(needed) == {"lpt", "flipped", "rcm", "community", "minhash", "degree"}

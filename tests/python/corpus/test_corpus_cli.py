@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from click.testing import CliRunner
 
 import corpus_site
-from warploom import errors
+from warploom import corpus, errors
 from warploom.cli import main
 from warploom.corpus import cli, suitesparse
 
@@ -50,6 +50,17 @@ def test_list_of_a_folder(tmp_path):
         ["HB/a", "3", "1,234", "6", "graph"],
         ["b", "?", "?", "?"],
     ]
+
+
+def test_list_of_a_part_and_of_the_large_corpus():
+    lines = printed("list", "large")
+    assert len(lines) == len(corpus.large())
+    (line,) = [line for line in lines if line.startswith("rmat(scale=18,edge_factor=16).shuffled ")]
+    assert line.split()[1:] == ["262,144", "262,144", "4,077,892", "13", "constructed", "recursive", "matrix"]
+    assert len(printed("list", "spmm")) == len(corpus.standard("spmm"))
+    result = run("list", "huge")
+    assert result.exit_code != 0
+    assert "neither a folder nor one of" in result.output
 
 
 @pytest.mark.parametrize(
