@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 import pictures
 
-from warploom import features, formats, permutations, profiles
+from warploom import corpus, features, formats, permutations, profiles
 from warploom.bench import Measurements, oracle, repeatability, summary
 from warploom.bench.rendering import Summary
 from warploom.candidates import kernels
@@ -84,6 +84,8 @@ def _tables(folder: Path) -> None:
     _write(tables / "formats.md", [_formats()])
     _write(tables / "permutations.md", [pictures.permutations_table()])
     _write(tables / "profiles.md", _profiles())
+    _write(tables / "large.md", [_large()])
+    _write(tables / "origins.md", [_origins()])
     _measured(tables)
 
 
@@ -95,6 +97,39 @@ def _formats() -> Summary:
         options = list(inspect.signature(known.from_csr).parameters)[1:]
         rows.append((known.__name__, name, " ".join(idea.split()), ", ".join(options) or "-"))
     return Summary("", pd.DataFrame(rows, columns=["class", "in names of candidates", "idea", "options"]))
+
+
+def _large() -> Summary:
+    """Count the large matrices of each origin and family: without arrangements, and with them for each operation."""
+    listed = {op: corpus.large(op, reordered=False) for op in ("spmv", "spmm")}
+    rows = []
+    families = sorted({(entry.origin, entry.family) for entry in listed["spmv"]})
+    for origin, family in families:
+        of = {op: [e for e in found if (e.origin, e.family) == (origin, family)] for op, found in listed.items()}
+        natural = [e for e in of["spmv"] if e.arrangement == "natural"]
+        shown = [_span([getattr(e, key) for e in natural]) for key in ("rows", "nnz")]
+        rows.append((origin, family, len(natural), len(of["spmv"]), len(of["spmm"]), *shown))
+    for origin in sorted({origin for origin, _ in families}):
+        of = {op: [e for e in found if e.origin == origin] for op, found in listed.items()}
+        natural = [e for e in of["spmv"] if e.arrangement == "natural"]
+        shown = [_span([getattr(e, key) for e in natural]) for key in ("rows", "nnz")]
+        rows.append((origin, "all families", len(natural), len(of["spmv"]), len(of["spmm"]), *shown))
+    columns = ["origin", "family", "matrices", "in all orders, SpMV", "in all orders, SpMM", "rows", "nonzeros"]
+    return Summary("", pd.DataFrame(rows, columns=columns))
+
+
+def _span(numbers: Sequence[int]) -> str:
+    least, most = min(numbers), max(numbers)
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
+def _origins() -> Summary:
+    """List the matrices that programs made."""
+    rows = [
+        (o.name, o.summary, o.program, f"{o.rows:,}", f"{o.cols:,}", f"{o.nnz:,}", o.piece)
+        for o in corpus.origins.index().values()
+    ]
+    return Summary("", pd.DataFrame(rows, columns=["name", "what", "made by", "rows", "columns", "nonzeros", "piece"]))
 
 
 def _kernels(op: str) -> Summary:

@@ -43,7 +43,7 @@ def _release() -> str:
 
 @source
 def debian_depends() -> Iterator[Made]:
-    """Packages and what they name in any field about other packages, and all that an installation pulls in."""
+    """Follow what packages name in any field about other packages, and all that an installation pulls in."""
     needs = ("Depends", "Pre-Depends")
     fields = (*needs, "Recommends", "Suggests", "Enhances", "Breaks", "Replaces", "Conflicts", "Provides")
     named: dict[str, set[str]] = {}

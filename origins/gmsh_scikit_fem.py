@@ -1,5 +1,6 @@
 """Finite elements of scikit-fem on unstructured meshes of Gmsh."""
 
+# ruff: noqa: D103 - what a source makes is said with its matrices.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -149,9 +150,7 @@ def elements(file: str, dimension: int, what: str, names: list[str], *drawn) -> 
         problem, recipe, assemble = known[name]
         family = PLANE if dimension == 2 else SOLID
         kind = _KINDS[problem.partition(",")[0].lower()]
-        matrices.append(
-            Matrix(f"{file}-{name}", family, kind, f"{problem} elements on {what}", f"elements {recipe}")
-        )
+        matrices.append(Matrix(f"{file}-{name}", family, kind, f"{problem} elements on {what}", f"elements {recipe}"))
         matrices[-1].made = _assembled(assemble, m)
     yield Made(file, PROGRAM, {"cells": cells}, matrices)
 

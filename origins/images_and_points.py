@@ -1,5 +1,6 @@
 """Neighbourhoods of real points: pixels of photographs in position and colour, and the world's coastlines."""
 
+# ruff: noqa: D103 - what a source makes is said with its matrices.
 from __future__ import annotations
 
 import tempfile

@@ -100,7 +100,8 @@ def write_index(folder: pathlib.Path) -> None:
         row["piece"] = chosen[row["file"]]
     _write(INDEX, sorted(rows, key=lambda row: row["name"]))
     for number, held in enumerate(pieces, 1):
-        print(f"piece-{number}: {held / 2**20:.1f} MiB, {', '.join(f for f, p in chosen.items() if p == f'piece-{number}')}")
+        files = ", ".join(file for file, piece in chosen.items() if piece == f"piece-{number}")
+        print(f"piece-{number}: {held / 2**20:.1f} MiB, {files}")
 
 
 def _write(path: pathlib.Path, rows: list[dict[str, object]]) -> None:
@@ -116,7 +117,9 @@ def main() -> None:
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("sources", nargs="*")
     parser.add_argument("--accept", action="store_true", help="take patterns that differ from those of the index")
-    parser.add_argument("--index", action="store_true", help="write the index of what the folder has, and do nothing else")
+    parser.add_argument(
+        "--index", action="store_true", help="write the index of what the folder has, and do nothing else"
+    )
     given = parser.parse_args()
     if given.index:
         write_index(given.folder)

@@ -1,5 +1,6 @@
 """Coarse problems and interpolation of PyAMG, Jacobians of pandapower, and pixels of HEALPix."""
 
+# ruff: noqa: D103 - what a source makes is said with its matrices.
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -26,11 +27,16 @@ def amg_plate() -> Iterator[Made]:
     program = f"{versions('pyamg')}, {fem.PROGRAM}"
     names = [
         ("amg-plate-interpolation", levels[0].P, "pattern", "interpolation to the quadratic elements of a plate"),
-        ("amg-plate-coarse", levels[1].A, "pattern", "first coarse problem of the quadratic elements of a plate"),
+        (
+            "amg-plate-coarse",
+            levels[1].A,
+            "pattern symmetric",
+            "first coarse problem of the quadratic elements of a plate",
+        ),
     ]
     for name, matrix, recipe, summary in names:
         made = Matrix(name, MULTIGRID, "2D/3D problem", f"{summary}, Ruge-Stueben", recipe)
-        yield Made(name, program, pattern_arrays(matrix), [made])
+        yield Made(name, program, pattern_arrays(matrix, symmetric="symmetric" in recipe), [made])
 
 
 @source
@@ -56,13 +62,17 @@ def amg_valve() -> Iterator[Made]:
 
 @source
 def power_grids() -> Iterator[Made]:
-    """The largest of pandapower's cases: below 10^5 rows and 10^6 nonzeros, and told apart in the corpus."""
+    """Take the largest of pandapower's cases, which are below 10^5 rows and 10^6 nonzeros."""
     for case in ("case9241pegase", "case6470rte"):
         net = getattr(pandapower.networks, case)()
         pandapower.runpp(net, numba=False)
         name = f"pandapower-{case}"
-        made = Matrix(name, "power grids, real", "power network problem", f"Jacobian of the power flow of {case}", "pattern")
-        yield Made(name, versions("pandapower"), pattern_arrays(scipy.sparse.csr_array(net._ppc["internal"]["J"])), [made])
+        made = Matrix(
+            name, "power grids, real", "power network problem", f"Jacobian of the power flow of {case}", "pattern"
+        )
+        yield Made(
+            name, versions("pandapower"), pattern_arrays(scipy.sparse.csr_array(net._ppc["internal"]["J"])), [made]
+        )
 
 
 @source

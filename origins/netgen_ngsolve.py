@@ -1,5 +1,6 @@
 """Finite elements of NGSolve on meshes of Netgen."""
 
+# ruff: noqa: D103 - what a source makes is said with its matrices.
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -11,11 +12,11 @@ from netgen.csg import CSGeometry, Cylinder, OrthoBrick, Pnt, Sphere
 from netgen.geom2d import SplineGeometry
 from ngsolve import (
     H1,
-    HCurl,
-    HDiv,
     L2,
     BilinearForm,
     Grad,
+    HCurl,
+    HDiv,
     InnerProduct,
     Mesh,
     SetNumThreads,
@@ -36,7 +37,7 @@ SetNumThreads(1)
 def _matrix(form) -> scipy.sparse.csr_array:
     with np.errstate(all="ignore"):
         form.Assemble()
-    values, columns, starts = form.mat.CSR()
+    _, columns, starts = form.mat.CSR()
     size = form.mat.height * form.mat.entrysizes[0]
     columns, starts = np.asarray(columns).copy(), np.asarray(starts).astype(np.int64).copy()
     A = scipy.sparse.csr_array((np.ones(len(columns), np.int8), columns, starts), shape=(len(starts) - 1,) * 2)
@@ -52,7 +53,7 @@ def _made(name: str, family: str, kind: str, summary: str, form) -> Made:
 
 
 def _wheel(size: float) -> Mesh:
-    """A wheel with five bores."""
+    """Mesh a wheel with five bores."""
     geometry = CSGeometry()
     disk = Cylinder(Pnt(0, 0, -1), Pnt(0, 0, 1), 1) * OrthoBrick(Pnt(-2, -2, -0.2), Pnt(2, 2, 0.2))
     for turn in np.arange(5) * 0.4 * np.pi:
@@ -63,7 +64,7 @@ def _wheel(size: float) -> Mesh:
 
 
 def _ball(size: float) -> Mesh:
-    """A cube with a ball taken out of a corner."""
+    """Mesh a cube with a ball taken out of a corner."""
     geometry = CSGeometry()
     geometry.Add(OrthoBrick(Pnt(0, 0, 0), Pnt(1, 1, 1)) - Sphere(Pnt(0, 0, 0), 0.6))
     return Mesh(geometry.GenerateMesh(maxh=size))

@@ -1,5 +1,6 @@
 """Hamiltonians of quantum systems: spins, bosons and electrons on lattices by QuSpin, Liouvillians by QuTiP."""
 
+# ruff: noqa: D103 - what a source makes is said with its matrices.
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -59,9 +60,7 @@ def quspin_momentum() -> Iterator[Made]:
     basis = spin_basis_1d(sites, Nup=sites // 2, kblock=0, pblock=1, pauli=False)
     near = [[1.0, i, (i + 1) % sites] for i in range(sites)]
     next_ = [[0.4, i, (i + 2) % sites] for i in range(sites)]
-    H = hamiltonian(
-        [[op, pairs] for pairs in (near, next_) for op in ("+-", "-+", "zz")], [], basis=basis, **QUIET
-    )
+    H = hamiltonian([[op, pairs] for pairs in (near, next_) for op in ("+-", "-+", "zz")], [], basis=basis, **QUIET)
     matrix = H.tocsr()
     yield _made("quspin-momentum", "J1-J2 chain of 26 spins, states of zero momentum and even parity", matrix)
 
@@ -71,9 +70,7 @@ def quspin_bosons() -> Iterator[Made]:
     sites = 11
     basis = boson_basis_1d(sites, Nb=11)
     hops = [[-1.0, i, (i + 1) % sites] for i in range(sites)]
-    H = hamiltonian(
-        [["+-", hops], ["-+", hops], ["nn", [[0.5, i, i] for i in range(sites)]]], [], basis=basis, **QUIET
-    )
+    H = hamiltonian([["+-", hops], ["-+", hops], ["nn", [[0.5, i, i] for i in range(sites)]]], [], basis=basis, **QUIET)
     yield _made("quspin-bosons", "Bose-Hubbard ring of 11 sites with 11 bosons", H)
 
 
@@ -97,9 +94,7 @@ def qutip_liouvillian() -> Iterator[Made]:
     def at(operator, site):
         return qutip.tensor([operator if i == site else identity for i in range(sites)])
 
-    H = sum(
-        at(a, i) * at(a, i + 1) for i in range(sites - 1) for a in (qutip.sigmax(), qutip.sigmay(), qutip.sigmaz())
-    )
+    H = sum(at(a, i) * at(a, i + 1) for i in range(sites - 1) for a in (qutip.sigmax(), qutip.sigmay(), qutip.sigmaz()))
     L = qutip.liouvillian(H, [0.1 * at(qutip.sigmam(), 0), 0.1 * at(qutip.sigmap(), sites - 1)])
     matrix = scipy.sparse.csr_array(L.to("csr").data_as("csr_matrix"))
     name = "qutip-liouvillian"

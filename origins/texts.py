@@ -1,5 +1,6 @@
 """Terms by documents, from texts in packages of Debian, which are downloaded and unpacked, not installed."""
 
+# ruff: noqa: D103 - what a source makes is said with its matrices.
 from __future__ import annotations
 
 import gzip
@@ -96,12 +97,11 @@ _PARTS += ("arch/x86", "arch/arm64", "drivers/net", "drivers/usb", "drivers/scsi
 
 @source
 def linux_source() -> Iterator[Made]:
-    """Identifiers of the Linux kernel's C files, and which header each file includes."""
+    """Collect the identifiers of the Linux kernel's C files."""
     word = re.compile(rb"[A-Za-z_][A-Za-z_0-9]{2,}")
-    include = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
     comment = re.compile(rb"/\*.*?\*/|//[^\n]*", re.DOTALL)
     numbers: dict[bytes, int] = {}
-    found: list[tuple[str, np.ndarray, list[str]]] = []
+    found: list[tuple[str, np.ndarray]] = []
     with tempfile.TemporaryDirectory() as folder:
         files, version = unpacked("linux-source-6.1", folder)
         (archive,) = files.glob("usr/src/*.tar.xz")
@@ -111,9 +111,8 @@ def linux_source() -> Iterator[Made]:
                 if not member.isfile() or not path.endswith((".c", ".h")) or not path.startswith(_PARTS):
                     continue
                 text = tar.extractfile(member).read()  # type: ignore[union-attr]
-                headers = [header.decode() for header in include.findall(text)]
                 spelt = set(word.findall(comment.sub(b" ", text)))
-                found.append((path, np.array([numbers.setdefault(w, len(numbers)) for w in spelt], np.int64), headers))
+                found.append((path, np.array([numbers.setdefault(w, len(numbers)) for w in spelt], np.int64)))
     found.sort(key=lambda row: row[0])
     lengths = [len(row[1]) for row in found]
     rank = np.empty(len(numbers), np.int64)

@@ -128,7 +128,7 @@ def run_command(
 
 
 def _of_large(chosen: tuple[str, ...], entry: Entry) -> list[str]:
-    """Settings that a large matrix is meant for, and of these the chosen ones."""
+    """List the chosen ones of the settings that a large matrix is meant for, or all of them."""
     return [name for name in corpus.settings_of_large(entry) if not chosen or name in chosen]
 
 

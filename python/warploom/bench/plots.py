@@ -28,7 +28,12 @@ MARKERS = ("o", "^", "s", "D", "v", "P", "x")
 WIDTH = 16 / 2.54
 """Inches; text is readable at this width."""
 
-_SOURCES = {"construction": "constructed", "folder": "collected", "suitesparse": "SuiteSparse"}
+_SOURCES = {
+    "construction": "constructed",
+    "folder": "collected",
+    "origin": "real by origin",
+    "suitesparse": "SuiteSparse",
+}
 """What sources of matrices are called in legends."""
 
 _FONT = 7.0

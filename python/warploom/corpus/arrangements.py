@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse
 
 from warploom import _core, permutations
@@ -78,19 +79,16 @@ def reordered(A: scipy.sparse.csr_array, order: str) -> scipy.sparse.csr_array:
     return permuted_symmetrically(A, permutations.compute(order, as_csr(A, pattern_only=True)))
 
 
-def permuted_symmetrically(A: scipy.sparse.csr_array, perm: np.ndarray[tuple[int], np.dtype[np.int32]]) -> (
-    scipy.sparse.csr_array
-):
+def permuted_symmetrically(A: scipy.sparse.csr_array, perm: npt.NDArray[np.int32]) -> scipy.sparse.csr_array:
     """Permute rows and columns alike, ``perm[new] = old``."""
     indptr, indices, source = _core.permute_symmetrically(as_csr(A, pattern_only=True), perm)
     return scipy.sparse.csr_array((A.data[source], indices, indptr), shape=A.shape)
 
 
-def _random_order(size: int, how: str, seed: int, stream: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+def _random_order(size: int, how: str, seed: int, stream: int) -> npt.NDArray[np.int32]:
     order = np.arange(size, dtype=np.int32)
+    moved = order
     if how == "half":
         moved = np.sort(_random.permutation(seed, size, stream)[: size // 2]).astype(np.int32)
-    else:
-        moved = order
     order[moved] = moved[_random.permutation(seed, len(moved), stream + 1)]
     return order

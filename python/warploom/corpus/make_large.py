@@ -63,7 +63,10 @@ _BIPARTITE = (
     *("ratings(rows=500000,cols=50000,degree=30)", "ratings(rows=100001,cols=500001,degree=150)"),
     *("ratings(rows=2000001,cols=20001,degree=12)", "tastes(rows=1000001,cols=100001,degree=20,groups=500)"),
     *("tastes(rows=200001,cols=400001,degree=80,groups=2000)", "tastes(rows=3000001,cols=50001,degree=6,groups=100)"),
-    *("least_squares(rows=2000001,columns=200001,per_row=6,spread=40)", "bundle_adjustment(cameras=2001,points=400001)"),
+    *(
+        "least_squares(rows=2000001,columns=200001,per_row=6,spread=40)",
+        "bundle_adjustment(cameras=2001,points=400001)",
+    ),
     *("linear_program(rows=300001,columns=600001)", "set_covering(rows=100001,columns=1000001,per_column=8)"),
     "block_angular(blocks=5001,rows=40,columns=70,linking=30)",
 )
@@ -87,7 +90,10 @@ _WITHOUT_ORDER = (
     *("uniform(m=200001,n=1000001,per_row=100)", "erdos_renyi(n=1000001,degree=16)"),
     *("power_law_rows(m=2000001,n=2000001,shortest=3,exponent_tenths=17)", "random_directed(n=300001,degree=40)"),
     *("log_normal_rows(m=1000001,n=1000001,median=20,spread_tenths=12)", "random_regular(n=1000002,degree=8)"),
-    *("cyclic_rows(m=500001,n=500001,short=4,long=200,stride=32)", "random_bipartite(rows=1000001,cols=300001,degree=10)"),
+    *(
+        "cyclic_rows(m=500001,n=500001,short=4,long=200,stride=32)",
+        "random_bipartite(rows=1000001,cols=300001,degree=10)",
+    ),
     *("hypersparse(m=8000001,n=8000001,nonempty=400001,per_row=40)", "hypersparse_graph(n=9000001,entries=4000001)"),
     *("hypersparse(m=3000001,n=3000001,nonempty=100001,per_row=15)", "pruned(m=131072,n=1024,permille=100)"),
     *("pruned(m=131072,n=4096,permille=50)", "pruned(m=1048576,n=256,permille=30,skew=2)"),
@@ -140,7 +146,9 @@ def main() -> None:
 def _row(name: str, sizes: tuple[int, ...], arrangements: str) -> dict[str, str]:
     if sizes[2] > _MOST_HALF_NNZ:
         arrangements = arrangements.removesuffix(" half")
-    return dict(zip(("matrix", "rows", "cols", "nnz", "arrangements"), (name, *map(str, sizes), arrangements), strict=True))
+    return dict(
+        zip(("matrix", "rows", "cols", "nnz", "arrangements"), (name, *map(str, sizes), arrangements), strict=True)
+    )
 
 
 def _write(table: dict[str, dict[str, str]]) -> None:

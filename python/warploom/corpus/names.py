@@ -7,8 +7,8 @@ A name is the matrix itself, which is
 - or the path of a file,
 
 followed by any number of suffixes, applied from left to right: ``.T`` transposes, ``[a:b]`` takes rows a to b - 1,
-``.shuffled`` puts rows and columns in a random order, ``.half`` a random half of them, and ``.reordered(ORDER)`` permutes
-both by an order for locality.
+``.shuffled`` puts rows and columns in a random order, ``.half`` a random half of them, and ``.reordered(ORDER)``
+permutes both by an order for locality.
 """
 
 from __future__ import annotations

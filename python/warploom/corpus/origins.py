@@ -102,7 +102,8 @@ def index() -> dict[str, Origin]:
     text = (importlib.resources.files("warploom.corpus") / _TABLE).read_text(encoding="utf-8")
     numbers = ("rows", "cols", "nnz")
     rows = csv.DictReader(io.StringIO(text))
-    listed = [Origin(**{key: int(v) if key in numbers else v for key, v in row.items()}) for row in rows]
+    parsed: list[dict[str, Any]] = [{key: int(v) if key in numbers else v for key, v in row.items()} for row in rows]
+    listed = [Origin(**row) for row in parsed]
     return {origin.name: origin for origin in listed}
 
 
@@ -174,7 +175,8 @@ def pack(arrays: Arrays) -> bytes:
     bytes
     """
     buffer = io.BytesIO()
-    np.savez(buffer, **{name: encoded(name, arrays) for name in arrays})
+    planes: dict[str, Any] = {name: encoded(name, arrays) for name in arrays}
+    np.savez(buffer, **planes)
     return lzma.compress(buffer.getvalue(), preset=7)
 
 
@@ -384,10 +386,10 @@ def _coupled(
 
 
 def _entities(cells: npt.NDArray[np.int64], size: int) -> tuple[npt.NDArray[np.int64], int]:
-    """Number the edges or facets of cells by their ascending vertices, and list them for each cell."""
+    """Return the edges or facets of each cell, numbered by their ascending vertices, and how many there are."""
     ordered = np.sort(cells, axis=1)
     width = cells.shape[1]
-    chosen = [c for c in np.ndindex(*(width,) * size) if all(a < b for a, b in zip(c, c[1:], strict=False))]
+    chosen = [c for c in np.ndindex(*(width,) * size) if list(c) == sorted(set(c))]
     tuples = np.concatenate([ordered[:, list(c)] for c in chosen])
     order = np.lexsort(tuples.T[::-1])
     new = np.ones(len(order), bool)

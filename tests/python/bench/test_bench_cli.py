@@ -1,8 +1,11 @@
+import dataclasses
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from click.testing import CliRunner
 
+from warploom import corpus
 from warploom.bench import Measurements, Store
 from warploom.cli import main
 
@@ -51,6 +54,28 @@ def test_a_folder_is_measured_merged_and_summarised(matrices, tmp_path):
     table = Measurements.load(tmp_path / "merged").measurements
     assert set(table.matrix) == {"Some/a", "Some/b"}
     assert np.isfinite(table[table.status == "ok"].median_us).all()
+
+
+def test_large_matrices_are_measured_in_their_settings(tmp_path, monkeypatch):
+    """With matrices that are small, so that it takes seconds."""
+    named = [corpus.find(name) for name in ("grid2d(nx=9,ny=9)", "grid2d(nx=9,ny=9).half")]
+    entries = [dataclasses.replace(e, rows=81, cols=81, nnz=369) for e in named]
+    monkeypatch.setattr(corpus, "large", lambda: entries)
+    options = ["--corpus", "large", "--device", "cpu", "--repeats", "3", "--ahead", "0"]
+    result = invoke("run", "--output", tmp_path, *options, "--setting", "spmm/float32/row/k=16")
+    assert result.exit_code == 0, result.output
+    assert "1 matrices measured" in result.output  # half destroyed ones are measured in few settings
+    assert Store(tmp_path).done() == {(entries[0].name, "spmm/float32/row/k=16")}
+    table = Measurements.load(tmp_path).measurements
+    assert {"none", "rcm", "community"} <= {name.split("/")[1] for name in table.candidate}
+
+    few = ["--setting", "spmm/float32/row/k=16", "--setting", "spmv/float64", "--candidates", "*/none/csr/*"]
+    result = invoke("run", "--output", tmp_path, *options, *few)
+    assert "2 matrices measured" in result.output
+    assert Store(tmp_path).done() == {
+        (entries[0].name, "spmm/float32/row/k=16"),
+        *((entry.name, "spmv/float64") for entry in entries),
+    }
 
 
 def test_only_and_sample(matrices, tmp_path):

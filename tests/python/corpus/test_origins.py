@@ -37,7 +37,9 @@ def stored(arrays, path):
 
 
 @settings(max_examples=60, deadline=None)
-@given(rows=st.integers(0, 20), cols=st.integers(1, 20), seed=st.integers(0, 99), density=st.sampled_from([0, 0.1, 0.6]))
+@given(
+    rows=st.integers(0, 20), cols=st.integers(1, 20), seed=st.integers(0, 99), density=st.sampled_from([0, 0.1, 0.6])
+)
 def test_a_pattern_comes_back(tmp_path_factory, rows, cols, seed, density):
     A = random_matrix(rows, cols, seed, density)
     arrays = stored(arrays_of(A), tmp_path_factory.mktemp("store") / "a.npz.xz")
@@ -200,7 +202,7 @@ def test_another_pattern_than_that_of_the_index_is_refused(store):
 
 def test_a_file_that_is_not_there_is_named(store, monkeypatch):
     store[1].unlink()
-    with pytest.raises(FileNotFoundError, match="piece-1/small.npz.xz"):
+    with pytest.raises(FileNotFoundError, match=r"piece-1/small\.npz\.xz"):
         corpus.load(NAME)
     monkeypatch.delenv("WARPLOOM_ORIGINS")
     with pytest.raises(FileNotFoundError, match="WARPLOOM_ORIGINS is not set"):

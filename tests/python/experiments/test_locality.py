@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
-import pytest
-import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from warploom import corpus, permutations
 from warploom._device import Device
-from warploom.errors import ParameterError
 from warploom.experiments import find
 from warploom.experiments.locality import COLUMNS, MATRICES, ORDERS, SETTINGS, collect, locality
 

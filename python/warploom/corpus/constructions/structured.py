@@ -216,7 +216,7 @@ def dense_rows(n: int, count: int, percent: int = 50, per_row: int = 6, seed: in
 def banded_with_long_rows(
     n: int, half_width: int, percent: int, every: int, length: int, seed: int = 1, shuffle: int = 0
 ) -> scipy.sparse.csr_array:
-    """A random band, and rows at equal distances that reach much further.
+    """Band of which a random part is filled, and rows at equal distances that reach much further.
 
     Parameters
     ----------
