@@ -69,6 +69,8 @@ def run(folder: pathlib.Path, names: list[str], *, accept: bool) -> None:
         for made in SOURCES[name]():
             rows = noted(made, accept=accept)
             path = folder / f"{made.file}{origins.SUFFIX}"
+            for earlier in folder.glob(f"piece-*/{path.name}"):
+                earlier.unlink()
             path.write_bytes(origins.pack(made.arrays))
             again = origins.unpack(path)
             if not all(np.array_equal(again[key], value) for key, value in made.arrays.items()):

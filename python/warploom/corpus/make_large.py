@@ -27,7 +27,7 @@ _MESHES = (
     *("delaunay(n=200001)", "delaunay(n=1000000)", "delaunay(n=2500001,seed=2)", "delaunay_dual(n=1500001)"),
     *("hexagonal_mesh(width=2000,height=2000)", "grid2d(nx=1500,ny=1500)", "grid2d(nx=3000,ny=3000,stencil=9)"),
     *("grid3d(nx=100,ny=100,nz=100,stencil=27)", "grid3d(nx=160,ny=160,nz=160)", "delaunay_3d(n=100001)"),
-    *("delaunay_3d(n=600001)", "delaunay_3d(n=100001,unknowns=3)", "perforated(nx=120,ny=120,nz=120,percent=30)"),
+    *("delaunay_3d(n=600001)", "delaunay_3d(n=100001,unknowns=3)", "perforated(nx=50,ny=50,nz=50,percent=30)"),
     *("triangulated_sphere(level=8)", "convection_diffusion(nx=1000,ny=1000,upwind=2)"),
 )
 _ELEMENTS = (
@@ -36,7 +36,7 @@ _ELEMENTS = (
     *("elasticity3d(nx=50,ny=50,nz=50)", "elasticity3d(nx=70,ny=70,nz=70)", "shell(around=300,along=300)"),
     *("stokes(nx=500,ny=500)", "edge_elements(nx=60,ny=60,nz=60)", "semiconductor(nx=500,ny=500)"),
     *("reaction_diffusion(nx=400,ny=400,species=5)", "wathen(nx=400,ny=400)"),
-    *("quadrilaterals(nx=250,ny=250,order=3,unknowns=2)", "bricks(nx=32,ny=32,nz=32,order=2,unknowns=3)"),
+    *("quadrilaterals(nx=250,ny=250,order=3,unknowns=2)", "bricks(nx=20,ny=20,nz=20,order=2,unknowns=3)"),
     *("truss(nx=60,ny=60,nz=60,percent=40)", "crystal_mass(nx=60,ny=60,nz=60)"),
 )
 _POINTS = (
@@ -97,7 +97,7 @@ _WITHOUT_ORDER = (
     *("hypersparse(m=8000001,n=8000001,nonempty=400001,per_row=40)", "hypersparse_graph(n=9000001,entries=4000001)"),
     *("hypersparse(m=3000001,n=3000001,nonempty=100001,per_row=15)", "pruned(m=131072,n=1024,permille=100)"),
     *("pruned(m=131072,n=4096,permille=50)", "pruned(m=1048576,n=256,permille=30,skew=2)"),
-    "pruned_blocks(m=131072,n=1024,block=8,percent=15)",
+    "pruned_blocks(m=16384,n=128,block=8,percent=15)",
 )
 """Rows and columns are alike: a random order changes nothing."""
 
