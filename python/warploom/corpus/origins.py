@@ -132,7 +132,7 @@ def entry(name: str) -> Entry:
         family=origin.family,
         kind=origin.kind,
         source="origin",
-        licence="",
+        licence=f"only the pattern is stored; made by {origin.program}",
         rows=origin.rows,
         cols=origin.cols,
         nnz=origin.nnz,
