@@ -2,7 +2,7 @@
 
 ``python -m warploom.corpus.make_large`` makes every construction below whose size is neither in the table nor in that
 of the standard corpus; the sizes of matrices that programs made are in their index, and those of collected ones in that
-of their collection. It takes half an hour on one core.
+of their collection, which leaves out zeros that are stored. It takes half an hour on one core.
 """
 
 from __future__ import annotations

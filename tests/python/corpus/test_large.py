@@ -65,7 +65,7 @@ def test_the_table_is_that_of_the_script():
     constructed = {base(e) for e in large(reordered=False) if e.origin == "constructed"}
     assert constructed == set(listed)
     assert {base(e) for e in large() if e.source == "origin"} == set(corpus.origins.index())
-    assert {base(e) for e in large() if e.source == "suitesparse"} == set(make_large.COLLECTED)
+    assert {base(e) for e in large() if e.origin == "real"} == set(make_large.COLLECTED)
 
 
 @pytest.mark.parametrize("name", ["hexagonal_mesh(width=2000,height=2000)", "spin_chain(sites=18).half"])
