@@ -6,8 +6,9 @@ import dataclasses
 import functools
 import importlib.util
 import os
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ from warploom.reproduce.sweep import Sweep
 __all__ = ["Context", "MissingMeasurementsError", "MissingPackagesError"]
 
 _Made = TypeVar("_Made")
+Origin = Literal["real", "constructed"]
 
 _PEAKS = {"NVIDIA H200": 4.8e12, "NVIDIA H100 80GB HBM3": 3.35e12, "NVIDIA A100-SXM4-80GB": 2.039e12}
 """Theoretical memory bandwidth in bytes per second, as the vendor's data sheets have it."""
@@ -39,6 +41,17 @@ class MissingPackagesError(MissingMeasurementsError):
 
     Like missing measurements, this concerns single items, which are listed as not made.
     """
+
+
+def _origin(name: str, sources: Mapping[str, str]) -> Origin:
+    base = _SUFFIXES.sub("", name)
+    if name in sources or base in sources:
+        return "constructed" if sources.get(name, sources.get(base)) == "construction" else "real"
+    return "constructed" if base.endswith(")") else "real"
+
+
+_SUFFIXES = re.compile(r"(\.T|\[\d*:\d*\])+$")
+"""Of transposes and blocks of rows."""
 
 
 @dataclasses.dataclass
@@ -247,11 +260,43 @@ class Context:
         gpus = self._environment_values("gpu")
         return f"on the {' and '.join(gpus)}" if gpus else "on an unnamed device"
 
-    def caption(self, text: str, sweep: Sweep, matrices: int) -> str:
-        """Return a caption that says what was measured, on what, and on how many matrices."""
+    def origins(self, names: Iterable[str]) -> list[Origin]:
+        """Return for each matrix whether it is a real one or made from a definition.
+
+        Transposes and blocks of rows are what their matrices are. Names that were not measured are looked at: those of
+        constructions are calls, such as ``grid2d(nx=5,ny=5)``.
+        """
+        sources = {} if self.measurements is None else self.facts["source"].to_dict()
+        return [_origin(str(name), sources) for name in names]
+
+    def counted(self, names: Iterable[str], kind: str = "") -> str:
+        """Return in words how many matrices these are, and how many of them are real: ``3 matrices, 1 of them real``.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Each matrix once.
+        kind : str
+            An adjective for them.
+        """
+        origins = self.origins(names)
+        real, adjective = origins.count("real"), f"{kind} " if kind else ""
+        if len(origins) == 1:
+            return f"1 {adjective}matrix, which is {origins[0]}"
+        share = (
+            "none of them real"
+            if not real
+            else "all of them real"
+            if real == len(origins)
+            else f"{real:,} of them real"
+        )
+        return f"{len(origins):,} {adjective}matrices, {share}"
+
+    def caption(self, text: str, sweep: Sweep, matrices: Iterable[str], kind: str = "") -> str:
+        """Return a caption that says what was measured, on what, and on how many matrices, real and constructed."""
         cuda = " and ".join(self._environment_values("cuda")) or "unknown"
         gpu = " and ".join(self._environment_values("gpu")) or "unnamed device"
-        count = "1 matrix" if matrices == 1 else f"{matrices:,} matrices"
+        count = self.counted(matrices, kind)
         return f"{text} {gpu}, CUDA {cuda}; {sweep.setting}, {sweep.cache} L2 cache; {count}."
 
     def peak_bandwidth(self) -> float:

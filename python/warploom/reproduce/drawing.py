@@ -17,10 +17,13 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from numpy.typing import NDArray
 
 from warploom.bench.rendering import Summary
+from warploom.corpus.names import Call, Name, parse
+from warploom.errors import ParameterError
 
 __all__ = [
     "COLOURS",
     "MARKERS",
+    "NAMES",
     "PAGE",
     "STYLE",
     "WIDTH",
@@ -34,6 +37,7 @@ __all__ = [
     "pattern",
     "percent",
     "points",
+    "short_names",
     "table",
 ]
 
@@ -160,7 +164,7 @@ def log_axis(axis: Axes, name: str = "x") -> None:
     """Make an axis of counts logarithmic, with powers of ten at it, and values between them where there are few."""
     getattr(axis, f"set_{name}scale")("log")
     low, high = getattr(axis, f"get_{name}lim")()
-    few = high < 50 * low
+    few = high < 100 * low
     chosen = getattr(axis, f"{name}axis")
     chosen.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=7))
     if few:
@@ -180,6 +184,56 @@ def percent(axis: Axes, name: str = "y") -> None:
     getattr(axis, f"{name}axis").set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))
 
 
+NAMES = (
+    "Names with a slash are those of real matrices, or of what has the same pattern; others are constructions, whose "
+    "parameters are in the table."
+)
+"""What a caption says where `short_names` are."""
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Return labels of matrices: constructions without their parameters, except for the one that tells them apart.
+
+    Parameters
+    ----------
+    names : sequence of str
+        As `warploom.corpus.canonical` writes them, each once.
+    """
+    parsed = [_parsed(name) for name in names]
+    calls = [one.base for one in parsed if isinstance(one.base, Call)]
+    labels = []
+    for name, one in zip(names, parsed, strict=True):
+        if not isinstance(one.base, Call):
+            labels.append(name)
+            continue
+        alike = [call for call in calls if call.construction == one.base.construction]
+        label = f"{one.base.construction.replace('_', ' ')}{''.join(map(str, one.steps))}"
+        differing = [key for key, value in one.base.parameters.items() if _values(alike, key).count(value) == 1]
+        if len(alike) > 1 and differing:
+            label += f", {differing[0].replace('_', ' ')} {one.base.parameters[differing[0]]}"
+        labels.append(label)
+    return _numbered(labels)
+
+
+def _parsed(name: str) -> Name:
+    try:
+        return parse(name)
+    except ParameterError:  # of a construction that is no more, or has other parameters now
+        return Name(name)
+
+
+def _values(calls: Sequence[Call], key: str) -> list[Any]:
+    return [call.parameters.get(key) for call in calls]
+
+
+def _numbered(labels: Sequence[str]) -> list[str]:
+    """Return labels with a number after those that occur more than once."""
+    return [
+        f"{label} {labels[: place + 1].count(label)}" if labels.count(label) > 1 else label
+        for place, label in enumerate(labels)
+    ]
+
+
 def binned(x: Any, y: Any, bins: int = 12) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return geometric means of y in bins of equally many values, at the geometric means of x."""
     frame = pd.DataFrame({"x": np.asarray(x, float), "y": np.asarray(y, float)}).dropna().sort_values("x")
@@ -189,6 +243,10 @@ def binned(x: Any, y: Any, bins: int = 12) -> tuple[NDArray[np.float64], NDArray
     groups = np.arange(len(frame)) * min(bins, max(1, len(frame) // 3)) // len(frame)
     means = np.exp(frame.groupby(groups).mean())
     return means["x"].to_numpy(), means["y"].to_numpy()
+
+
+_BOLD = 1.15
+"""Width of bold text over that of other text."""
 
 
 def table(frame: pd.DataFrame, formats: Mapping[str, str] | None = None, *, width: float | None = None) -> Figure:
@@ -206,7 +264,8 @@ def table(frame: pd.DataFrame, formats: Mapping[str, str] | None = None, *, widt
     cells = Summary("", frame, formats=formats or {}).cells()
     heads = [str(name) for name in frame]
     lengths = [
-        max(map(len, [*head.split("\n"), *column])) for head, column in zip(heads, _columns(cells, heads), strict=True)
+        max([*(_BOLD * len(line) for line in head.split("\n")), *map(len, column)])
+        for head, column in zip(heads, _columns(cells, heads), strict=True)
     ]
     needed = 0.058 * (sum(lengths) + 2.6 * len(lengths))
     lines = max(head.count("\n") for head in heads) + 1

@@ -15,6 +15,7 @@ import jinja2
 import matplotlib as mpl
 
 from warploom import __version__
+from warploom.bench.measurements import part_of
 from warploom.bench.medians import describe_environments
 from warploom.bench.rendering import Summary
 from warploom.reproduce.context import Context
@@ -60,9 +61,25 @@ def page(outcomes: Sequence[Outcome], context: Context) -> str:
     return _template("report.html").render(
         paper=outcomes[0].item.paper,
         hardware=describe_environments(measured.environments) if measured else "nothing: there are no measurements",
-        matrices=len(measured.matrices) if measured else 0,
+        at_hand=_at_hand(context),
         version=__version__,
         sections=[_section(outcome) for outcome in outcomes],
+    )
+
+
+def _at_hand(context: Context) -> str:
+    """Return in words what was measured: how many matrices, how many of them real, and what was made of them."""
+    if context.measurements is None:
+        return "nothing is measured"
+    parts = part_of(context.measurements.matrices["matrix"])
+    origins = context.origins(context.measurements.matrices["matrix"][parts == "matrix"])
+    real, transposes, blocks = origins.count("real"), int((parts == "transpose").sum()), int((parts == "block").sum())
+    besides = (
+        f"; besides, {transposes:,} transposes and {blocks:,} blocks of rows of them" if transposes + blocks else ""
+    )
+    return (
+        f"{len(origins):,} matrices ({real:,} real ones from collections, {len(origins) - real:,} constructed from "
+        f"definitions) are measured{besides}"
     )
 
 

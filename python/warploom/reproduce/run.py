@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Callable, Sequence
 
 import matplotlib as mpl
+import pandas as pd
 
 from warploom.bench import Measurements, shipped
 from warploom.bench.plots import save
@@ -159,9 +160,25 @@ def _shipped_context() -> Context:
 def _result(item: Item, context: Context) -> Result:
     with mpl.rc_context(STYLE):
         try:
-            return item.make(context)
+            result = item.make(context)
         except MissingMeasurementsError as error:
             raise type(error)(f"{item.id} cannot be made: {error}", argument=error.argument) from error
+    result.tables = [_with_origins(table, context) for table in result.tables]
+    return result
+
+
+_NAMES = ("matrix", "measured")
+"""Columns with names of matrices."""
+
+
+def _with_origins(table: pd.DataFrame, context: Context) -> pd.DataFrame:
+    """Return a table of matrices with a column that says which of them are real and which are constructed."""
+    column = next((name for name in _NAMES if name in table), None)
+    if column is None or "origin" in table or set(table[column]) <= {"yes", "no"}:
+        return table
+    table = table.copy()
+    table.insert(table.columns.get_loc(column) + 1, "origin", context.origins(table[column]))
+    return table
 
 
 def _make(item: Item, context: Context, folder: pathlib.Path, dpi: int) -> Outcome:

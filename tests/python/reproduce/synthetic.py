@@ -27,6 +27,9 @@ SIZES = {
     "m0.T": (1_000_000, 1_000_000, 3_000_000, 1, 7),
     "m0[0:5]": (5, 1_000_000, 15, 1, 4),
 }
+REAL = ("m0", "m1", "m5", "dense row")
+"""The others are constructions."""
+
 ORIGINALS = [name for name in SIZES if name not in ("m0.T", "m0[0:5]")]
 WITH_TRANSPOSES = [name for name in SIZES if name != "m0[0:5]"]
 WITHOUT_16 = "m0"
@@ -84,6 +87,7 @@ def measurements():
             spmv_nnz_per_row_min=size[3],
             spmv_nnz_per_row_max=size[4],
             spmv_nnz_per_row_mean=size[2] / size[0],
+            source="folder" if name.split(".")[0].split("[")[0] in REAL else "construction",
         )
         for name, size in SIZES.items()
     ]

@@ -53,6 +53,32 @@ def test_a_range_within_a_decade_has_ticks():
     assert axis.xaxis.get_major_formatter()(500) == "500"
 
 
+def test_short_names_are_whole_and_differ():
+    names = [
+        "HB/dwt_361",
+        "grid2d(nx=949,ny=949)",
+        "grid2d(nx=436,ny=437,stencil=9)",
+        "block_diagonal(blocks=7,smallest=3,largest=5)",
+        "rmat(scale=9,seed=3).T",
+        "rmat(scale=9,seed=2).T",
+        "dense(m=5,n=5)",
+        "dense(m=5,n=5)",
+        "dense(m=5,n=5).T",
+    ]
+    labels = drawing.short_names(names)
+    assert labels == [
+        "HB/dwt_361",
+        "grid2d, nx 949",
+        "grid2d, nx 436",
+        "block diagonal",
+        "rmat.T, seed 3",
+        "rmat.T, seed 2",
+        "dense 1",
+        "dense 2",
+        "dense.T",
+    ]
+
+
 def test_colours_are_consistent_and_techniques_of_one_picture_differ():
     assert drawing.colour("lpt") == drawing.COLOURS["lpt"]
     assert drawing.colour("unheard of", 1) != drawing.colour("unheard of", 2)

@@ -11,6 +11,7 @@ import pytest
 
 from bench.tables import measured, tables
 from reproduce import synthetic
+from reproduce.synthetic import REAL
 from warploom.errors import ParameterError
 from warploom.reproduce import Context, MissingMeasurementsError, find, items, make, reproduce
 
@@ -86,9 +87,45 @@ def test_reports(made):
         assert page.count("data:image/png;base64,") == sum(outcome.result is not None for outcome in of_paper)
         assert 'src="http' not in page
         assert "NVIDIA H200, CUDA 13.0" in page
+        known = (
+            f"8 matrices ({len(REAL)} real ones from collections, 4 constructed from definitions) are measured; besides"
+        )
+        assert f"{known}, 1 transposes and 1 blocks of rows of them." in page
     page = (folder / "report-M.html").read_text()
     assert "Table I, GV100" in page
     assert re.search("M-F11 cannot be made: (it trains models|the measurements have no times of .* 20 matrices)", page)
+
+
+def test_rows_say_which_matrices_are_real(made):
+    for outcome in made[1].values():
+        for table in outcome.result.tables if outcome.result else ():
+            if "matrix" in table and outcome.item.id != "D-T2":
+                assert set(table["origin"]) <= {"real", "constructed"}, outcome.item.id
+    listed = made[1]["M-F3"].result.tables[0].set_index("matrix")["origin"]
+    assert {name for name in listed.index if listed[name] == "real"} == set(REAL)
+
+
+@pytest.mark.parametrize(
+    ("name", "origin"),
+    [
+        ("m0", "real"),
+        ("m0.T", "real"),
+        ("m2[0:5]", "constructed"),
+        ("grid2d(nx=5,ny=5)", "constructed"),
+        ("grid2d(nx=5,ny=5).T", "constructed"),
+        ("HB/west0479[0:9]", "real"),
+    ],
+)
+def test_transposes_and_blocks_are_what_their_matrix_is(name, origin):
+    assert synthetic.context().origins([name]) == [origin]
+    assert synthetic.context().counted([name]) == f"1 matrix, which is {origin}"
+
+
+def test_counts_say_how_many_are_real():
+    context = synthetic.context()
+    assert context.counted(["m0", "m2", "m3"]) == "3 matrices, 1 of them real"
+    assert context.counted(["m2", "m3"], "irregular") == "2 irregular matrices, none of them real"
+    assert context.counted(["m0", "m1"]) == "2 matrices, all of them real"
 
 
 def test_an_item_by_its_id_raises_what_is_missing(tmp_path):

@@ -16,6 +16,7 @@ from warploom.reproduce.sweep import Sweep
 
 __all__: list[str] = []
 
+_SYMBOLS = {"eta-": r"$\eta_-$", "eta+": r"$\eta_+$"}
 _VALUE_BYTES = {"spmv/float64": 8, "spmv/float32": 4}
 
 
@@ -61,7 +62,9 @@ def selected_bandwidths(context: Context) -> Result:
             label=name,
         )
     axis.axhline(peak / 1e9, color="#CC0000", linestyle="--", label="bandwidth of the device")
-    labels = [f"{name if len(name) < 27 else name[:26] + '…'} ({sizes.at[name, 'mu']:.3g})" for name in names]
+    labels = [
+        f"{label} ({sizes.at[name, 'mu']:,.3g})" for name, label in zip(names, drawing.short_names(names), strict=True)
+    ]
     axis.set_xticks(range(len(names)), labels, rotation=40, ha="right", rotation_mode="anchor")
     axis.set(ylabel="effective bandwidth (GB/s)", ylim=(0, None))
     axis.legend(ncols=6, loc="lower left", bbox_to_anchor=(0, 1))
@@ -84,10 +87,14 @@ def selected_bandwidths(context: Context) -> Result:
     longest = float(minus.loc[ordered[-1], "CMRS"] / peak)
     claims.append(Claim("x is cached well for the longest rows", longest >= 1, f"eta- is {longest:.2f}"))
     frame = (minus.loc[names] / 1e9).add_suffix(" GB/s").assign(mu=sizes["mu"]).reset_index(names="matrix")
-    text = "beta- (every nonzero reads its entry of x) over the time; mean row lengths in brackets."
+    text = (
+        "Bytes that a product has to move, with an entry of x for every nonzero (beta- of the paper; eta- is its share "
+        "of the bandwidth of the device), over the time; mean row lengths in brackets, by which matrices stand. Lines "
+        f"only guide the eye. {drawing.NAMES}"
+    )
     ours: dict[str, float | str] = {"eta- of the matrix with the longest rows, CMRS": longest}
     verdict = judge(context.where(), *claims)
-    return Result([frame], figure, context.caption(text, DOUBLE, len(names)), verdict, ours)
+    return Result([frame], figure, context.caption(text, DOUBLE, names), verdict, ours)
 
 
 @register(
@@ -107,10 +114,10 @@ def efficiencies(context: Context) -> Result:
     curves = []
     figure = drawing.figure(3.8, width=drawing.PAGE)
     axes = figure.subplots(2, 2, sharex=True)
-    count = 0
+    names: dict[str, None] = {}
     for line, sweep in enumerate((DOUBLE, SINGLE)):
         minus, plus, sizes, peak = _efficiencies(context, sweep)
-        count = max(count, len(sizes))
+        names |= dict.fromkeys(sizes.index)
         for axis, name, rates in zip(axes[line], ("eta-", "eta+"), (minus, plus), strict=True):
             for position, kernel in enumerate(rates):
                 technique = "CUSP formula" if kernel == "CUSP" else str(kernel)
@@ -122,7 +129,7 @@ def efficiencies(context: Context) -> Result:
                 mean = float((rates[kernel] / peak).mean())
                 rows.append((sweep.setting.split("/")[1], kernel, name, int(rates[kernel].notna().sum()), mean))
                 curves += [(sweep.setting.split("/")[1], kernel, name, *point) for point in zip(x, y, strict=True)]
-            axis.set(ylabel=f"{name}, {sweep.setting.split('/')[1]}", ylim=(0, None))
+            axis.set(ylabel=f"{_SYMBOLS[name]}, {sweep.setting.split('/')[1]}", ylim=(0, None))
             if axis.get_ylim()[1] > 1:
                 axis.axhline(1, color="black", linewidth=0.7)
             drawing.log_axis(axis, "x")
@@ -143,10 +150,12 @@ def efficiencies(context: Context) -> Result:
     )
     ours: dict[str, float | str] = {f"mean {name}, best kernel": value for name, value in own.items()}
     text = (
-        f"Effective over theoretical bandwidth ({_peak_text(context)}), geometric means of matrices of similar row "
-        "length; eta- counts an entry of x for every nonzero, eta+ each entry once."
+        "Effective bandwidth (the bytes that a product has to move, over its time), as a share of the theoretical one "
+        f"({_peak_text(context)}): eta-, with an entry of x for every nonzero, and eta+, with each entry of x once. "
+        "Geometric means of matrices of similar row length; best: the fastest of the six kernels for each matrix; "
+        "CUSP: the vector kernel with the threads per row of CUSP's formula."
     )
-    caption = context.caption(text, DOUBLE, count).replace("spmv/float64", "spmv/float64 and spmv/float32")
+    caption = context.caption(text, DOUBLE, names).replace("spmv/float64", "spmv/float64 and spmv/float32")
     return Result([frame, binned], figure, caption, judge(context.where(), *claims), ours)
 
 

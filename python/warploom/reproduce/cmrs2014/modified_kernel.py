@@ -100,4 +100,4 @@ def modified(context: Context) -> Result:
     }
     text = "Speedup of the modified kernel (height 16, modulo 8), coloured by its memory over that of CMRS."
     verdict = judge(context.where(), *claims)
-    return Result([frame], figure, context.caption(text, _MODIFIED, len(kernels)), verdict, ours)
+    return Result([frame], figure, context.caption(text, _MODIFIED, kernels.index), verdict, ours)

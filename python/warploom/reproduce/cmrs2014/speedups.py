@@ -77,7 +77,7 @@ def _against(context: Context, names: Sequence[str], *, with_model: bool) -> _Co
     figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=3)
     frame = pd.DataFrame(speedups).assign(mu=sizes["mu"], nnz=sizes["nnz"]).reset_index(names="matrix")
     text = f"Speedup of the CMRS kernel (height {height}) over others, one point for each matrix and kernel."
-    caption = context.caption(text, DOUBLE, len(sizes))
+    caption = context.caption(text, DOUBLE, sizes.index)
     return _Comparison(frame, figure, caption, {**speedups, "mu": sizes["mu"]})
 
 
@@ -148,7 +148,7 @@ def over_best(context: Context) -> Result:
     axes = figure.subplots(1, 2, sharey=True)
     tables, claims = [], []
     ours: dict[str, float | str] = {}
-    count = 0
+    names: dict[str, None] = {}
     for axis, sweep in zip(axes, (DOUBLE, SINGLE), strict=True):
         kernels, sizes, height = times_of_kernels(context, sweep)
         dtype = sweep.setting.split("/")[1]
@@ -168,12 +168,12 @@ def over_best(context: Context) -> Result:
         ours[f"greatest speedup, {dtype}"] = float(speedup.max())
         ours[f"matrices at least 10 % faster, {dtype}"] = f"{significant} of {len(speedup)}"
         tables.append(pd.DataFrame({"dtype": dtype, "mu": sizes["mu"], "speedup": speedup}).reset_index(names="matrix"))
-        count = max(count, len(speedup))
+        names |= dict.fromkeys(speedup.index)
     drawing.log_ratio_axis(axes[0])
     axes[1].axhline(1, color="black", linewidth=0.7)
     axes[0].set_ylabel("speedup of CMRS over\nthe best alternative")
     text = "Speedup of the CMRS kernel over the fastest of vector, scalar, HYB, cuSPARSE and CUSP's formula."
-    caption = context.caption(text, DOUBLE, count).replace("spmv/float64", "spmv/float64 and spmv/float32")
+    caption = context.caption(text, DOUBLE, names).replace("spmv/float64", "spmv/float64 and spmv/float32")
     frame = pd.concat(tables, ignore_index=True)
     return Result([frame], figure, caption, judge(context.where(), *claims), ours)
 
@@ -217,4 +217,4 @@ def heights(context: Context) -> Result:
         "threads per row. Lines: eq. 5.2 with 4 bytes and transactions of 128 bytes."
     )
     verdict = judge(context.where(), *claims)
-    return Result([frame], figure, context.caption(text, _HEIGHTS, len(times)), verdict)
+    return Result([frame], figure, context.caption(text, _HEIGHTS, times.index), verdict)

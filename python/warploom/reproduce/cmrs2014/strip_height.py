@@ -78,18 +78,19 @@ def strip_height(context: Context) -> Result:
         axis.set_title(title, loc="left")
         axis.legend(loc="lower center", ncols=2)
         drawing.grid(axis)
-    product.set_xlabel("strip height (rows; words of shared memory per thread)")
+    product.set_xlabel("rows of a strip = shared memory per thread (words)")
     best = _best(cold)
     ours: dict[str, float | str] = {
         f"best height, {dtype}": float(height)
         for dtype, height in best[best["label"] == label].set_index("dtype")["best height"].items()
     }
-    count = cold["matrix"].nunique()
+    names = cold["matrix"].unique()
     caption = (
         "Bandwidth of a kernel that reserves as much shared memory as CMRS and only reads columns and values, from "
         "their first to their last and by strips as CMRS does; and of CMRS, with an entry of x for every nonzero "
         "(beta-, the paper's) and with each entry once (beta+). Open symbols: shared memory leaves room for less than "
-        f"all threads. {findings.device}; {_CACHE} L2 cache; one of {count} matrices, the others are in the tables."
+        f"all threads. {findings.device}; {_CACHE} L2 cache; one of "
+        f"{context.counted(names)}; the others are in the tables."
     )
     verdict = judge(findings.where, *_claims(shown[shown["dtype"] == "float64"]))
     columns = ["label", "nnz", "dtype", "kernel", "height", "occupancy", "median_us", "GB/s", "GB/s, beta-"]

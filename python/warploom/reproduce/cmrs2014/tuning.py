@@ -63,4 +63,4 @@ def tuning(context: Context) -> Result:
         "average; the size of thread blocks is not a parameter here."
     )
     verdict = judge(context.where(), *claims)
-    return Result([summary, per_matrix], figure, context.caption(text, sweep, len(gain)), verdict, ours)
+    return Result([summary, per_matrix], figure, context.caption(text, sweep, gain.index), verdict, ours)

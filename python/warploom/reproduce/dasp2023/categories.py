@@ -80,7 +80,7 @@ def categories(context: Context) -> Result:
             left += shares[name].to_numpy()
         axis.set(xlabel=what, xlim=(0, 1), xticks=[0, 0.25, 0.5, 0.75, 1])
         drawing.percent(axis, "x")
-    axes[0].set_yticks(range(len(names)), [name if len(name) < 34 else f"{name[:33]}…" for name in names])
+    axes[0].set_yticks(range(len(names)), drawing.short_names(names))
     axes[0].invert_yaxis()
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=7)
     by_matrix = frame.pivot(index="matrix", columns="category", values="share of nonzeros")
@@ -100,6 +100,8 @@ def categories(context: Context) -> Result:
         ),
     )
     caption = (
-        f"Shares of rows and of nonzeros in each category of DASP.{instead} {len(entries)} matrices, nothing measured."
+        "Shares of rows and of nonzeros in each category of DASP: long rows, medium ones, and short ones of one and "
+        "three nonzeros together (1&3), of two and two (2&2), of four, and of one that found no partner. "
+        f"{drawing.NAMES}{instead} {context.counted(names)}; nothing measured."
     )
     return Result([frame], figure, caption, judge("for these matrices", *claims))

@@ -129,6 +129,8 @@ def on_representative(context: Context) -> Result:
         for place, name in enumerate(rates):
             positions = np.arange(len(names)) + (place + 0.5) * width - 0.4
             axis.bar(positions, rates[name].fillna(0), width, color=drawing.colour(name), label=name)
+            for absent in positions[rates[name].isna().to_numpy()]:
+                axis.text(absent, 0, " not measured", rotation=90, ha="center", va="bottom", color="#555555")
         turned: dict[str, Any] = {"rotation": 40, "ha": "right"} if len(names) > _FEW else {}
         axis.set_xticks(range(len(names)), [name.split("/")[1] for name in names], **turned)
         axis.set_ylabel("GFLOP/s")
@@ -143,7 +145,9 @@ def on_representative(context: Context) -> Result:
                 f"on {fastest} of the {len(names)} that were measured, {gain:.2f} times cuSPARSE",
             )
         )
-        tables.append(rates.add_suffix(" GFLOP/s").reset_index(names="matrix").assign(dtype=dtype))
+        table = rates.add_suffix(" GFLOP/s").reset_index(names="matrix")
+        table.insert(1, "origin", context.origins(own_names))
+        tables.append(table.assign(dtype=dtype))
     untested = []
     if 2 * len(names) <= len(REPRESENTATIVE):
         found_so_far = "; ".join(claim.found for claim in claims)
@@ -153,5 +157,5 @@ def on_representative(context: Context) -> Result:
     missing = f" Not measured: {', '.join(absent)}." if absent else ""
     made = f" By their constructions, with other values: {', '.join(constructed)}." if constructed else ""
     text = f"Throughput on {len(names)} of the 21 representative matrices.{made}{missing}"
-    caption = context.caption(text, DOUBLE, len(names)).replace("spmv/float64", "spmv/float64 and spmv/float16")
+    caption = context.caption(text, DOUBLE, own_names).replace("spmv/float64", "spmv/float64 and spmv/float16")
     return Result(tables, figure, caption, judge(context.where(), *claims, untested=untested))

@@ -94,7 +94,7 @@ def bandwidth(context: Context) -> Result:
     text = "Bytes of A, x and y over the time, matrices of 10^7 nonzeros and more. Merge-based SpMV in place of CSR5."
     ours: dict[str, float | str] = {"matrices": float(len(rates))}
     verdict = judge(context.where(), *claims)
-    return Result([frame], figure, context.caption(text, _BANDWIDTH, len(rates)), verdict, ours)
+    return Result([frame], figure, context.caption(text, _BANDWIDTH, rates.index), verdict, ours)
 
 
 # ----- D-F9, D-F10 -----
@@ -164,7 +164,7 @@ def _over_others(context: Context, sweep: Sweep, text: str) -> tuple[Result, pd.
             f"over {name}: max": float(row["max"]),
             f"over {name}: share of matrices": float(row["share faster"]),
         }
-    caption = context.caption(text, sweep, len(times))
+    caption = context.caption(text, sweep, times.index)
     return Result(tables, figure, caption, judge(context.where(), *claims), ours), frame
 
 
@@ -262,4 +262,4 @@ def preparation(context: Context) -> Result:
     )
     tables = [summary, found.assign(nnz=nnz).reset_index(names="matrix")]
     verdict = judge(context.where(), *claims)
-    return Result(tables, figure, context.caption(text, _PREPARED, len(found)), verdict)
+    return Result(tables, figure, context.caption(text, _PREPARED, found.index), verdict)

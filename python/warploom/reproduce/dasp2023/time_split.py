@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -81,16 +81,24 @@ def time_split(context: Context) -> Result:
     )
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     means = frame.groupby("kernel")[[*PARTS, "compute, left out first"]].mean().loc[kernels]
-    count = frame["matrix"].nunique()
     caption = (
         "Shares of the time of CSR kernels, by increasing nonzeros: the gain of leaving out the random access to x, "
         f"the further gain of leaving out the arithmetic, and the rest. Left out first, the arithmetic is "
-        f"{means.iloc[0]['compute, left out first']:.0%} of the time of the {kernels[0]} kernel. {findings.device}; "
-        f"float64, warm L2 cache; {count} {'matrix' if count == 1 else 'matrices'}."
+        f"{means.iloc[0]['compute, left out first']:.0%} of the time of the {kernels[0]} kernel."
+        f"{_gaps(frame, kernels)} {findings.device}; float64, warm L2 cache; "
+        f"{context.counted(frame['matrix'].unique())}."
     )
     ours: dict[str, float | str] = {name: float(means.iloc[0][name]) for name in PARTS}
     verdict = judge(findings.where, *_claims(means))
     return Result([frame, _means(findings.table)], figure, caption.replace("%", " %"), verdict, ours)
+
+
+def _gaps(frame: pd.DataFrame, kernels: Sequence[str]) -> str:
+    """Return a sentence on matrices without a time of some kernel, to follow another one."""
+    labels = set(frame["label"])
+    absent = {kernel: sorted(labels - set(frame.loc[frame["kernel"] == kernel, "label"])) for kernel in kernels}
+    said = [f"{', '.join(names)} with the {kernel} kernel" for kernel, names in absent.items() if names]
+    return f" Not measured, as their longest rows would take too long: {'; '.join(said)}." if said else ""
 
 
 def _bars(axis: Axes, frame: pd.DataFrame) -> None:
@@ -99,6 +107,8 @@ def _bars(axis: Axes, frame: pd.DataFrame) -> None:
     columns.loc[len(columns)] = columns.mean()
     columns.loc[len(columns)] = pd.Series(_PAPER)
     bottom = 0.0 * columns["compute"]
+    for place in columns.index[columns.isna().all(axis=1)]:
+        axis.text(place, 0.5, "not measured", rotation=90, ha="center", va="center", color="#555555")
     for name, fill in PARTS.items():
         axis.bar(columns.index, columns[name], bottom=bottom, color=fill, label=name, width=0.8)
         bottom = bottom + columns[name].fillna(0)

@@ -12,6 +12,7 @@ from warploom.reproduce.gao2024.predictions import misprediction_picture
 from warploom.reproduce.gao2024.trained import SWEEP, blocks
 from warploom.reproduce.registry import Printed, register
 from warploom.reproduce.result import Claim, Result, judge
+from warploom.training.threads_per_row import whole_name
 
 __all__: list[str] = []
 
@@ -23,8 +24,8 @@ def _blocks_caption(context: Context, text: str) -> str:
         study.unknown > 0
     )
     tested = f"{text} {train:,} slices of regular matrices to train, {test:,} blocks of short rows to test.{unknown}"
-    groups = study.result.chosen.rows["group"].nunique()
-    return context.caption(tested, SWEEP, groups).replace(" matrices.", " irregular matrices.")
+    names = dict.fromkeys(map(whole_name, study.result.chosen.rows["matrix"]))
+    return context.caption(tested, SWEEP, names, "irregular")
 
 
 @register(

@@ -90,7 +90,7 @@ def per_matrix(context: Context) -> Result:
     frame = speedups.loc[order].reset_index(names="matrix")
     text = "Speedups over CSR-vector with 16 threads per row on irregular matrices."
     verdict = judge(context.where(), *claims)
-    return Result([frame], figure, context.caption(text, _SWEEP, len(times)), verdict)
+    return Result([frame], figure, context.caption(text, _SWEEP, times.index), verdict)
 
 
 @register(
@@ -140,7 +140,7 @@ def means(context: Context) -> Result:
             f"{len(predicted)} matrices whose blocks were measured."
         )
     figure = drawing.table(frame, {name: ".2f" for name in frame.columns[1:]})
-    caption = context.caption(text, _SWEEP, len(times))
+    caption = context.caption(text, _SWEEP, times.index)
     return Result([frame], figure, caption, judge(context.where(), *claims), ours)
 
 
@@ -183,7 +183,7 @@ def against_others(context: Context) -> Result:
     frame = rates.loc[order].add_suffix(" GFLOP/s").reset_index(names="matrix")
     text = "Throughput on irregular matrices, one point for each matrix and algorithm."
     verdict = judge(context.where(), *claims)
-    return Result([frame], figure, context.caption(text, _SWEEP, len(times)), verdict)
+    return Result([frame], figure, context.caption(text, _SWEEP, times.index), verdict)
 
 
 @register(
@@ -222,7 +222,7 @@ def means_of_others(context: Context) -> Result:
     )
     text = "Speedups over CSR-vector with 16 threads per row on irregular matrices."
     figure = drawing.table(frame, {name: ".2f" for name in frame.columns[1:]})
-    caption = context.caption(text, _SWEEP, len(times))
+    caption = context.caption(text, _SWEEP, times.index)
     return Result([frame], figure, caption, judge(context.where(), *claims), ours)
 
 
@@ -256,4 +256,4 @@ def most_wins(context: Context) -> Result:
     text = "Irregular matrices on which each algorithm has the minimum time."
     figure = drawing.table(frame, {"share": ".1%"})
     verdict = judge(context.where(), *claims)
-    return Result([frame], figure, context.caption(text, _SWEEP, len(times)), verdict, ours)
+    return Result([frame], figure, context.caption(text, _SWEEP, times.index), verdict, ours)

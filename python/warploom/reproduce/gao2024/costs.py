@@ -200,7 +200,7 @@ def overheads(context: Context) -> Result:
         "threads, over features, inference and five products with the predicted number (equations 6 and 7), for those "
         f"of these matrices that were held out in one of the shuffles; {len(paid)} of them."
     )
-    caption = context.caption(text, SWEEP, len(table))
+    caption = context.caption(text, SWEEP, table["matrix"])
     return Result([table, paid], figure, caption, judge(context.where(), *claims), ours)
 
 

@@ -53,6 +53,18 @@ def _instead(chosen: dict[str, str]) -> str:
     )
 
 
+_FORMULAS = (
+    "the least power of two that is not below the mean row length (mean), or not below its square root (SqMean), "
+    "from 2 to 32"
+)
+
+
+def _title(name: str, found: str) -> str:
+    if _is_named(name, found):
+        return name
+    return f"{drawing.short_names([found])[0]}\n(in place of {name})"
+
+
 @register(
     "G-F1",
     "Time against threads per row for two matrices",
@@ -79,7 +91,7 @@ def two_matrices(context: Context) -> Result:
             text = f" {', '.join(texts)}"
             axis.annotate(text, (place, own.iloc[place]), ha="center", va="bottom", rotation=90)
         axis.set_xticks(range(5), list(VECTOR))
-        axis.set(xlabel="threads per row", title=name if _is_named(name, found) else f"in place of {name}")
+        axis.set(xlabel="threads per row", title=_title(name, found))
         axis.margins(y=0.45)
         for formula, threads in formulas.items():
             loss = float(own[str(threads)] / own.min() - 1)
@@ -95,9 +107,12 @@ def two_matrices(context: Context) -> Result:
             f"{min(losses):.0%} to {max(losses):.0%} over the best number",
         ),
     )
-    text = f"Time of CSR-vector, with the choices of the two formulas and the best.{_instead(chosen)}"
+    text = (
+        f"Time of CSR-vector; above the bars the best number of threads per row and the choices of two formulas: "
+        f"{_FORMULAS}.{_instead(chosen)}"
+    )
     verdict = judge(context.where(), *claims)
-    return Result([frame, every], figure, context.caption(text, DOUBLE, len(chosen)), verdict)
+    return Result([frame, every], figure, context.caption(text, DOUBLE, chosen.values()), verdict)
 
 
 @register(
@@ -145,9 +160,9 @@ def examples(context: Context) -> Result:
         Claim("on some of them both formulas do", bool(both > 0), f"{both} of {len(frame)}"),
     )
     text = (
-        "Shortest and longest row, threads per row by the two formulas as printed (at least 2), and the measured "
+        f"Shortest and longest row, threads per row by the two formulas as printed: {_FORMULAS}; and the measured "
         f"optimum.{_instead(chosen)}"
     )
-    caption = context.caption(text, DOUBLE, len(frame))
+    caption = context.caption(text, DOUBLE, found)
     figure = drawing.table(frame, {"min": ".0f", "max": ",.0f"})
     return Result([frame], figure, caption, judge(context.where(), *claims), ours)

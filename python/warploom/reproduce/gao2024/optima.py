@@ -59,7 +59,7 @@ def optima(context: Context) -> Result:
         f"{_SHORT_ROWS}"
     )
     verdict = judge(context.where(), *claims)
-    return Result([frame], figure, context.caption(text, DOUBLE, len(times)), verdict)
+    return Result([frame], figure, context.caption(text, DOUBLE, times.index), verdict)
 
 
 @register(
@@ -118,6 +118,6 @@ def precisions(context: Context) -> Result:
     )
     text = "Matrices by their optimal threads per row in the two precisions."
     ours: dict[str, float | str] = {"same optimum": f"{same:.0%}", "maximum loss where different": f"{greatest:.0%}"}
-    caption = context.caption(text, DOUBLE, len(common)).replace("spmv/float64", "spmv/float64 and spmv/float32")
+    caption = context.caption(text, DOUBLE, common).replace("spmv/float64", "spmv/float64 and spmv/float32")
     tables = [summary, counts.rename_axis("float64").reset_index()]
     return Result(tables, figure, caption, judge(context.where(), *claims), ours)

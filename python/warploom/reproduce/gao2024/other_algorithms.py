@@ -62,7 +62,7 @@ def against_others(context: Context) -> Result:
         "and CSR-adaptive are warploom's; Ginkgo and ViennaCL are not measured, choices of a trained model are in G-T4."
     )
     verdict = judge(context.where(), *claims)
-    return Result([frame], figure, context.caption(text, WITH_PEERS, len(times)), verdict)
+    return Result([frame], figure, context.caption(text, WITH_PEERS, times.index), verdict)
 
 
 @register(
@@ -104,7 +104,7 @@ def mean_speedups(context: Context) -> Result:
     held_out = " Predicted: choices of the models of G-T4, for the matrices held out in four shuffles."
     text = f"Speedups over CSR-vector with 16 threads per row.{_NOT_16}{held_out if len(predicted) else ''}"
     figure = drawing.table(frame, {name: ".2f" for name in frame.columns[1:]})
-    caption = context.caption(text, WITH_PEERS, len(times))
+    caption = context.caption(text, WITH_PEERS, times.index)
     return Result([frame], figure, caption, judge(context.where(), *claims), ours)
 
 
@@ -148,4 +148,4 @@ def most_wins(context: Context) -> Result:
     text = "Matrices on which each algorithm has the minimum time."
     figure = drawing.table(frame, {"share": ".1%"})
     verdict = judge(context.where(), *claims)
-    return Result([frame], figure, context.caption(text, WITH_PEERS, len(times)), verdict, ours)
+    return Result([frame], figure, context.caption(text, WITH_PEERS, times.index), verdict, ours)

@@ -157,6 +157,5 @@ def _blocks(context: Context) -> BlockwiseStudy:
 
 def trained_caption(context: Context, text: str) -> str:
     """Return a caption that says also on how many matrices models were trained and tested."""
-    count = len(matrices(context))
     train, test = (len(part) for part in halves(context))
-    return context.caption(f"{text} {train:,} matrices to train, {test:,} to test.", SWEEP, count)
+    return context.caption(f"{text} {train:,} matrices to train, {test:,} to test.", SWEEP, matrices(context).names)

@@ -55,7 +55,7 @@ def over_vendor(context: Context) -> Result:
     )
     text = "Speedup of the paper's kernel over the fastest of cuSPARSE's algorithms for CSR, one point for each matrix."
     ours = {"mean speedup": f"{speedup.mean():.2f}"}
-    return Result([frame], figure, context.caption(text, _TUNED, len(times)), verdict, ours)
+    return Result([frame], figure, context.caption(text, _TUNED, times.index), verdict, ours)
 
 
 @register(
@@ -93,4 +93,4 @@ def throughput(context: Context) -> Result:
         ),
     )
     text = "Throughput (2 x nonzeros x columns of B, over the time), one point for each matrix and kernel."
-    return Result([frame], figure, context.caption(text, _VENDOR, len(times)), verdict)
+    return Result([frame], figure, context.caption(text, _VENDOR, times.index), verdict)

@@ -63,8 +63,8 @@ class RowOrderStudy:
     ----------
     cache : str
         State of the cache that the times are of.
-    matrices : int
-        With the times of all classes.
+    names : tuple of str
+        Matrices with the times of all classes.
     left_out : int
         Matrices without: the time limit of the sweep was reached.
     populations : pandas.DataFrame
@@ -88,7 +88,7 @@ class RowOrderStudy:
     """
 
     cache: str
-    matrices: int
+    names: tuple[str, ...]
     left_out: int
     populations: pd.DataFrame
     regression: HeldOut
@@ -172,7 +172,7 @@ def study(
         _log.info("topology %s: mean loss %.2f %%", rows[-1]["topology"], 100 * rows[-1]["mean_loss"])
     return RowOrderStudy(
         cache=dataset.cache,
-        matrices=len(dataset),
+        names=tuple(map(str, dataset.names)),
         left_out=left_out,
         populations=runs.populations(),
         regression=runs.held_out(scores, best=np.argmin),

@@ -75,7 +75,7 @@ def trained_caption(context: Context, study: RowOrderStudy, text: str) -> str:
     rows = study.regression.rows
     splits = rows["split"].nunique()
     tested = (
-        f" {study.matrices - len(rows) // splits:,} matrices to train and {len(rows) // splits:,} to test in each of "
+        f" {len(study.names) - len(rows) // splits:,} matrices to train and {len(rows) // splits:,} to test in each of "
         f"{splits} splits; {study.left_out:,} more lack a time."
     )
-    return context.caption(f"{text}{tested}", SWEEP, study.matrices)
+    return context.caption(f"{text}{tested}", SWEEP, study.names)

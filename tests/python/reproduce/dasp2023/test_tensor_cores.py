@@ -79,8 +79,9 @@ def test_representative_matrices_that_were():
     assert result.verdict.standing == "not tested"
     assert "1 of 21 matrices are too few to say" in result.verdict.sentence
     assert "Not measured: Boeing/pwtk" in result.caption
-    assert result.caption.endswith("1 matrix.")
     double, half = result.tables
+    assert result.caption.endswith("1 matrix, which is real.")
+    assert double["origin"].tolist() == ["real"]
     assert "on 1 of the 1 that were measured" in result.verdict.sentence
     assert math.isclose(double["DASP GFLOP/s"].iloc[0], 2 * 4007383 / 1e-6 / 1e9)
     assert math.isclose(half["cuSPARSE GFLOP/s"].iloc[0], 2 * 4007383 / 1e-6 / 1e9)
@@ -93,10 +94,11 @@ def test_a_construction_stands_for_the_matrix_that_it_makes():
         for dtype, names in (("float64", [DASP, *(names[0] for names in OTHERS.values())]), ("float16", None))
         for place, name in enumerate(names or [DASP, *OTHERS["cuSPARSE"]])
     ]
-    context = Context(tables([matrix(lattice, 49152, 49152, 1916928)], found, ENVIRONMENT))
+    context = Context(tables([matrix(lattice, 49152, 49152, 1916928, source="construction")], found, ENVIRONMENT))
     result = find(["D-F11"])[0].make(context)
     assert "1 of the 21 representative matrices" in result.caption
     assert "By their constructions, with other values: QCD/conf5_4-8x8-10." in result.caption
+    assert result.tables[0]["origin"].tolist() == ["constructed"]
     assert math.isclose(result.tables[0]["DASP GFLOP/s"].iloc[0], 2 * 1916928 / 1e-6 / 1e9)
     listed = find(["D-T2"])[0].make(context).tables[0].set_index("matrix")["measured"]
     assert listed["QCD/conf5_4-8x8-10"] == "yes"

@@ -77,6 +77,12 @@ def test_a_matrix_without_scalar_times_has_no_bar():
     result = made(found)
     scalar = result.figure.axes[1].containers[0]
     assert [bar.get_height() == bar.get_height() for bar in scalar] == [True, False, True, True]
+    assert [text.get_text() for text in result.figure.axes[1].texts] == ["not measured"]
+    assert len(result.figure.axes[0].texts) == 0
+    (absent,) = set(table["label"]) - {"grid"}
+    assert (
+        f"Not measured, as their longest rows would take too long: {absent} with the scalar kernel." in result.caption
+    )
 
 
 def test_the_command_that_makes_it():

@@ -221,7 +221,7 @@ def test_blocks_are_trained_on_slices_of_regular_matrices(made):
     table = made["G-F10"].tables[0]
     assert table["matrices"].sum() == sum(x > 1e-6 for x in loss)
     assert f"{len(tested)} blocks of short rows to test" in made["G-T9"].caption
-    assert made["G-T9"].caption.endswith(f"{len(tested)} irregular matrices.")
+    assert made["G-T9"].caption.endswith(f"{len(tested)} irregular matrices, all of them real.")
 
 
 @pytest.mark.parametrize("id", BLOCKS)

@@ -139,7 +139,7 @@ def test_topologies(made):
 def test_captions_and_texts(made):
     for id, result in made.items():
         assert "64 matrices to train and 16 to test in each of 2 splits" in result.caption, id
-        assert "cold L2 cache; 80 matrices." in result.caption
+        assert "cold L2 cache; 80 matrices, all of them real." in result.caption
         assert "nan" not in result.verdict.sentence
         sizes = [text.get_fontsize() for text in result.figure.findobj(lambda artist: hasattr(artist, "get_fontsize"))]
         assert min(sizes) >= 7
