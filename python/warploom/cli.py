@@ -36,31 +36,36 @@ class _Failure(click.ClickException):
     exit_code = 2
 
 
-_OPTIONAL = {
+_LATER = {
     "bench": ("bench", "Measure candidates on many matrices, and summarise what was measured."),
-    "calibrate": ("training", "Make a profile of your own GPU."),
+    "calibrate": ("train", "Make a profile of your own GPU."),
     "corpus": ("corpus", "List, search and download matrices."),
-    "experiment": ("experiments", "Measure what single figures of the papers need beyond sweeps."),
+    "experiment": ("experiment", "Measure what single figures of the papers need beyond sweeps."),
     "reproduce": ("reproduce", "Make the tables and figures of four papers anew."),
-    "train": ("training", "Train a profile on measurements."),
+    "train": ("train", "Train a profile on measurements."),
 }
-"""Commands in packages of their own: the package, and what the list of commands says."""
+"""Commands that are imported when they are called: their module, and what the list of commands says."""
+
+_EXTRAS = {
+    "bench": ("matplotlib", "pandas", "pyarrow"),
+    "corpus": ("filelock", "platformdirs", "requests"),
+    "reproduce": ("jinja2",),
+    "training": ("lightgbm", "optuna", "sklearn", "torch"),
+}
+"""What `pip install 'warploom[EXTRA]'` brings."""
 
 
 class _Group(click.Group):
     """Turns the errors a user can cause into one line; anything else is a bug and keeps its traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *_OPTIONAL])
+        return sorted([*super().list_commands(ctx), *_LATER])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a package when one of its commands is called: some need more than warploom alone does."""
-        if cmd_name not in _OPTIONAL:
+        if cmd_name not in _LATER:
             return super().get_command(ctx, cmd_name)
-        try:
-            found: click.Command = getattr(importlib.import_module(f"warploom.{_OPTIONAL[cmd_name][0]}.cli"), cmd_name)
-        except ImportError as error:
-            return _lacking(cmd_name, str(error))
+        module = importlib.import_module(f"warploom.commands.{_LATER[cmd_name][0]}")
+        found: click.Command = getattr(module, cmd_name)
         return found
 
     def resolve_command(
@@ -78,7 +83,7 @@ class _Group(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = [(name, command.get_short_help_str(80)) for name, command in self.commands.items()]
         with formatter.section("Commands"):
-            formatter.write_dl(sorted([*own, *((name, summary) for name, (_, summary) in _OPTIONAL.items())]))
+            formatter.write_dl(sorted([*own, *((name, summary) for name, (_, summary) in _LATER.items())]))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -92,6 +97,8 @@ class _Group(click.Group):
             raise click.exceptions.Exit(_NOBODY_READS) from None
         except (WarploomError, OSError) as error:
             raise _Failure(" ".join(str(error).split())) from error
+        except ImportError as error:
+            raise _Failure(_what_to_install(error)) from error
         return result
 
 
@@ -106,17 +113,16 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _lacking(name: str, reason: str) -> click.Command:
-    """Make a command that says which packages it needs: its help is to be had without them."""
-
-    @click.command(
-        name, context_settings={"ignore_unknown_options": True}, help=f"{_OPTIONAL[name][1]}\n\nNot installed: {reason}"
-    )
-    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-    def lacking(arguments: tuple[str, ...]) -> None:
-        raise _Failure(reason)
-
-    return lacking
+def _what_to_install(error: ImportError) -> str:
+    """Return what to say of a package that is not installed; the error itself is raised again if no extra has it."""
+    said = str(error)
+    if "pip install" in said:
+        return said
+    package = (error.name or "").partition(".")[0]
+    extra = next((extra for extra, packages in _EXTRAS.items() if package in packages), None)
+    if extra is None:
+        raise error
+    return f"this command needs {package}, which is not installed: pip install 'warploom[{extra}]'"
 
 
 class _OutputFile(click.Path):

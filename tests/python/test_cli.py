@@ -355,22 +355,71 @@ main({arguments!r}, prog_name="warploom")
 """
 
 
-@pytest.mark.parametrize(
-    "command", ["bench", "calibrate", "corpus", "experiment", "info", "plan", "reproduce", "train"]
+OPTIONAL = (
+    "'pandas', 'pyarrow', 'matplotlib', 'jinja2', 'lightgbm', 'sklearn', 'optuna', 'torch', 'requests', 'filelock'"
 )
-def test_every_help_is_there_without_extras(command):
-    names = (
-        "'pandas', 'pyarrow', 'matplotlib', 'jinja2', 'lightgbm', 'sklearn', 'optuna', 'torch', 'requests', 'filelock'"
-    )
-    script = WITHOUT.format(names=names, arguments=[command, "--help"])
+EVERY_HELP = """
+import sys
+for name in ({names}):
+    sys.modules[name] = None
+import click
+from warploom.cli import main
+
+def walk(command, path):
+    context = click.Context(command, info_name=path[-1])
+    print("@", " ".join(path), len(command.params), command.get_help(context).splitlines()[0])
+    for name in getattr(command, "list_commands", lambda _: [])(context):
+        walk(command.get_command(context, name), [*path, name])
+
+walk(main, ["warploom"])
+"""
+
+
+def test_every_help_is_there_without_extras():
+    script = EVERY_HELP.format(names=OPTIONAL)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"Usage: warploom {command}")
+    found = [line.split(" Usage: ")[0].split() for line in done.stdout.splitlines() if line.startswith("@ ")]
+    options = {" ".join(words[1:-1]): int(words[-1]) for words in found}
+    for name in ("bench", "bench end-to-end", "corpus", "experiment"):
+        assert any(known.startswith(f"warploom {name} ") for known in options)
+    for name, least in (
+        ("bench run", 15),
+        ("train", 4),
+        ("calibrate", 5),
+        ("reproduce", 4),
+        ("bench end-to-end run", 11),
+    ):
+        assert options[f"warploom {name}"] >= least, name
 
 
-def test_a_command_without_its_extra_names_the_extra():
-    script = WITHOUT.format(names="'pandas',", arguments=["bench", "run", "--output", "x"])
+@pytest.mark.parametrize("arguments", [["bench", "run", "--help"], ["calibrate", "-h"], ["reproduce", "--help"]])
+def test_help_is_printed_without_extras(arguments):
+    script = WITHOUT.format(names=OPTIONAL, arguments=arguments)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"Usage: warploom {' '.join(arguments[:-1])} [OPTIONS]")
+    assert "--output" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments", "extra"),
+    [
+        ("pandas", ["bench", "run", "--output", "x", "--corpus", "spmv"], "bench"),
+        ("pyarrow", ["bench", "summary", "h200"], "bench"),
+        ("pandas", ["bench", "end-to-end", "columns"], "bench"),
+        ("matplotlib", ["bench", "plot", "x", "h200"], "bench"),
+        ("pandas", ["experiment", "list"], "bench"),
+        ("jinja2", ["reproduce", "--list"], "reproduce"),
+        ("lightgbm", ["train", "h200", "--output", "x"], "training"),
+        ("sklearn", ["calibrate"], "training"),
+        ("lightgbm", ["bench", "choices", "h200"], "training"),
+    ],
+)
+def test_a_command_without_its_extra_names_the_extra(tmp_path, missing, arguments, extra):
+    script = WITHOUT.format(names=f"'{missing}',", arguments=arguments)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert done.returncode == 2
-    assert "pip install 'warploom[bench]'" in done.stderr
+    assert f"pip install 'warploom[{extra}]'" in done.stderr
+    assert missing in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

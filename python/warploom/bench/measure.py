@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 import time
 import zlib
@@ -11,6 +10,8 @@ from typing import Any
 
 from warploom import _core
 from warploom._device import Device
+from warploom._limits import CACHES, WARMUP
+from warploom._limits import SweepLimits as Limits
 from warploom._matrix import as_csr
 from warploom.bench._matrices import Prepared
 from warploom.bench.environment import clock_mhz
@@ -18,28 +19,7 @@ from warploom.bench.settings import Setting, listed
 from warploom.candidates import Candidate
 from warploom.errors import OutOfMemoryError, WarploomError
 
-__all__ = ["Limits", "is_compared", "measure"]
-
-WARMUP = {"warm": 4, "cold": 1}
-"""Runs before the timed ones: operands about as large as the L2 cache take several until all of them are in it."""
-CACHES = tuple(WARMUP)
-
-
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """Limits of the time that a measurement may take."""
-
-    repeats: int = 16
-    """Timed runs of a candidate with a warm cache, and half as many with a cold one, for which all of the cache must be
-    overwritten each time; a third of them if the candidate is far from the fastest."""
-    budget_ms: float = 8.0
-    """Fewer runs, but at least three, where they would take longer than this."""
-    far: float = 1.3
-    """A candidate that is slower than the fastest so far by this factor counts as far from it."""
-    matrix_s: float = 120.0
-    """No candidate is started after this many seconds with one matrix, of which every setting has an equal part."""
-    remeasured: float = 0.05
-    """Share of the candidates that is measured once more at the end, in another order."""
+__all__ = ["CACHES", "Limits", "is_compared", "measure"]
 
 
 def measure(

@@ -38,7 +38,7 @@ from warploom.training.selector import (
     unseen_predictions,
 )
 
-__all__ = ["GEOMETRY", "Unseen", "data_hash", "held_out", "margin", "train", "widely_measured"]
+__all__ = ["GEOMETRY", "Unseen", "data_hash", "held_out", "kinds", "margin", "train", "widely_measured"]
 
 GEOMETRY = {"warps": 32, "threads": 32, "elements_per_cache_line": 32}
 """The geometry of the features of the measurements."""
@@ -106,7 +106,7 @@ def train(
     selectors: dict[str, Any] = {}
     for part in parts:
         within = _within(part)
-        for settings in _kinds(part):
+        for settings in kinds(part):
             found = {}
             for cache in caches:
                 if (settings[0], cache) not in measured_settings(part):
@@ -317,7 +317,7 @@ def _candidates(model: Model) -> list[str]:
     return [name for name in model.outputs if name not in (REFERENCE, LOSS)]
 
 
-def _kinds(measurements: Measurements) -> list[list[str]]:
+def kinds(measurements: Measurements) -> list[list[str]]:
     """Return the settings, those together that differ in k only."""
     together: dict[tuple[str, ...], list[str]] = {}
     for name in dict.fromkeys(setting for setting, _ in measured_settings(measurements)):

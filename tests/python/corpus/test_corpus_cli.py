@@ -10,7 +10,8 @@ from click.testing import CliRunner
 import corpus_site
 from warploom import corpus, errors
 from warploom.cli import main
-from warploom.corpus import cli, suitesparse
+from warploom.commands import corpus as commands
+from warploom.corpus import suitesparse
 
 registry = importlib.import_module("warploom.corpus.constructions._registry")
 
@@ -28,7 +29,7 @@ def surroundings(monkeypatch, tmp_path):
 
 
 def run(*arguments):
-    return CliRunner().invoke(cli.corpus, list(map(str, arguments)))
+    return CliRunner().invoke(commands.corpus, list(map(str, arguments)))
 
 
 def printed(*arguments):

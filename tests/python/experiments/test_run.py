@@ -6,9 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 from warploom.bench.environment import cpu_name
+from warploom.commands.experiment import experiment
 from warploom.errors import ParameterError
 from warploom.experiments import experiments, find, load, permutations, run
-from warploom.experiments.cli import experiment
 
 NAMES = [
     *("features", "features-cpu", "locality", "permutations", "predictor", "preparation", "strip-height", "time-split"),

@@ -3,8 +3,8 @@ from __future__ import annotations
 from click.testing import CliRunner
 
 from reproduce import synthetic
+from warploom.commands.reproduce import reproduce
 from warploom.reproduce import items
-from warploom.reproduce.cli import reproduce
 
 
 def test_list():

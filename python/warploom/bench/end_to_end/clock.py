@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from warploom._limits import EndToEndLimits as Limits
 from warploom.bench.end_to_end.rows import DIRECT
 
 __all__ = ["Limits", "PythonTool", "Times", "Tool", "measure"]
@@ -17,20 +18,6 @@ __all__ = ["Limits", "PythonTool", "Times", "Tool", "measure"]
 _COLD_PRODUCTS = 3
 _MOST_PRODUCTS = 1000
 _DIRECT_REPEATS = 3
-
-
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """How much time measuring may take."""
-
-    repeats: int = 5
-    """Repeats of planning, after a first one that does not count."""
-    planning_s: float = 0.5
-    """Time after which no further repeat is started; there is at least one."""
-    loop_s: float = 0.003
-    """Length of the loop of products in each repeat."""
-    direct_s: float = 0.05
-    """Planning and n products are measured in one go where that takes no longer, and computed elsewhere."""
 
 
 @dataclasses.dataclass(frozen=True)

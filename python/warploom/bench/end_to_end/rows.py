@@ -15,19 +15,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from warploom._limits import PLACES
 from warploom.bench import schema
 from warploom.bench.schema import Column
 from warploom.bench.store import make_folder, read_facts, write_table
 from warploom.errors import FileFormatError, ParameterError
 
 __all__ = ["COLUMNS", "DIRECT", "KEY", "PLACES", "PRODUCTS", "STATUSES", "Rows", "Store", "describe"]
-
-PLACES: Mapping[str, str] = {
-    "device": "torch CSR tensor in GPU memory, row offsets and columns of int32",
-    "device-int64": "the same with int64, which torch has by default",
-    "host": "scipy.sparse.csr_array with int32; copying it to the GPU is part of planning",
-}
-"""Where a matrix is when planning starts."""
 
 DIRECT = (10, 100, 1000)
 """Numbers of products whose time is measured from the start of planning, where that does not take too long."""

@@ -7,9 +7,6 @@ import pathlib
 import click
 
 from warploom._terminal import print_columns, progress_bar
-from warploom.reproduce import items
-from warploom.reproduce import reproduce as make
-from warploom.reproduce.run import INDEX
 
 __all__ = ["reproduce"]
 
@@ -29,6 +26,10 @@ def reproduce(ids: tuple[str, ...], output: str | None, measurements: tuple[str,
 
     IDS are those that --list shows, such as M-F8, the letter of a paper (M, G, D or C), or all.
     """
+    from warploom.reproduce import items
+    from warploom.reproduce import reproduce as make
+    from warploom.reproduce.run import INDEX
+
     if listed:
         print_columns((item.id, item.place, item.title) for item in items())
         return

@@ -8,10 +8,8 @@ import click
 
 from warploom import profiles
 from warploom._terminal import progress_bar
-from warploom.bench import Measurements
-from warploom.bench.settings import SPMM, SPMV
+from warploom.commands import require_training
 from warploom.errors import ParameterError
-from warploom.experiments import load as load_findings
 
 __all__ = ["calibrate", "train"]
 
@@ -34,6 +32,9 @@ def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None
     Models of preparation are fitted to what `warploom experiment run preparation` found, where INPUTS have it, and else
     to what preparation took in the sweep.
     """
+    require_training()
+    from warploom.bench import Measurements
+    from warploom.experiments import load as load_findings
     from warploom.training.preparation import refit_preparation
     from warploom.training.train import train as train_profile
 
@@ -72,6 +73,8 @@ def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None
 @click.option("--keep", type=click.Path(file_okay=False), help="Keep the measurements here, and continue them.")
 def calibrate(minutes: float, gpu: int, settings: tuple[str, ...], output: str | None, keep: str | None) -> None:
     """Make a profile of your own GPU: measure for some minutes and correct the nearest profile."""
+    require_training()
+    from warploom.bench.settings import SPMM, SPMV
     from warploom.training import calibrate as calibration
 
     with progress_bar("loading", remaining=True) as show:

@@ -10,17 +10,20 @@ import pathlib
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from typing import TYPE_CHECKING
 
 import click
-import pandas as pd
 
 from warploom import corpus
+from warploom._limits import CACHES, SweepLimits
 from warploom._terminal import progress_bar
-from warploom.bench import Measurements, describe, merge, run, settings
-from warploom.bench.end_to_end.cli import end_to_end
-from warploom.bench.measure import CACHES, Limits
+from warploom.commands import require_training
+from warploom.commands.end_to_end import end_to_end
 from warploom.corpus import Entry
 from warploom.errors import ParameterError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["bench"]
 
@@ -68,8 +71,10 @@ bench.add_command(end_to_end)
 @click.option("--sample", type=click.IntRange(min=1), help="Only this many matrices, drawn at random.")
 @click.option("--shard", metavar="I/N", default="0/1", help="Every N-th matrix from the I-th.")
 @click.option("--minutes", type=float, help="Start no matrix after this time.")
-@click.option("--matrix-seconds", type=float, default=Limits.matrix_s, show_default=True, help="Limit for one matrix.")
-@click.option("--repeats", type=click.IntRange(min=3), default=Limits.repeats, show_default=True)
+@click.option(
+    "--matrix-seconds", type=float, default=SweepLimits.matrix_s, show_default=True, help="Limit for one matrix."
+)
+@click.option("--repeats", type=click.IntRange(min=3), default=SweepLimits.repeats, show_default=True)
 @click.option("--ahead", type=click.IntRange(min=0), default=2, show_default=True, help="Loaders for each GPU.")
 @click.option("--except", "known", multiple=True, metavar="PATH", help="Leave out what these results hold already.")
 @click.option("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster to measure on instead of this machine.")
@@ -92,6 +97,8 @@ def run_command(
     dask: str | None,
 ) -> None:
     """Measure, one process for each GPU. What OUTPUT already holds is not measured again."""
+    from warploom.bench import run, settings
+
     sweeps: list[_Sweep] = [
         (corpus.standard(part), chosen or corpus.PARTS[part].settings, candidates or corpus.PARTS[part].candidates)
         for part in parts
@@ -116,7 +123,7 @@ def run_command(
                 device=device,
                 gpus=None if gpus is None else [int(g) for g in gpus.split(",")],
                 candidates=patterns,
-                limits=Limits(repeats=repeats, matrix_s=matrix_seconds),
+                limits=SweepLimits(repeats=repeats, matrix_s=matrix_seconds),
                 ahead=ahead,
                 minutes=minutes,
                 executor=executor,
@@ -134,6 +141,8 @@ def _of_large(chosen: tuple[str, ...], entry: Entry) -> list[str]:
 
 def _measured(paths: tuple[str, ...]) -> set[tuple[str, str]]:
     """Pairs of a matrix and a setting for which time did not run out."""
+    from warploom.bench import Measurements
+
     rows = Measurements.load(*paths).measurements
     held = [
         set(map(tuple, part[["matrix", "setting"]].drop_duplicates().to_numpy()))
@@ -160,6 +169,8 @@ def _dask(address: str) -> Executor:
 @click.argument("inputs", nargs=-1, required=True)
 def merge_command(output: str, inputs: tuple[str, ...]) -> None:
     """Put the results of several sweeps into one table of measurements and one of matrices, in the folder OUTPUT."""
+    from warploom.bench import merge
+
     merged = merge(inputs, output)
     click.echo(f"{output}: {len(merged.measurements):,} measurements of {len(merged.matrices):,} matrices")
 
@@ -169,7 +180,7 @@ def merge_command(output: str, inputs: tuple[str, ...]) -> None:
 @click.option("--all", "oracles", is_flag=True, help="Also the families, and the oracles of the papers.")
 def summary_command(inputs: tuple[str, ...], oracles: bool) -> None:
     """Print counts, repeatability and speedups of the measurements in INPUTS: folders, or h200."""
-    from warploom.bench import report
+    from warploom.bench import Measurements, report
 
     with progress_bar("reading measurements") as show:
         measurements = Measurements.load(*inputs)
@@ -190,7 +201,7 @@ def summary_command(inputs: tuple[str, ...], oracles: bool) -> None:
 @click.option("--cache", type=click.Choice(CACHES), default="cold", show_default=True, help="For speedups.")
 def plot_command(output: str, inputs: tuple[str, ...], speedups: tuple[str, ...], cache: str) -> None:
     """Draw the measured matrices beside the SuiteSparse collection, as OUTPUT.png, .svg and .pdf."""
-    from warploom.bench import plots
+    from warploom.bench import Measurements, plots
 
     measurements = Measurements.load(*inputs).only()
     if speedups:
@@ -202,12 +213,41 @@ def plot_command(output: str, inputs: tuple[str, ...], speedups: tuple[str, ...]
 
 
 def _collection() -> pd.DataFrame:
+    import pandas as pd
+
     packed = importlib.resources.files("warploom.corpus") / "suitesparse-index.csv.gz"
     with importlib.resources.as_file(packed) as path:
         return pd.read_csv(path)
 
 
+@bench.command("choices")
+@click.argument("inputs", nargs=-1, required=True)
+@click.option("--setting", "chosen", multiple=True, metavar="SETTING", help="Such as spmv/float64. May be repeated.")
+@click.option("--cache", type=click.Choice(CACHES), default="warm", show_default=True)
+@click.option("--output", type=click.Path(dir_okay=False), help="Write the table as CSV too.")
+@click.option("--rows", type=click.Path(dir_okay=False), help="Write what is chosen for each matrix as CSV.")
+def choices_command(
+    inputs: tuple[str, ...], chosen: tuple[str, ...], cache: str, output: str | None, rows: str | None
+) -> None:
+    """Compare choosing by models with one candidate for all and with a rule of three splits, on held-out matrices.
+
+    Models are trained on the measurements in INPUTS, folders or h200, which takes some minutes.
+    """
+    require_training()
+    from warploom.bench import Measurements
+    from warploom.training.worth import worth
+
+    with progress_bar("reading measurements") as show:
+        found, of_each = worth(Measurements.load(*inputs).only(), caches=[cache], only=chosen, progress=show)
+    click.echo(str(found))
+    for frame, path in ((found.frame, output), (of_each, rows)):
+        if path is not None:
+            frame.to_csv(path, index=False, lineterminator="\n")
+
+
 @bench.command("columns")
 def columns_command() -> None:
     """Print the columns of the tables, with units."""
+    from warploom.bench import describe
+
     click.echo(describe())

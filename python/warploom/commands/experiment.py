@@ -5,8 +5,6 @@ from __future__ import annotations
 import click
 
 from warploom._terminal import print_columns, progress_bar
-from warploom.experiments import experiments, run
-from warploom.experiments.results import folder_of
 
 __all__ = ["experiment"]
 
@@ -19,6 +17,8 @@ def experiment() -> None:
 @experiment.command("list")
 def list_command() -> None:
     """List the experiments, and the tables and figures that are made from them."""
+    from warploom.experiments import experiments
+
     print_columns((known.name, ", ".join(known.items), known.title) for known in experiments())
 
 
@@ -34,6 +34,9 @@ def list_command() -> None:
 @click.option("--all", "every", is_flag=True, help="Run all experiments.")
 def run_command(names: tuple[str, ...], output: str, device: str, minutes: float | None, every: bool) -> None:
     """Run experiments by name, and write their findings as OUTPUT/experiments/NAME.csv."""
+    from warploom.experiments import experiments, run
+    from warploom.experiments.results import folder_of
+
     chosen = [known.name for known in experiments()] if every else list(names)
     with progress_bar("preparing", remaining=True) as show:
         found = run(chosen, output, device=device, progress=show, minutes=minutes)

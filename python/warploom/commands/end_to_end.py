@@ -8,8 +8,7 @@ import pathlib
 import click
 
 from warploom import corpus
-from warploom.bench.end_to_end import Limits, Rows, describe, run, sample, summarise
-from warploom.bench.end_to_end.rows import PLACES
+from warploom._limits import PLACES, EndToEndLimits
 from warploom.corpus import Entry
 
 __all__ = ["end_to_end"]
@@ -47,11 +46,13 @@ def end_to_end() -> None:
     help="warploom*, cusparse*, torch, cupy, scipy; by default some for each place. May be repeated.",
 )
 @click.option("--minutes", type=float, help="Start no matrix after this time.")
-@click.option("--repeats", type=click.IntRange(min=1), default=Limits.repeats, show_default=True, help="Of planning.")
+@click.option(
+    "--repeats", type=click.IntRange(min=1), default=EndToEndLimits.repeats, show_default=True, help="Of planning."
+)
 @click.option(
     "--direct-seconds",
     type=click.FloatRange(min=0),
-    default=Limits.direct_s,
+    default=EndToEndLimits.direct_s,
     show_default=True,
     help="Where n products take longer, their time is computed from that of planning and that of a product.",
 )
@@ -69,6 +70,8 @@ def run_command(
     direct_seconds: float,
 ) -> None:
     """Measure, in this process. What OUTPUT already holds is not measured again."""
+    from warploom.bench.end_to_end import run, sample
+
     entries = [*sample(quick=quick), *(entry for name in matrices for entry in _entries(name))]
     report = run(
         [entry for entry in entries if not only or any(fnmatch.fnmatchcase(entry.name, glob) for glob in only)],
@@ -77,7 +80,7 @@ def run_command(
         settings=settings or None,
         places=places or None,
         patterns=tools or None,
-        limits=Limits(repeats=repeats, direct_s=direct_seconds),
+        limits=EndToEndLimits(repeats=repeats, direct_s=direct_seconds),
         minutes=minutes,
         # Lines, not a bar: its thread would take time from what is measured.
         progress=lambda done, total, name: click.echo(f"[{done + 1}/{total}] {name}", err=True),
@@ -95,6 +98,8 @@ def _entries(name: str) -> list[Entry]:
 @click.option("--slowest", type=click.IntRange(min=1), help="List so many cases whose planning exceeds its aim most.")
 def summary_command(inputs: tuple[str, ...], json_file: str | None, slowest: int | None) -> None:
     """Print how tools compare with the vendor's library, and what planning costs."""
+    from warploom.bench.end_to_end import Rows, summarise
+
     found = summarise(Rows.load(*inputs))
     for table in [*found.tables(), *([found.slowest(slowest)] if slowest else [])]:
         click.echo(f"{table}\n")
@@ -110,6 +115,7 @@ def summary_command(inputs: tuple[str, ...], json_file: str | None, slowest: int
 def plot_command(output: str, inputs: tuple[str, ...], place: str | None) -> None:
     """Draw the time until n products are done, relative to cuSPARSE's default, as OUTPUT.png, .svg and .pdf."""
     from warploom.bench import plots
+    from warploom.bench.end_to_end import Rows
     from warploom.bench.end_to_end.picture import draw
 
     for written in plots.save(draw(Rows.load(*inputs), place=place), output):
@@ -119,4 +125,6 @@ def plot_command(output: str, inputs: tuple[str, ...], place: str | None) -> Non
 @end_to_end.command("columns")
 def columns_command() -> None:
     """Print the columns of the table, with units."""
+    from warploom.bench.end_to_end import describe
+
     click.echo(describe())

@@ -1,0 +1,372 @@
+"""What choosing by models is worth, beside simpler ways to choose: one candidate for all, and a rule of three splits.
+
+All of them choose for matrices that they have not seen: in random folds, and with whole families left out. Where a
+candidate that is chosen without looking at the matrix cannot run on it, or was not measured, the vendor's default takes
+its place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from warploom import _core
+from warploom.bench.measurements import Measurements
+from warploom.bench.medians import default_of_vendor
+from warploom.bench.medians import settings as measured_settings
+from warploom.bench.rendering import Summary
+from warploom.errors import ParameterError
+from warploom.model_inputs import SPMV_INPUTS, model_inputs
+from warploom.training.data import Dataset, family_splits, random_folds
+from warploom.training.evaluate import losses
+from warploom.training.selector import DEFAULTS, WORST, Options, Split, choices_measured, inputs_of
+from warploom.training.train import Unseen, kinds, widely_measured
+
+__all__ = ["SELECTORS", "Rule", "choices", "fit_rule", "worth"]
+
+SELECTORS = {
+    "one": "one candidate",
+    "rule": "three splits",
+    "quick": "row lengths",
+    "models": "all features",
+    "measured": "measured",
+}
+"""Ways to choose, from the simplest on, and what the heads of tables call them."""
+
+SPLITS = 3
+"""Of the rule."""
+
+_STEPS = 64
+"""Quantiles of a feature that are tried as thresholds."""
+
+_FEWEST = 20
+"""Rows on either side of a split."""
+
+Progress = Callable[[int, int, str], None]
+_Array = NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """A decision tree of few splits with a candidate at each end.
+
+    Attributes
+    ----------
+    candidate : str
+        What is chosen here, if this is an end.
+    input : str
+        Of `warploom.model_inputs.INPUTS`; empty at an end.
+    threshold : float
+    below, above : Rule or None
+        For values up to the threshold, and for others.
+    """
+
+    candidate: str
+    input: str = ""
+    threshold: float = np.nan
+    below: Rule | None = None
+    above: Rule | None = None
+
+    def choose(self, inputs: dict[str, _Array]) -> NDArray[np.object_]:
+        """Return the candidate for each row of some model inputs, by their names."""
+        if self.below is None or self.above is None:
+            count = len(next(iter(inputs.values())))
+            return np.full(count, self.candidate, dtype=object)
+        taken = inputs[self.input] <= self.threshold
+        return np.where(taken, self.below.choose(inputs), self.above.choose(inputs))
+
+    def __str__(self) -> str:
+        if self.below is None or self.above is None:
+            return self.candidate
+        return f"({self.below} if {self.input} <= {self.threshold:.4g} else {self.above})"
+
+
+@dataclasses.dataclass
+class _End:
+    rows: NDArray[np.intp]
+    candidate: int
+    split: tuple[float, int, float] | None
+    """Loss that the best split of these rows spares, its input, and its threshold."""
+    parts: tuple[_End, _End] | None = None
+
+
+def fit_rule(dataset: Dataset, inputs: Sequence[str], splits: int = SPLITS) -> Rule:
+    """Grow a decision tree by the split that spares most, one after the other.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The training part.
+    inputs : sequence of str
+        Of `warploom.model_inputs.INPUTS`.
+    splits : int
+        Maximum number; with none, one candidate is chosen for all.
+
+    Returns
+    -------
+    Rule
+        The loss is the sum of the logarithms of time / minimum time, near-ties merged; a candidate without a time
+        counts as the slowest.
+    """
+    X = model_inputs(dataset.features, dataset.k, inputs)
+    ratio = np.log(dataset.times / dataset.best[:, np.newaxis])
+    ratio = np.where(np.isfinite(ratio), np.minimum(ratio, WORST), WORST)
+    loss = np.where(ratio <= dataset.tolerance[:, np.newaxis], 0.0, ratio)
+    kept = np.unique(np.argsort(loss.mean(axis=0))[:_MOST].tolist() + _often_best(loss))
+    loss = loss[:, kept]
+
+    def end(rows: NDArray[np.intp]) -> _End:
+        return _End(rows, int(loss[rows].sum(axis=0).argmin()), _best_split(X[rows], loss[rows]))
+
+    root = end(np.arange(len(dataset)))
+    for _ in range(splits):
+        ends = [one for one in _ends(root) if one.split is not None]
+        if not ends:
+            break
+        chosen = max(ends, key=lambda one: one.split[0] if one.split else 0.0)
+        assert chosen.split is not None
+        _, column, threshold = chosen.split
+        low = X[chosen.rows, column] <= threshold
+        chosen.parts = end(chosen.rows[low]), end(chosen.rows[~low])
+    names = [dataset.candidates[column] for column in kept]
+    return _as_rule(root, names, inputs)
+
+
+_MOST = 80
+"""Candidates that a rule chooses among: those of least mean loss, and as many that are often the fastest."""
+
+
+def _often_best(loss: _Array) -> list[int]:
+    wins = np.bincount(loss.argmin(axis=1), minlength=loss.shape[1])
+    return [int(column) for column in np.argsort(-wins, kind="stable")[:_MOST] if wins[column]]
+
+
+def _ends(node: _End) -> list[_End]:
+    return [node] if node.parts is None else [*_ends(node.parts[0]), *_ends(node.parts[1])]
+
+
+def _as_rule(node: _End, names: Sequence[str], inputs: Sequence[str]) -> Rule:
+    if node.parts is None or node.split is None:
+        return Rule(names[node.candidate])
+    below, above = (_as_rule(part, names, inputs) for part in node.parts)
+    return Rule(names[node.candidate], inputs[node.split[1]], node.split[2], below, above)
+
+
+def _best_split(X: _Array, loss: _Array) -> tuple[float, int, float] | None:
+    """Return the loss spared by the best split into two parts with a candidate each, its input and its threshold."""
+    if len(X) < 2 * _FEWEST:
+        return None
+    whole = float(loss.sum(axis=0).min())
+    best: tuple[float, int, float] | None = None
+    for column in range(X.shape[1]):
+        order = np.argsort(X[:, column], kind="stable")
+        values = X[order, column]
+        sums = np.cumsum(loss[order], axis=0)
+        cuts = np.unique(np.linspace(_FEWEST, len(X) - _FEWEST, _STEPS).astype(np.intp))
+        cuts = cuts[values[cuts - 1] < values[cuts]]
+        if not cuts.size:
+            continue
+        low = sums[cuts - 1]
+        spared = whole - low.min(axis=1) - (sums[-1] - low).min(axis=1)
+        place = int(spared.argmax())
+        if spared[place] > 0 and (best is None or spared[place] > best[0]):
+            middle = (values[cuts[place] - 1] + values[cuts[place]]) / 2
+            best = float(spared[place]), column, float(middle)
+    return best
+
+
+def _columns(dataset: Dataset, names: NDArray[np.object_]) -> NDArray[np.intp]:
+    """Return the columns of candidates; where they have no time, of the vendor's default, or else of the slowest."""
+    rows, by_name = np.arange(len(dataset)), {name: column for column, name in enumerate(dataset.candidates)}
+    known = np.isfinite(dataset.times)
+    found = np.array([by_name[name] for name in names], dtype=np.intp)
+    slowest = np.where(known, dataset.times, -np.inf).argmax(axis=1)
+    default = by_name[default_of_vendor(dataset.op)]
+    instead = np.where(known[:, default], default, slowest)
+    return np.where(known[rows, found], found, instead)
+
+
+def _unseen_rule(dataset: Dataset, options: Options, splits: Iterable[Split], count: int) -> NDArray[np.intp]:
+    found = np.empty(len(dataset), dtype=np.intp)
+    inputs = inputs_of(dataset, options)
+    for train, test in splits:
+        part = dataset.rows(test)
+        X = model_inputs(part.features, part.k, inputs)
+        rule = fit_rule(dataset.rows(train), inputs, count)
+        found[test] = _columns(part, rule.choose(dict(zip(inputs, X.T, strict=True))))
+    return found
+
+
+def choices(dataset: Dataset, options: Options, *, folds: int = 4, family_folds: int = 5) -> pd.DataFrame:
+    """Choose for every row by every selector that has not seen its matrix, or its family.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    options : Options
+        Of the models.
+    folds, family_folds : int
+        As for `warploom.training.train.train`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each row and split: ``matrix``, ``setting``, ``split`` (``random`` or ``families``), ``nnz``,
+        ``best_us``, ``best_unpermuted_us``, ``default_us``, and for every selector ``<name>`` (the candidate) and
+        ``<name>_loss``: time / minimum time - 1, near-ties merged, NaN where the time is not known.
+    """
+    quick = dataclasses.replace(
+        options, inputs=tuple(name for name in inputs_of(dataset, options) if name in SPMV_INPUTS)
+    )
+    kept = {"random": list(random_folds(dataset, folds, options.seed))}
+    if len(set(dataset.families)) > 1:
+        kept["families"] = list(family_splits(dataset, family_folds))
+    unpermuted = [name for name in dataset.candidates if name.split("/")[1] == "none"]
+    frames, limits = [], (np.nan, np.nan)
+    for split, parts in kept.items():
+        models = Unseen.of(dataset, options, parts)
+        if split == "random":
+            limits = models.unsure_loss, models.margin(dataset)
+        unsure = models.expected > limits[0]
+        lengths = quick.inputs == inputs_of(dataset, options)
+        columns = {
+            "one": _unseen_rule(dataset, options, parts, 0),
+            "rule": _unseen_rule(dataset, options, parts, SPLITS),
+            "quick": (models if lengths else Unseen.of(dataset, quick, parts)).predicted.argmin(axis=1),
+            "models": models.predicted.argmin(axis=1),
+            "measured": choices_measured(dataset, models.predicted, unsure, limits[1], _core.MAX_MEASURED),
+        }
+        frame = pd.DataFrame(
+            {
+                "matrix": dataset.names,
+                "setting": dataset.settings,
+                "split": split,
+                "nnz": dataset.nnz.astype(np.int64),
+                "best_us": dataset.best,
+                "best_unpermuted_us": dataset.columns(unpermuted).best,
+                "default_us": dataset.vendor_default,
+            }
+        )
+        names = np.array(dataset.candidates, dtype=object)
+        for name, chosen in columns.items():
+            frame[name] = names[chosen]
+            frame[f"{name}_loss"] = losses(dataset, chosen)
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True)
+
+
+def worth(
+    measurements: Measurements,
+    *,
+    caches: Iterable[str] = ("warm",),
+    only: Iterable[str] | None = None,
+    progress: Progress | None = None,
+) -> tuple[Summary, pd.DataFrame]:
+    """Compare ways to choose, by operation, value type and layout, on all matrices and on the real ones alone.
+
+    Parameters
+    ----------
+    measurements : Measurements
+        Of one GPU.
+    caches : iterable of str
+    only : iterable of str, optional
+        Such as ``spmv/float64``: the settings that begin with one of these.
+    progress : callable, optional
+        Called with the number of settings done, of all, and the next one.
+
+    Returns
+    -------
+    table : Summary
+    rows : pandas.DataFrame
+        Those of `choices`, with ``cache``, and ``origin``, which is ``real`` or ``constructed``.
+
+    Raises
+    ------
+    ParameterError
+        There are no times of these settings.
+    """
+    measured = set(measured_settings(measurements))
+    chosen = tuple(only or [""])
+    jobs = [
+        (settings, cache)
+        for settings in kinds(measurements)
+        for cache in caches
+        if (settings[0], cache) in measured and settings[0].startswith(chosen)
+    ]
+    if not jobs:
+        raise ParameterError(f"no times of {', '.join(chosen) or 'any setting'} to compare", argument="only")
+    known = measurements.matrices.set_index("matrix")["source"]
+    frames = []
+    for done, (settings, cache) in enumerate(jobs):
+        if progress:
+            progress(done, len(jobs), f"{settings[0]}, {cache} cache")
+        dataset = widely_measured(Dataset.of(measurements, settings, cache))
+        frame = choices(dataset, DEFAULTS[dataset.op])
+        origin = np.where(frame["matrix"].map(known) == "construction", "constructed", "real")
+        frame.insert(1, "origin", origin)
+        frame.insert(3, "cache", cache)
+        frames.append(frame)
+    rows = pd.concat(frames, ignore_index=True)
+    return table(rows), rows
+
+
+def table(rows: pd.DataFrame) -> Summary:
+    """Summarise the rows of `worth`.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+
+    Returns
+    -------
+    Summary
+        A row for each operation, value type and layout, state of the cache, and set of matrices.
+    """
+    kind = rows["setting"].str.replace(r"/k=.*", "", regex=True)
+    lines = [
+        {"setting": name, "cache": cache} | _line(label, part)
+        for (name, cache), group in rows.groupby([kind, "cache"], sort=False)
+        for label, part in _parts(group)
+    ]
+    notes = [
+        "Speed of the choice in per cent of that of the fastest candidate (geometric mean of minimum time / time of "
+        "the choice, near-ties counting as the fastest), on matrices that were not seen in training: in random folds / "
+        "with whole families left out. Default: the vendor's. Three splits: a decision tree over the features with a "
+        "candidate at each of its four ends. Row lengths: models that read these alone, which are known once a matrix "
+        "is checked. Measured: the few candidates that may be the fastest are timed where the models are unsure, as "
+        "plans do. No orders: the speed of the fastest candidate without a row permutation.",
+    ]
+    return Summary("What choosing is worth", pd.DataFrame(lines), notes)
+
+
+def _parts(group: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    parts = [("all", group), ("real", group[group["origin"] == "real"])]
+    if str(group["setting"].iloc[0]).startswith("spmv"):
+        large = group["nnz"] >= _LARGE
+        parts += [("below 10^6 nonzeros", group[~large]), ("10^6 and more", group[large])]
+    return [(label, part) for label, part in parts if len(part)]
+
+
+_LARGE = 10**6
+
+
+def _line(label: str, found: pd.DataFrame) -> dict[str, Any]:
+    random = found[found["split"] == "random"]
+    line = {
+        "matrices": f"{label}: {found['matrix'].nunique():,}",
+        "default": _percent(random["best_us"] / random["default_us"]),
+    }
+    for name, words in SELECTORS.items():
+        by_split = [_percent(1 / (1 + part[f"{name}_loss"])) for _, part in found.groupby("split", sort=False)]
+        line[words] = " / ".join(by_split)
+    return line | {"no orders": _percent(random["best_us"] / random["best_unpermuted_us"])}
+
+
+def _percent(ratios: pd.Series) -> str:
+    known = ratios[np.isfinite(ratios)]
+    return f"{100 * np.exp(np.log(known).mean()):.1f}" if len(known) else "-"
