@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import inspect
+import json
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,10 +19,12 @@ import pictures
 
 from warploom import corpus, features, formats, permutations, profiles
 from warploom.bench import Measurements, oracle, repeatability, summary
+from warploom.bench.medians import describe_environments
 from warploom.bench.rendering import Summary
 from warploom.candidates import kernels
-from warploom.reproduce import PAPERS, Outcome, reproduce
-from warploom.reproduce.report import fragment
+from warploom.reproduce import PAPERS, Context, Outcome, reproduce
+from warploom.reproduce.report import at_hand, fragment
+from warploom.training import worth
 
 REPORTS = {"M": "mehrabi2021", "G": "gao2024", "D": "dasp2023", "C": "cmrs2014"}
 """Names of the pages, and of the notebooks, by the letters of the papers."""
@@ -41,10 +44,22 @@ def everything(docs: Path, executed: Path | None) -> None:
         shutil.rmtree(docs / name, ignore_errors=True)
     generated = docs / "generated"
     shutil.copytree(executed or docs.parent / "notebooks", docs / "notebooks", ignore=shutil.ignore_patterns(".*"))
+    _link_reports(docs / "notebooks")
     _pictures(docs, generated)
     _tables(generated)
     outcomes = reproduce("all", generated / "extra" / "reports", dpi=150)
     _reports(outcomes, docs / "reports")
+
+
+def _link_reports(folder: Path) -> None:
+    """Lead from the notebook of each paper to its report."""
+    for name in REPORTS.values():
+        path = folder / f"{name}.ipynb"
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        first = notebook["cells"][0]
+        text = f"\n\nEvery table and figure of the paper, made anew, is in [its report](../reports/{name}.md)."
+        first["source"] = "".join(first["source"]) + text
+        path.write_text(json.dumps(notebook), encoding="utf-8")
 
 
 # ----- pictures -----
@@ -86,7 +101,14 @@ def _tables(folder: Path) -> None:
     _write(tables / "profiles.md", _profiles())
     _write(tables / "large.md", [_large()])
     _write(tables / "origins.md", [_origins()])
+    _write(tables / "choices.md", [_choices()])
     _measured(tables)
+
+
+def _choices() -> Summary:
+    """Return what ``warploom bench choices h200 --output docs/static/choices.csv`` found: training takes minutes."""
+    frame = pd.read_csv(Path(__file__).parent / "static" / "choices.csv", dtype=str)
+    return Summary("", frame, worth.NOTES)
 
 
 def _formats() -> Summary:
@@ -402,13 +424,20 @@ prints and with one sentence on whether its conclusion holds. [How it was measur
 def _reports(outcomes: Sequence[Outcome], folder: Path) -> None:
     """Write a page for each paper; pictures and numbers are in the folder of the same name beside the pages."""
     folder.mkdir()
+    context = Context(Measurements.load(_MEASURED))
+    assert context.measurements is not None
+    hardware, measured = describe_environments(context.measurements.environments), at_hand(context)
     (folder / "index.md").write_text(_INDEX.format(pages="\n".join(REPORTS.values())), encoding="utf-8")
     for letter, paper in PAPERS.items():
         chosen = [outcome for outcome in outcomes if outcome.item.id[0] == letter]
         lines = [
             f"# {_title(paper.reference)}\n",
             f"{paper.reference}.\n",
-            f"The paper measured on: {paper.hardware}.\n",
+            f"The paper measured on: {paper.hardware}. Here {hardware}: {measured}.\n",
+            "Each item says how many of the matrices it uses, and how many of those are real; in tables and files the "
+            "column *origin* says it of each.\n",
+            f"[How it was measured](../measured.md). [The notebook](../notebooks/{REPORTS[letter]}.ipynb) shows the "
+            "ideas of the paper step by step. [All reports](index.md).\n",
         ]
         lines += [_page_of(_verdicts(chosen))]
         for outcome in chosen:

@@ -28,7 +28,7 @@ def made_up(rows, chosen, baseline="spmm/none/csr/row_split"):
 
 @pytest.mark.parametrize("layout", ["row", "column"])
 def test_of_a_measured_plan(matrix, layout):
-    plan = wl.plan(matrix, k=4, device="cpu", layout=layout, calls=math.inf)
+    plan = wl.plan(matrix, k=4, device="cpu", layout=layout, calls=math.inf, budget=math.inf)
     explanation = plan.explain()
     assert explanation is plan.explain()
     rows = explanation.rows
@@ -57,7 +57,7 @@ def test_numbers_that_are_not_known_are_left_out():
 
 
 def test_footnotes_say_what_was_measured(matrix):
-    plan = wl.plan(matrix, k=4, device="cpu", candidates="spmm/none/csr/row_split*")
+    plan = wl.plan(matrix, k=4, device="cpu", candidates="spmm/none/csr/row_split*", budget=math.inf)
     rows = plan.explain().rows
     measured = len(rows) - 1  # SciPy's product is no candidate
     expected = f"{measured} of {measured} candidates measured, warm cache; speedup over scipy"

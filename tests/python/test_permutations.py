@@ -529,10 +529,10 @@ def test_a_signal_ends_a_search_that_takes_long(name):
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.5)
-        start = time.monotonic()
+        start = time.process_time()  # of all threads, and of nothing else that runs here
         with pytest.raises(Interrupted):
             permutations.compute(name, A)
-        assert time.monotonic() - start < 2
+        assert time.process_time() - start < 2 * _core.num_threads()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

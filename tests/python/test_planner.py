@@ -103,7 +103,7 @@ def test_mkl_is_compared_with_where_it_is_installed(matrix, monkeypatch, right):
     monkeypatch.setitem(sys.modules, "sparse_dot_mkl", fake)
     _host_products._mkl_product.cache_clear()
     try:
-        explanation = wl.plan(matrix, k=4, device="cpu").explain()
+        explanation = wl.plan(matrix, k=4, device="cpu", budget=math.inf).explain()
     finally:
         _host_products._mkl_product.cache_clear()
     (row,) = [r for r in explanation.rows if r.candidate == "mkl"]

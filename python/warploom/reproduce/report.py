@@ -23,7 +23,7 @@ from warploom.reproduce.drawing import STYLE
 from warploom.reproduce.registry import Item
 from warploom.reproduce.result import Result
 
-__all__ = ["Outcome", "fragment", "index", "page"]
+__all__ = ["Outcome", "at_hand", "fragment", "index", "page"]
 
 _MOST_ROWS = 30
 _DPI = 200
@@ -61,13 +61,13 @@ def page(outcomes: Sequence[Outcome], context: Context) -> str:
     return _template("report.html").render(
         paper=outcomes[0].item.paper,
         hardware=describe_environments(measured.environments) if measured else "nothing: there are no measurements",
-        at_hand=_at_hand(context),
+        at_hand=at_hand(context),
         version=__version__,
         sections=[_section(outcome) for outcome in outcomes],
     )
 
 
-def _at_hand(context: Context) -> str:
+def at_hand(context: Context) -> str:
     """Return in words what was measured: how many matrices, how many of them real, and what was made of them."""
     if context.measurements is None:
         return "nothing is measured"

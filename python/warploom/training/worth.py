@@ -1,8 +1,7 @@
 """What choosing by models is worth, beside simpler ways to choose: one candidate for all, and a rule of three splits.
 
 All of them choose for matrices that they have not seen: in random folds, and with whole families left out. Where a
-candidate that is chosen without looking at the matrix cannot run on it, or was not measured, the vendor's default takes
-its place.
+candidate that is chosen without looking at the matrix cannot run on it, the vendor's default takes its place.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from warploom.training.evaluate import losses
 from warploom.training.selector import DEFAULTS, WORST, Options, Split, choices_measured, inputs_of
 from warploom.training.train import Unseen, kinds, widely_measured
 
-__all__ = ["SELECTORS", "Rule", "choices", "fit_rule", "worth"]
+__all__ = ["NOTES", "SELECTORS", "Rule", "choices", "fit_rule", "worth"]
 
 SELECTORS = {
     "one": "one candidate",
@@ -181,14 +180,13 @@ def _best_split(X: _Array, loss: _Array) -> tuple[float, int, float] | None:
 
 
 def _columns(dataset: Dataset, names: NDArray[np.object_]) -> NDArray[np.intp]:
-    """Return the columns of candidates; where they have no time, of the vendor's default, or else of the slowest."""
+    """Return the columns of candidates; where they cannot run, of the vendor's default, or else of the slowest."""
     rows, by_name = np.arange(len(dataset)), {name: column for column, name in enumerate(dataset.candidates)}
-    known = np.isfinite(dataset.times)
     found = np.array([by_name[name] for name in names], dtype=np.intp)
-    slowest = np.where(known, dataset.times, -np.inf).argmax(axis=1)
+    slowest = np.where(np.isfinite(dataset.times), dataset.times, -np.inf).argmax(axis=1)
     default = by_name[default_of_vendor(dataset.op)]
-    instead = np.where(known[:, default], default, slowest)
-    return np.where(known[rows, found], found, instead)
+    instead = np.where(dataset.supported[:, default], default, slowest)
+    return np.where(dataset.supported[rows, found], found, instead)
 
 
 def _unseen_rule(dataset: Dataset, options: Options, splits: Iterable[Split], count: int) -> NDArray[np.intp]:
@@ -315,6 +313,17 @@ def worth(
     return table(rows), rows
 
 
+NOTES = [
+    "Speed of the choice in per cent of that of the fastest candidate (geometric mean of minimum time / time of "
+    "the choice, near-ties counting as the fastest), on matrices that were not seen in training: in random folds / "
+    "with whole families left out. Default: the vendor's. Three splits: a decision tree over the features with a "
+    "candidate at each of its four ends. Row lengths: models that read these alone, which are known once a matrix "
+    "is checked. Measured: the few candidates that may be the fastest are timed where the models are unsure, as "
+    "plans do. No orders: the speed of the fastest candidate without a row permutation.",
+]
+"""What is to be said of the table."""
+
+
 def table(rows: pd.DataFrame) -> Summary:
     """Summarise the rows of `worth`.
 
@@ -333,15 +342,7 @@ def table(rows: pd.DataFrame) -> Summary:
         for (name, cache), group in rows.groupby([kind, "cache"], sort=False)
         for label, part in _parts(group)
     ]
-    notes = [
-        "Speed of the choice in per cent of that of the fastest candidate (geometric mean of minimum time / time of "
-        "the choice, near-ties counting as the fastest), on matrices that were not seen in training: in random folds / "
-        "with whole families left out. Default: the vendor's. Three splits: a decision tree over the features with a "
-        "candidate at each of its four ends. Row lengths: models that read these alone, which are known once a matrix "
-        "is checked. Measured: the few candidates that may be the fastest are timed where the models are unsure, as "
-        "plans do. No orders: the speed of the fastest candidate without a row permutation.",
-    ]
-    return Summary("What choosing is worth", pd.DataFrame(lines), notes)
+    return Summary("What choosing is worth", pd.DataFrame(lines), NOTES)
 
 
 def _parts(group: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
