@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import math
 import re
+import shutil
 import textwrap
 from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any
@@ -149,21 +150,24 @@ class Explanation:
             How many of the fastest candidates it shows, beside the chosen one and what they are compared with; None
             is all of them.
         wide : bool
-            All columns, with every name on a line of its own. By default no line is longer than 100 characters.
+            All columns, with every name on a line of its own. By default no line is longer than 100 characters, or
+            than a narrower terminal that it is written to.
         """
+        width = _line_width()
         compared = (self.baseline, self.chosen, self.vendor)
         tried = [row for row in self.rows if not row.note.startswith(_LEFT_OUT)]
         fastest = {row.candidate for row in (tried if top is None else tried[:top])}
         shown = [row for row in self.rows if top is None or row.candidate in fastest or row.candidate in compared]
-        lines = [self.title, "", *self._render(shown, wide=wide), ""]
+        heading = [self.title] if wide else textwrap.wrap(self.title, width, break_on_hyphens=False)
+        lines = [*heading, "", *self._render(shown, None if wide else width), ""]
         left_out = len(self.rows) - len(shown)
         notes = self.footnotes + ([f"{left_out} more candidates not shown"] if left_out else [])
         for note in [*notes, self.verdict()]:
-            lines += [note] if wide else textwrap.wrap(note, WIDTH, break_long_words=False, break_on_hyphens=False)
+            lines += [note] if wide else textwrap.wrap(note, width, break_long_words=False, break_on_hyphens=False)
         return "\n".join(line.rstrip() for line in lines).strip()
 
-    def _columns(self, *, wide: bool) -> dict[str, Callable[[Row], str]]:
-        if wide:
+    def _columns(self, width: int | None) -> dict[str, Callable[[Row], str]]:
+        if width is None:
             columns = _ALL_COLUMNS
         else:
             rows = {row.candidate: row for row in self.rows}
@@ -177,16 +181,20 @@ class Explanation:
                 "prepared ms": lambda row: _number(row.preparation_ms, "{:,.2f}"),
                 "pays off": lambda row: "" if base is None or row is base else _products(_break_even(row, base)),
             }
+            if width < _ROOM_FOR_ALL:
+                del columns["prepared ms"]  # which "pays off" counts
         return {heading: fill for heading, fill in columns.items() if any(fill(row) for row in self.rows)}
 
-    def _render(self, rows: list[Row], *, wide: bool) -> list[str]:
-        columns = self._columns(wide=wide)
+    def _render(self, rows: list[Row], width: int | None) -> list[str]:
+        """Return the lines of the table; without a width, each row is one line with all columns."""
+        wide = width is None
+        columns = self._columns(width)
         cells = [["candidate", *columns, "note"]]
         cells += [[row.candidate, *(fill(row) for fill in columns.values()), row.note] for row in rows]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        if not wide:
+        if width is not None:
             # Names first: what is left of the line is for notes.
-            for_text = WIDTH - sum(widths[1:-1]) - 2 * len(widths) + 2
+            for_text = width - sum(widths[1:-1]) - 2 * len(widths) + 2
             least_for_notes = min(widths[-1], 24)
             widths[0] = min(widths[0], for_text - least_for_notes)
             widths[-1] = min(widths[-1], for_text - widths[0])
@@ -211,8 +219,19 @@ _LEFT_OUT = "left out"
 WIDTH = 100
 """Characters of a line of the table, unless it is wide."""
 
+_LEAST_WIDTH = 70
+"""Narrower lines would break names and notes to pieces."""
+
+_ROOM_FOR_ALL = 90
+"""Width from which on all columns of the short table fit beside names."""
+
 _LIBRARIES = {"scipy": "SciPy", "mkl": "MKL"}
 """What candidates on the CPU are compared with, by the name in the table."""
+
+
+def _line_width() -> int:
+    """Return the width of the terminal within bounds; `WIDTH` where nothing is written to one."""
+    return max(_LEAST_WIDTH, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
 
 
 def _is_others(name: str) -> bool:
@@ -226,9 +245,9 @@ def _vendor_kernels() -> frozenset[str]:
 
 
 def _broken(name: str, width: int) -> list[str]:
-    """Break a name after its commas, or wherever it must be."""
+    """Break a name after its commas, brackets and strokes, or wherever it must be."""
     lines = [""]
-    for part in re.findall(r"[^,\[]*[,\[]|[^,\[]+", name):
+    for part in re.findall(r"[^,/\[]*[,/\[]|[^,/\[]+", name):
         rest = part
         if lines[-1] and len(lines[-1]) + len(rest) > width:
             lines.append("  ")

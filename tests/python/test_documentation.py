@@ -1,5 +1,6 @@
 """What the documentation shows runs."""
 
+import csv
 import doctest
 import html
 import importlib.util
@@ -146,6 +147,39 @@ def test_figures_of_the_readme_are_those_of_the_measurements(site):
         selector = re.sub(", k = .*", "", setting)
         shares = [quality[f"{selector}, {cache}"][column].split(" (")[0] for cache in ("warm", "cold")]
         assert " / ".join(shares) == choice
+
+
+def test_figures_about_choosing_are_those_of_the_table():
+    with open(DOCS / "static" / "choices.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+
+    def of(chosen, column):
+        values = [float(v) for row in rows if chosen(row) for v in row[column].split(" / ")]
+        return f"{min(values):.0f} to {max(values):.0f} %"
+
+    def large(row):
+        return row["matrices"].startswith("10^6")
+
+    def wide(row):
+        return large(row) or row["setting"].startswith("spmm")
+
+    def small(row):
+        return row["matrices"].startswith("below")
+
+    text = " ".join((DOCS / "guide" / "profiles.md").read_text().split())
+    readme = " ".join(README.split())
+    assert f"above, {of(large, 'one candidate')}, models" in readme
+    assert f"for SpMM {of(lambda row: row['setting'].startswith('spmm'), 'one candidate')} and 99 %" in readme
+    assert f"one candidate reaches {of(wide, 'one candidate')} of the speed" in text
+    assert f"the rule {of(wide, 'three splits')}, models {of(wide, 'all features')}" in text
+    assert f"unsure {of(wide, 'measured')}" in text
+    for column, words in (("one candidate", "is within {} of the fastest"), ("three splits", "the rule within {};")):
+        lost = [100 - float(v) for row in rows if small(row) for v in row[column].split(" / ")]
+        assert words.format(f"{min(lost):.1f} to {max(lost):.1f} %") in text
+    gained = [100 / float(row["no orders"]) * 100 - 100 for row in rows if row["matrices"].startswith("all")]
+    said = f"{min(gained):.1f} to {max(gained):.1f} %"
+    assert f"Row orders add {said}" in readme
+    assert f"**Row orders** add {said}" in text
 
 
 def test_notebooks_of_the_site_have_outputs(site):

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import re
 import sys
 import types
 
@@ -210,6 +211,21 @@ def test_no_line_is_longer_than_a_terminal():
     text = text[: text.index("\nuse")]  # a name that can be copied, however long
     assert max(map(len, text.splitlines())) <= 100
     assert text.count("story") == 9
+
+
+@pytest.mark.parametrize(("columns", "width"), [(40, 70), (80, 80), (100, 100), (250, 100)])
+def test_lines_are_as_long_as_the_terminal_allows(monkeypatch, columns, width):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    names = [f"spmv/none/sell/vector[threads_per_row={t},sort_window=4096]" for t in (2, 4)]
+    rows = [row(name, 10.0 + place, 0.5) for place, name in enumerate(names)]
+    note = "of which some were left out and others could not run " * 3
+    explanation = Explanation("a title that is long " * 6, rows, names[0], names[1], [note], vendor=names[1])
+    lines = str(explanation).splitlines()
+    assert width - 20 < max(map(len, lines)) <= width
+    first = [line for line in lines if line.startswith("spmv/")]
+    assert all(re.match(r"spmv/none/sell/vector\[", line) for line in first)  # no word of a name is broken
+    assert ("prepared ms" in str(explanation)) == (width == 100)
+    assert max(map(len, explanation.full().splitlines())) > 100  # one line each, whatever the terminal
 
 
 def test_a_cell_shows_the_table():
