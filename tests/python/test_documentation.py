@@ -182,6 +182,29 @@ def test_figures_about_choosing_are_those_of_the_table():
     assert f"**Row orders** add {said}" in text
 
 
+def test_figures_of_the_cpu_are_those_of_its_record():
+    """And no plan of it is more than 2 % slower than SciPy, on one or two threads."""
+    with open(DOCS / "static" / "cpu.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    text = (DOCS / "guide" / "cpu.md").read_text()
+    table = re.findall(
+        r"^\| (Sp[^|]+) \| ([^|]+) \| (\d+) \| ([\d.]+) \(([\d.]+)\) \| ([\d.]+) \(([\d.]+)\) \|$", text, re.M
+    )
+    products = {"SpMV": ("spmv", "1"), "SpMM, k = 8": ("spmm", "8"), "SpMM, k = 32": ("spmm", "32")}
+    bounds = {"10^3 to 10^5": (0, 2e5), "3 * 10^5 to 3 * 10^6": (2e5, 5e6), "10^7": (5e6, 1e9)}
+    assert len(table) == 8
+    for product, size, count, *figures in table:
+        low, high = bounds[size]
+        chosen = [row for row in rows if (row["op"], row["k"]) == products[product] and low <= float(row["nnz"]) < high]
+        for threads, mean, least in (("1", *figures[:2]), ("2", *figures[2:])):
+            ratios = [float(row["ratio"]) for row in chosen if row["threads"] == threads]
+            assert len(ratios) == int(count)
+            assert abs(float(np.exp(np.mean(np.log(ratios)))) - float(mean)) < 0.0051
+            assert abs(min(ratios) - float(least)) < 0.0051
+    assert len({(row["family"], row["nnz"]) for row in rows}) == 100
+    assert min(float(row["ratio"]) for row in rows) >= 0.98
+
+
 def test_notebooks_of_the_site_have_outputs(site):
     for name in executed_notebooks.NAMES:
         assert "data:image/png;base64," in (site / "notebooks" / f"{name}.html").read_text()

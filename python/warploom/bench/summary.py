@@ -52,6 +52,8 @@ def counts(measurements: Measurements, by: str = "family") -> Summary:
         raise ParameterError(f"by must be 'family', 'source', 'kind', 'size' or 'part', got {by!r}", argument="by")
     if by == "size":
         groups = pd.Series(size_class(matrices["nnz"]), name=by)
+    elif by == "source":
+        groups = pd.Series(np.where(matrices[by] == "construction", "constructed", "real"), name=by)
     else:
         groups = pd.Series(part_of(matrices["matrix"]) if by == "part" else matrices[by], name=by)
     groups.index = pd.Index(matrices["matrix"])
@@ -66,8 +68,18 @@ def counts(measurements: Measurements, by: str = "family") -> Summary:
     return Summary(
         f"Matrices with times, by {by}",
         frame.rename_axis(by).reset_index(),
-        [describe_environments(measurements.environments)],
+        [*_parts_in(matrices["matrix"]), describe_environments(measurements.environments)],
     )
+
+
+def _parts_in(names: pd.Series) -> list[str]:
+    """Say how many of the counted matrices are transposes and blocks of rows of others, if any are."""
+    parts = part_of(names)
+    transposes, blocks = int((parts == "transpose").sum()), int((parts == "block").sum())
+    if not transposes + blocks:
+        return []
+    whole = len(names) - transposes - blocks
+    return [f"{whole:,} matrices, {transposes:,} transposes and {blocks:,} blocks of rows of these."]
 
 
 def gpu_time(measurements: Measurements) -> Summary:

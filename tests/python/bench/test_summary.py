@@ -49,9 +49,19 @@ def test_counts_are_of_matrices_with_times():
         ["all", 3, 2, 2],
     ]
     assert counts(loaded, "source").frame["matrices"].tolist() == [3, 3]
+    assert counts(loaded, "source").frame["source"].tolist() == ["real", "all"]
     assert "Test GPU, CUDA 13.0" in str(counts(loaded))
+    assert "transposes" not in str(counts(loaded))
     with pytest.raises(ParameterError, match="by must be"):
         counts(loaded, "colour")
+
+
+def test_counts_say_what_was_made_of_matrices():
+    names = {"a": "construction", "b": "folder", "a.T": "construction", "a[0:5]": "construction"}
+    loaded = tables([matrix(name, source=source) for name, source in names.items()], [measured(n) for n in names])
+    found = counts(loaded, "source")
+    assert found.frame[["source", "matrices"]].values.tolist() == [["constructed", 3], ["real", 1], ["all", 4]]
+    assert "2 matrices, 1 transposes and 1 blocks of rows of these." in found.notes
 
 
 def test_gpu_time_counts_preparation_once():
