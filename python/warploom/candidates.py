@@ -45,6 +45,13 @@ def parse(name: str) -> Candidate:
     ------
     ParameterError
         If the name is not of this form or names something unknown.
+
+    Examples
+    --------
+    >>> from warploom.candidates import parse
+    >>> candidate = parse("spmv/none/csr/vector[threads_per_row=8]")
+    >>> candidate.permutation, candidate.kernel.format, candidate.kernel.name
+    ('none', 'csr', 'vector')
     """
     if not isinstance(name, str):
         raise ParameterError(

@@ -32,6 +32,16 @@ class WarploomError(Exception):
         The argument at fault, by its name in the call.
     position : int, optional
         The first offending position in that argument.
+
+    Examples
+    --------
+    >>> import scipy.sparse
+    >>> import warploom as wl
+    >>> try:
+    ...     wl.plan(scipy.sparse.eye_array(3), op="spmv", device="cpu", select="spmv/none/csr/vectr")
+    ... except ValueError as error:
+    ...     print(type(error).__name__, error.argument)
+    ParameterError select
     """
 
     def __init__(self, message: str, *, argument: str | None = None, position: int | None = None) -> None:

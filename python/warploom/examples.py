@@ -65,6 +65,14 @@ def load(name: str) -> scipy.sparse.csr_array:
     ------
     ParameterError
         There is no such example.
+
+    Examples
+    --------
+    >>> from warploom import examples
+    >>> "gr_30_30" in examples.names()
+    True
+    >>> examples.load("gr_30_30").shape
+    (900, 900)
     """
     matrix = scipy.sparse.csr_array(_find(name).construct(), dtype=np.float64)
     matrix.sort_indices()

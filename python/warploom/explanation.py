@@ -66,6 +66,15 @@ class Explanation:
 
     ``print`` it, or leave it at the end of a cell, for the fastest ten and what they are compared with; `table` for
     more or less of it, `full` for all; `rows`, `to_dict` and `to_csv` for the figures.
+
+    Examples
+    --------
+    >>> import warploom as wl
+    >>> explanation = wl.predict(wl.examples.load("gr_30_30"), op="spmv", gpu="H200")
+    >>> explanation.chosen == explanation.rows[0].candidate
+    True
+    >>> explanation.verdict().startswith(f"use {explanation.chosen}")
+    True
     """
 
     title: str

@@ -179,6 +179,13 @@ def spmm(A: Any, *, warps: int = 32, threads: int = 32, elements_per_cache_line:
     ----------
     .. [1] Mehrabi, Lee, Chatterjee, Sorin, Lee, O'Connor, "Learning sparse matrix row permutations for
        efficient SpMM on GPU architectures", ISPASS 2021.
+
+    Examples
+    --------
+    >>> import warploom as wl
+    >>> vector = wl.features.spmm(wl.examples.load("gr_30_30"))
+    >>> len(vector.as_dict()), vector["warp_load_max"]
+    (24, 29.0)
     """
     return _features("spmm", A, warps=warps, threads=threads, elements_per_cache_line=elements_per_cache_line)
 
@@ -275,6 +282,13 @@ def spmv(A: Any) -> FeatureVector:
     ----------
     .. [1] Gao, Ji, Liu, Wang, Shi, "Revisiting thread configuration of SpMV kernels on GPU: A machine
        learning based approach", Journal of Parallel and Distributed Computing, 2024.
+
+    Examples
+    --------
+    >>> import warploom as wl
+    >>> vector = wl.features.spmv(wl.examples.load("gr_30_30"))
+    >>> vector["nnz"], vector["nnz_per_row_max"]
+    (7744.0, 9.0)
     """
     return _features("spmv", A)
 

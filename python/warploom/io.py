@@ -88,6 +88,18 @@ def load(path: str | os.PathLike[str], *, max_expanded_bytes: int | None = None)
     allocated for them. The row offsets, 8 bytes a row, are allocated after the entries have been read: a
     matrix of 10^9 empty rows is legal and gets its memory. Compressed text is read twice, once to
     check it and to know its size. Nothing in an archive is written to the disk.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import scipy.io
+    >>> import warploom as wl
+    >>> A = wl.examples.load("gr_30_30")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "matrix.mtx")
+    ...     scipy.io.mmwrite(path, A)
+    ...     print(wl.load(path).nnz == A.nnz)
+    True
     """
     name = os.fspath(path)
     with open(name, "rb"):  # FileNotFoundError, PermissionError, IsADirectoryError

@@ -207,6 +207,16 @@ def compute(
     .. [4] Blondel et al., "Fast unfolding of communities in large networks", 2008.
     .. [5] Broder, "On the resemblance and containment of documents", 1997.
     .. [6] Faldu, Diamond, Grot, "A closer look at lightweight graph reordering", 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scipy.sparse as sp
+    >>> from warploom import permutations
+    >>> A = sp.csr_array(np.array([[1, 0, 0], [1, 1, 1], [0, 0, 0]]))
+    >>> perm = permutations.compute("plain", A, threads=1)  # the longest row first; perm[new] = old
+    >>> perm.tolist()
+    [1, 0, 2]
     """
     perm: npt.NDArray[np.int32] = _core.compute_permutation(
         name,

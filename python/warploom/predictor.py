@@ -125,6 +125,22 @@ class Model:
     ``tree.score`` [trees], optional       int32       the score a tree adds to
     ``base`` [scores]                      float64     what a sum starts from
     =====================================  ==========  ==================================================
+
+    Examples
+    --------
+    A network without hidden layers: one output, twice the input plus one.
+
+    >>> import numpy as np
+    >>> from warploom.predictor import Model
+    >>> arrays = {
+    ...     "input.mean": np.zeros(1),
+    ...     "input.scale": np.ones(1),
+    ...     "layer.0.weight": np.array([[[2.0]]], dtype=np.float32),
+    ...     "layer.0.bias": np.array([[1.0]], dtype=np.float32),
+    ... }
+    >>> model = Model("network", ["x"], ["y"], {"activation": "identity", "output": "identity"}, arrays)
+    >>> model.predict(np.array([[3.0]])).tolist()
+    [[7.0]]
     """
 
     def __init__(

@@ -32,7 +32,11 @@ PAGES = sorted(
     for path in (DOCS / folder).glob("*.md")
 )
 LEFT_OUT = {"__main__", "_core"} | (set() if importlib.util.find_spec("torch") else {"torch"})
-MODULES = [f"warploom.{m.name}" for m in pkgutil.iter_modules(wl.__path__) if m.name not in LEFT_OUT]
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(wl.__path__, "warploom.")
+    if module.name.removeprefix("warploom.").split(".")[0] not in LEFT_OUT
+]
 EXAMPLES = [
     test
     for module in ["warploom", *MODULES]
@@ -45,6 +49,20 @@ EXAMPLES = [
 def test_docstring(test):
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     assert runner.run(test).failed == 0
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in (DOCS / "api").glob("*.rst")))
+def test_pages_of_the_reference_have_examples(page):
+    """What a page describes has an example, which `test_docstring` runs."""
+    text = (DOCS / "api" / page).read_text()
+    (name, *_) = re.findall(r"^\.\. (?:currentmodule|automodule):: (\S+)", text, re.MULTILINE)
+    if name.split(".")[-1] in LEFT_OUT:
+        pytest.skip(f"{name} needs a package that is not installed")
+    module = importlib.import_module(name)
+    listed = getattr(module, "__all__", None) or re.findall(r"^\.\. auto(?:function|class):: (\S+)", text, re.MULTILINE)
+    described = [getattr(module, item) for item in listed]
+    names = {f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', '')}" for thing in described}
+    assert any(test.name == name or test.name.startswith(f"{name}.") for test in EXAMPLES for name in names)
 
 
 def test_docstrings_of_the_main_functions_have_examples():

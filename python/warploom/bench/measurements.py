@@ -94,6 +94,13 @@ class Measurements:
             There is nothing of that name, or matrices of the same name differ in rows, columns or nonzeros.
         FileFormatError
             A merged folder cannot be read.
+
+        Examples
+        --------
+        >>> from warploom.bench import Measurements
+        >>> measured = Measurements.load("h200").only()  # without transposes and blocks of rows
+        >>> f"{len(measured.matrices):,} matrices"
+        '2,906 matrices'
         """
         if not sources:
             raise ParameterError("no measurements given", argument="sources")

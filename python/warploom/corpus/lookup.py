@@ -59,6 +59,13 @@ def find(
         There is no such matrix; the message lists the most similar names.
     FileNotFoundError
         One of the folders does not exist.
+
+    Examples
+    --------
+    >>> from warploom import corpus
+    >>> entry = corpus.find("grid2d(nx=5,ny=4)")
+    >>> entry.source, entry.load().shape
+    ('construction', (20, 20))
     """
     (entry,) = find_all([name], folders=folders, prefer_constructions=prefer_constructions, **options)
     return entry

@@ -139,6 +139,13 @@ def load(name: str, sources: Sequence[Source | Findings]) -> Findings | None:
         There is no such experiment.
     FileFormatError
         The file that counts is damaged.
+
+    Examples
+    --------
+    >>> from warploom import experiments
+    >>> found = experiments.load("time-split", ["h200"])
+    >>> found.device
+    'NVIDIA H200, CUDA 13.0'
     """
     known = find(name).name
     for source in reversed(sources):

@@ -191,6 +191,15 @@ def find(device_name: str, compute_capability: tuple[int, int] | None = None) ->
     -----
     RuntimeWarning
         A file in the folders is not a profile; it is left out.
+
+    Examples
+    --------
+    >>> from warploom import profiles
+    >>> found = profiles.find("NVIDIA H200")
+    >>> found.profile.gpu, found.profile.compute_capability
+    ('NVIDIA H200', (9, 0))
+    >>> profiles.find("no such GPU") is None
+    True
     """
     found, left_out = _core.find_profile(device_name, compute_capability, folders())
     _warn(left_out)
