@@ -5,6 +5,7 @@ Nothing that was measured or computed is written into a page by hand.
 
 from __future__ import annotations
 
+import functools
 import html
 import inspect
 import json
@@ -107,7 +108,7 @@ def _tables(folder: Path) -> None:
 
 def _choices() -> Summary:
     """Return what ``warploom bench choices h200 --output docs/static/choices.csv`` found: training takes minutes."""
-    frame = pd.read_csv(Path(__file__).parent / "static" / "choices.csv", dtype=str)
+    frame = pd.read_csv(Path(__file__).parent / "static" / "choices.csv", dtype=str).drop(columns="cache")
     return Summary("", frame, worth.NOTES)
 
 
@@ -401,8 +402,17 @@ def _page_of(table: Summary) -> str:
     return "\n".join(parts)
 
 
+_FIGURES = re.compile(r"[\d.,:/%x\s()-]+|([\d.,%\s]+\([\d., to]+\))")
+"""Cells that are figures alone, such as ``1.04 / 0.90`` and ``99.3 % (99.1 to 99.4)``, which stay on one line."""
+
+
 def _row(tag: str, cells: Iterable[str]) -> str:
-    return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+    return f"<tr>{''.join(map(functools.partial(_cell, tag), cells))}</tr>"
+
+
+def _cell(tag: str, text: str) -> str:
+    figures = ' class="figures"' if tag == "td" and _FIGURES.fullmatch(text) else ""
+    return f"<{tag}{figures}>{html.escape(text)}</{tag}>"
 
 
 # ----- reports -----
