@@ -26,7 +26,7 @@ extensions = [
     "sphinx_click",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["_build", "generated"]
+exclude_patterns = ["_build", "generated", "jupyter_execute"]
 default_role = "py:obj"
 
 html_theme = "furo"

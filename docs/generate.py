@@ -20,9 +20,12 @@ import pictures
 
 from warploom import corpus, features, formats, permutations, profiles
 from warploom.bench import Measurements, oracle, repeatability, summary
+from warploom.bench.end_to_end import Rows, summarise
+from warploom.bench.measurements import folder_of
 from warploom.bench.medians import describe_environments
 from warploom.bench.rendering import Summary
 from warploom.candidates import kernels
+from warploom.experiments import load as load_findings
 from warploom.reproduce import PAPERS, Context, Outcome, reproduce
 from warploom.reproduce.report import at_hand, fragment
 from warploom.training import worth
@@ -251,6 +254,50 @@ def _measured(tables: Path) -> None:
     _write(tables / "fastest-kernels.md", [_fastest_kernels(by_setting)])
     _write(tables / "counts.md", [summary.counts(measured, by) for by in ("source", "size", "part")])
     _write(tables / "repeatability.md", [repeatability.repeatability(measured)])
+    _write(tables / "calls.md", [_calls()])
+    _write(tables / "end-to-end.md", summarise(Rows.load(_MEASURED)).tables())
+    _write(tables / "preparation.md", [_preparation()])
+
+
+_CALLS = ("plan @ x", "plan(x, out=y)")
+
+
+def _calls() -> Summary:
+    """Return medians of `tests/gpu/measure_calls.py`, beside the library's own product."""
+    lines = (folder_of(_MEASURED) / "calls.jsonl").read_text(encoding="utf-8").splitlines()
+    found = pd.DataFrame([row for row in map(json.loads, lines) if "case" in row])
+    rows = []
+    for (framework, op, k, layout), part in found.groupby(["framework", "op", "k", "layout"], sort=False):
+        us = part.drop_duplicates("case").set_index("case")["median_us"]
+        own = next((us[case] for case in us.index if ": A @" in case), None)
+        kind = "SpMV" if op == "spmv" else f"SpMM, k = {k}, {layout}-major"
+        rows.append((framework, kind, *(us.get(case) for case in _CALLS), own))
+    frame = pd.DataFrame(rows, columns=["operands of", "product", *_CALLS, "the library's own"])
+    return Summary("", frame, formats=dict.fromkeys(frame.columns[2:], ".1f"))
+
+
+_SIZES = {"below 10^5": (0, 1e5), "10^5 to 10^6": (1e5, 1e6), "10^6 to 10^7": (1e6, 1e7), "10^7 and more": (1e7, 1e12)}
+
+
+def _preparation() -> Summary:
+    """Return what the experiment on preparation found, by format and nonzeros."""
+    findings = load_findings("preparation", [_MEASURED])
+    assert findings is not None
+    names = findings.table["candidate"].str.split("/")
+    kept = (findings.table["status"] == "ok") & (findings.table["dtype"] == "float32") & (names.str[1] == "none")
+    table = findings.table[kept].assign(format=names.str[2])
+    rows = []
+    for (op, form), part in table.groupby(["op", "format"]):
+        row = {"operation": "SpMV" if op == "spmv" else "SpMM", "format": form}
+        for title, (low, high) in _SIZES.items():
+            ms = part["preparation_ms"][(part["nnz"] >= low) & (part["nnz"] < high)]
+            row[title] = f"{ms.median():.2f} ({ms.max():.2f})" if len(ms) else "-"
+        rows.append(row)
+    notes = [
+        f"Medians, and the most in brackets, over {table['matrix'].nunique()} constructed matrices and the settings "
+        f"that plans choose among, by nonzeros; float32. {findings.device}."
+    ]
+    return Summary("", pd.DataFrame(rows), notes)
 
 
 def _settings(measured: Measurements) -> list[str]:

@@ -20,7 +20,7 @@ from warploom.bench import schema
 from warploom.bench.store import Part, Store, make_folder, read_facts, write_table
 from warploom.errors import FileFormatError, ParameterError
 
-__all__ = ["Measurements", "group_ids", "merge", "part_of", "shipped"]
+__all__ = ["Measurements", "folder_of", "group_ids", "merge", "part_of", "shipped"]
 
 _SHIPPED = pathlib.Path(__file__).parent.parent / "measurements"
 _MEASUREMENTS, _MATRICES = "measurements.parquet", "matrices.parquet"
@@ -37,6 +37,11 @@ _WITH_DICTIONARY = [column.name for column in schema.MEASUREMENTS if column.name
 def shipped() -> list[str]:
     """Return the names of the measurements that are shipped with warploom, for `Measurements.load`."""
     return sorted(path.parent.name for path in _SHIPPED.glob(f"*/{_MEASUREMENTS}"))
+
+
+def folder_of(source: str | os.PathLike[str]) -> pathlib.Path:
+    """Return the folder of the shipped measurements of that name, or else the path itself."""
+    return _SHIPPED / source if isinstance(source, str) and source in shipped() else pathlib.Path(source)
 
 
 def part_of(names: pd.Series[Any]) -> NDArray[np.str_]:
@@ -262,7 +267,7 @@ class _Pieces:
 
 
 def _read(source: str | os.PathLike[str]) -> _Pieces:
-    folder = _SHIPPED / source if isinstance(source, str) and source in shipped() else pathlib.Path(source)
+    folder = folder_of(source)
     if (folder / _MEASUREMENTS).exists():
         return _read_merged(folder)
     if (folder / "parts").is_dir():

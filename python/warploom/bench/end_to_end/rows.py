@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from warploom._limits import PLACES
 from warploom.bench import schema
+from warploom.bench.measurements import folder_of
 from warploom.bench.schema import Column
 from warploom.bench.store import make_folder, read_facts, write_table
 from warploom.errors import FileFormatError, ParameterError
@@ -132,14 +133,15 @@ class Rows:
         Parameters
         ----------
         *folders : path-like
-            What `run` wrote to. Of rows with the same key, the last one that was written counts.
+            What `run` wrote to, or ``h200`` for what is shipped. Of rows with the same key, the last one that was
+            written counts.
 
         Raises
         ------
         ParameterError
             There are no rows in them.
         """
-        parts = [_read(pathlib.Path(folder) / _FOLDER) for folder in folders]
+        parts = [_read(folder_of(folder) / _FOLDER) for folder in folders]
         frame = pd.concat([part.frame for part in parts]) if parts else pd.DataFrame()
         if frame.empty:
             raise ParameterError(
