@@ -48,6 +48,12 @@ def test_matrices_of_a_folder_and_of_the_sample_are_measured_and_summarised(fold
     assert (tmp_path / "picture.svg").is_file()
 
 
+def test_what_ships_is_summarised_by_its_name():
+    result = invoke("summary", "h200")
+    assert result.exit_code == 0, result.output
+    assert "Until n products are done, over cusparse" in result.output
+
+
 def test_a_gpu_that_is_not_there_is_one_line(tmp_path):
     result = invoke("run", "--output", tmp_path, "--device", "cuda:99", "--only", "none")
     assert result.exit_code == 2
