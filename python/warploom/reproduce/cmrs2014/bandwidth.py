@@ -63,7 +63,8 @@ def selected_bandwidths(context: Context) -> Result:
         )
     axis.axhline(peak / 1e9, color="#CC0000", linestyle="--", label="bandwidth of the device")
     labels = [
-        f"{label} ({sizes.at[name, 'mu']:,.3g})" for name, label in zip(names, drawing.short_names(names), strict=True)
+        f"{label} ({_length(float(sizes.at[name, 'mu']))})"
+        for name, label in zip(names, drawing.short_names(names), strict=True)
     ]
     axis.set_xticks(range(len(names)), labels, rotation=40, ha="right", rotation_mode="anchor")
     axis.set(ylabel="effective bandwidth (GB/s)", ylim=(0, None))
@@ -157,6 +158,10 @@ def efficiencies(context: Context) -> Result:
     )
     caption = context.caption(text, DOUBLE, names).replace("spmv/float64", "spmv/float64 and spmv/float32")
     return Result([frame, binned], figure, caption, judge(context.where(), *claims), ours)
+
+
+def _length(mean: float) -> str:
+    return f"{mean:,.0f}" if mean >= 100 else f"{mean:.3g}"
 
 
 def _of_large(context: Context) -> str:

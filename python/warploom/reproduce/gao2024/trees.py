@@ -178,7 +178,7 @@ def _draw_tree(axis: Axes, nodes: pd.DataFrame) -> None:
 def _number(value: float) -> str:
     if 1e4 <= abs(value) < 1e7:
         return f"{value:,.0f}"
-    if value and not 1e-3 <= abs(value) < 1e7:
+    if value and not 1e-2 <= abs(value) < 1e7:
         mantissa, exponent = f"{value:.1e}".split("e")
         return f"{mantissa}e{int(exponent)}"
     return f"{value:.3g}" if abs(value) < 1e3 else f"{value:,.0f}"
