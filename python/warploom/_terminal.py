@@ -1,9 +1,10 @@
-"""Progress of what takes long: bars of the commands, and what planning shows of itself."""
+"""What commands share: bars of what takes long, lists, and files to be written; and what planning shows of itself."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,13 +15,29 @@ import click
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["print_columns", "progress_bar", "progress_of_planning"]
+__all__ = ["OutputFile", "print_columns", "progress_bar", "progress_of_planning"]
 
 Step = Callable[[int, int, str], None]
 """Takes steps done, steps in total, and what is being done."""
 
 PATIENCE = 0.5
 """Seconds before planning shows how far it is."""
+
+
+class OutputFile(click.Path):
+    """A file to be written, whose folder is there: said before anything is measured."""
+
+    def __init__(self, *, allow_dash: bool = True) -> None:
+        super().__init__(dir_okay=False, writable=True, allow_dash=allow_dash)
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        path = super().convert(value, parameter, context)
+        folder = os.path.dirname(path) or "."
+        if path != "-" and not os.path.isdir(folder):
+            self.fail(f"{folder!r} is not a folder", parameter, context)
+        if path != "-" and not os.path.exists(path) and not os.access(folder, os.W_OK):
+            self.fail(f"the folder {folder!r} is not writable", parameter, context)
+        return path
 
 
 def print_columns(rows: Iterable[Sequence[str]]) -> None:

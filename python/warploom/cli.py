@@ -20,7 +20,7 @@ import scipy.sparse
 import warploom
 from warploom import _core, examples
 from warploom._core import DEFAULT_BUDGET
-from warploom._terminal import progress_bar
+from warploom._terminal import OutputFile, progress_bar
 from warploom.errors import WarploomError
 from warploom.explanation import Explanation
 
@@ -125,22 +125,6 @@ def _what_to_install(error: ImportError) -> str:
     return f"this command needs {package}, which is not installed: pip install 'warploom[{extra}]'"
 
 
-class _OutputFile(click.Path):
-    """A file to be written, whose folder is there: said before anything is measured."""
-
-    def __init__(self) -> None:
-        super().__init__(dir_okay=False, writable=True, allow_dash=True)
-
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
-        path = super().convert(value, parameter, context)
-        folder = os.path.dirname(path) or "."
-        if path != "-" and not os.path.isdir(folder):
-            self.fail(f"{folder!r} is not a folder", parameter, context)
-        if path != "-" and not os.path.exists(path) and not os.access(folder, os.W_OK):
-            self.fail(f"the folder {folder!r} is not writable", parameter, context)
-        return path
-
-
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(warploom.__version__, prog_name="warploom")
 def main() -> None:
@@ -205,8 +189,8 @@ def main() -> None:
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Show so many of the fastest.")
 @click.option("--all", "everything", is_flag=True, help="Show all candidates.")
 @click.option("--wide", is_flag=True, help="Show all columns, however long the lines.")
-@click.option("--json", "output", type=_OutputFile(), help="Write all of the table as JSON too; - for stdout.")
-@click.option("--csv", "csv_output", type=_OutputFile(), help="Write all of the table as CSV too; - for stdout.")
+@click.option("--json", "output", type=OutputFile(), help="Write all of the table as JSON too; - for stdout.")
+@click.option("--csv", "csv_output", type=OutputFile(), help="Write all of the table as CSV too; - for stdout.")
 @click.pass_context
 def plan(
     context: click.Context,

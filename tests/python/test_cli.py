@@ -270,6 +270,25 @@ def test_a_missing_folder_is_said_before_anything_is_measured(asked, tmp_path):
         assert asked == {}
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("bench", "choices", "h200", "--output", "{}"),
+        ("bench", "choices", "h200", "--rows", "{}"),
+        ("bench", "plot", "{}", "h200"),
+        ("bench", "end-to-end", "summary", "h200", "--json", "{}"),
+        ("bench", "end-to-end", "plot", "{}", "h200"),
+        ("train", "h200", "--output", "{}"),
+        ("calibrate", "--output", "{}"),
+    ],
+)
+def test_no_command_works_for_a_folder_that_is_missing(tmp_path, arguments):
+    result = run(*(text.format(tmp_path / "missing" / "file") for text in arguments))
+    assert result.exit_code == 2
+    assert "is not a folder" in result.stderr
+    assert "reading" not in result.output
+
+
 def test_csv_is_all_of_the_table(tmp_path):
     arguments = ("plan", "example:gr_30_30", "--op", "spmv", "--device", "cpu", "--csv", tmp_path / "table.csv")
     result = run(*arguments)

@@ -16,7 +16,7 @@ import click
 
 from warploom import corpus
 from warploom._limits import CACHES, SweepLimits
-from warploom._terminal import progress_bar
+from warploom._terminal import OutputFile, progress_bar
 from warploom.commands import require_training
 from warploom.commands.end_to_end import end_to_end
 from warploom.corpus import Entry
@@ -195,7 +195,7 @@ def summary_command(inputs: tuple[str, ...], oracles: bool) -> None:
 
 
 @bench.command("plot")
-@click.argument("output", type=click.Path(dir_okay=False))
+@click.argument("output", type=OutputFile(allow_dash=False))
 @click.argument("inputs", nargs=-1, required=True)
 @click.option("--speedups", multiple=True, metavar="SETTING", help="Speedups over the vendor instead. May be repeated.")
 @click.option("--cache", type=click.Choice(CACHES), default="cold", show_default=True, help="For speedups.")
@@ -224,8 +224,8 @@ def _collection() -> pd.DataFrame:
 @click.argument("inputs", nargs=-1, required=True)
 @click.option("--setting", "chosen", multiple=True, metavar="SETTING", help="Such as spmv/float64. May be repeated.")
 @click.option("--cache", type=click.Choice(CACHES), default="warm", show_default=True)
-@click.option("--output", type=click.Path(dir_okay=False), help="Write the table as CSV too.")
-@click.option("--rows", type=click.Path(dir_okay=False), help="Write what is chosen for each matrix as CSV.")
+@click.option("--output", type=OutputFile(allow_dash=False), help="Write the table as CSV too.")
+@click.option("--rows", type=OutputFile(allow_dash=False), help="Write what is chosen for each matrix as CSV.")
 def choices_command(
     inputs: tuple[str, ...], chosen: tuple[str, ...], cache: str, output: str | None, rows: str | None
 ) -> None:

@@ -9,6 +9,7 @@ import click
 
 from warploom import corpus
 from warploom._limits import PLACES, EndToEndLimits
+from warploom._terminal import OutputFile
 from warploom.corpus import Entry
 
 __all__ = ["end_to_end"]
@@ -94,7 +95,7 @@ def _entries(name: str) -> list[Entry]:
 
 @end_to_end.command("summary")
 @click.argument("inputs", nargs=-1, required=True)
-@click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Write the figures to this file too.")
+@click.option("--json", "json_file", type=OutputFile(allow_dash=False), help="Write the figures to this file too.")
 @click.option("--slowest", type=click.IntRange(min=1), help="List so many cases whose planning exceeds its aim most.")
 def summary_command(inputs: tuple[str, ...], json_file: str | None, slowest: int | None) -> None:
     """Print how tools compare with the vendor's library, and what planning costs: of folders, or h200."""
@@ -109,7 +110,7 @@ def summary_command(inputs: tuple[str, ...], json_file: str | None, slowest: int
 
 
 @end_to_end.command("plot")
-@click.argument("output", type=click.Path(dir_okay=False))
+@click.argument("output", type=OutputFile(allow_dash=False))
 @click.argument("inputs", nargs=-1, required=True)
 @click.option("--place", type=click.Choice(list(PLACES)), help="Where the matrices are; by default GPU memory.")
 def plot_command(output: str, inputs: tuple[str, ...], place: str | None) -> None:

@@ -7,7 +7,7 @@ import logging
 import click
 
 from warploom import profiles
-from warploom._terminal import progress_bar
+from warploom._terminal import OutputFile, progress_bar
 from warploom.commands import require_training
 from warploom.errors import ParameterError
 
@@ -16,7 +16,7 @@ __all__ = ["calibrate", "train"]
 
 @click.command()
 @click.argument("inputs", nargs=-1, required=True)
-@click.option("--output", required=True, type=click.Path(dir_okay=False), help="The profile.")
+@click.option("--output", required=True, type=OutputFile(allow_dash=False), help="The profile.")
 @click.option(
     "--held-out/--no-held-out", default=True, show_default=True, help="Also score models on held-out matrices."
 )
@@ -69,7 +69,7 @@ def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None
     metavar="SETTING",
     help="Such as spmv/float64; may be repeated. All by default.",
 )
-@click.option("--output", type=click.Path(dir_okay=False), help="The profile; by default where plans find it.")
+@click.option("--output", type=OutputFile(allow_dash=False), help="The profile; by default where plans find it.")
 @click.option("--keep", type=click.Path(file_okay=False), help="Keep the measurements here, and continue them.")
 def calibrate(minutes: float, gpu: int, settings: tuple[str, ...], output: str | None, keep: str | None) -> None:
     """Make a profile of your own GPU: measure for some minutes and correct the nearest profile."""
