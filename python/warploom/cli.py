@@ -18,7 +18,7 @@ import click
 import scipy.sparse
 
 import warploom
-from warploom import _core, examples
+from warploom import _core, examples, paper_models
 from warploom._core import DEFAULT_BUDGET
 from warploom._terminal import OutputFile, progress_bar
 from warploom.errors import WarploomError
@@ -179,6 +179,11 @@ def main() -> None:
 @click.option("--verify", is_flag=True, help="Measure a predicted choice against the vendor's.")
 @click.option("--gpu", metavar="NAME", help="Predict for this GPU, which need not be present; such as H200.")
 @click.option(
+    "--model",
+    metavar="NAME",
+    help="What predicts: trees (default), network, or a paper's: " + ", ".join(paper_models.names()) + ".",
+)
+@click.option(
     "--budget",
     type=float,
     default=DEFAULT_BUDGET,
@@ -206,6 +211,7 @@ def plan(
     calls: float,
     verify: bool,
     gpu: str | None,
+    model: str | None,
     budget: float,
     top: int,
     everything: bool,
@@ -242,9 +248,12 @@ def plan(
             cache="warm" if warm else "cold",
             candidates=list(candidates) or None,
             gpu=gpu,
+            model=model,
         )
         shown(predicted)
         return
+    if model is not None and select == "measure":
+        raise click.UsageError("--model says what predicts; it goes with --select predict or --gpu")
     with progress_bar("preparing") as show:
         chosen = _plan(
             matrix,
@@ -259,6 +268,7 @@ def plan(
             candidates=list(candidates) or None,
             cache="warm" if warm else "cold",
             budget=budget,
+            model=model,
             progress=show,
         )
     shown(chosen.explain())

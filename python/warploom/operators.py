@@ -466,6 +466,10 @@ class Plan(_Multiplier):
     def _explanation(self) -> Explanation:
         return Explanation.of(self._core.explanation(), Product(*self._problem, self.device.name))
 
+    def explained_by(self, explanation: Explanation) -> None:
+        """Keep why this candidate was chosen where the planner does not know it."""
+        self._explanation = explanation
+
     def __matmul__(self, B: Any) -> Any:
         result = self._fast_path(B, None)
         if result is not NotImplemented:

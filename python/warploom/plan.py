@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warploom import _core, _device, _plan_file, _terminal, profiles
+from warploom import _core, _device, _plan_file, _terminal, paper_models, profiles
 from warploom._csr import CSR
 from warploom._device_matrix import csr_tensors, device_arrays
 from warploom._host_products import host_products
@@ -51,6 +51,7 @@ def plan(
     inputs: Mapping[str, Any] | None = None,
     updatable: bool = False,
     budget: float = _core.DEFAULT_BUDGET,
+    model: str | None = None,
 ) -> Plan | Operator:
     """Find the fastest way to multiply by a sparse matrix, and prepare it.
 
@@ -107,6 +108,12 @@ def plan(
     budget : float
         Seconds that measuring all candidates may take: the most promising come first, and those for which there is no
         time are left out. One at least is measured, however long it takes. `math.inf` leaves none out.
+    model : str, optional
+        What predicts: ``"trees"``, which is the default, or ``"network"``, both trained on all kernels. Or a model of a
+        paper, which chooses among the few that the paper compares, whatever their preparation takes: for SpMM
+        ``"mehrabi2021"``, ``"mehrabi2021/classifier"``, ``"mehrabi2021/ten"``, ``"mehrabi2021/ten-classifier"``, for
+        SpMV ``"gao2024"``, ``"gao2024/blockwise"`` (`warploom.paper_models`). For a GPU only, and without effect where
+        `select` says that everything is measured, or names a candidate.
     updatable : bool
         Whether `Plan.update_values` may be called. That takes another preparation, and up to 4 bytes of memory for each
         place that the chosen format stores.
@@ -165,6 +172,7 @@ def plan(
         inputs={name: _integers(name, values) for name, values in (inputs or {}).items()},
         updatable=bool(updatable),
         budget=_positive("budget", budget),
+        model=_model(model),
     )
     if deferred:
         source = Source(A, problem.dtype, problem.nnz)
@@ -199,6 +207,7 @@ class _Settings:
     inputs: dict[str, np.ndarray[Any, Any]]
     updatable: bool
     budget: float
+    model: str = profiles.MODELS[0]
 
     @property
     def restore(self) -> Callable[[bytes], Plan | Operator]:
@@ -208,7 +217,10 @@ class _Settings:
         """Choose and prepare. Without `A`, the plan has no transpose."""
         if self.target.kind == "cuda":
             _device.load_cusparse()
-        planner = _planner(*map(str, profiles.folders()))
+        of_paper = paper_models.find(self.model)
+        if of_paper is not None and select in ("auto", "predict"):
+            return self._plan_as_in(of_paper, problem, A)
+        planner = _planner(*map(str, profiles.folders(_kept_by(self.model))))
         measures = select == "measure" or (select == "auto" and self.target.kind == "cpu")
         on_host = measures and self.target.kind == "cpu"
         # A prediction is made before there is anything to show.
@@ -227,6 +239,25 @@ class _Settings:
             )
         _warn(planner)
         made: Plan = _classes().Plan(found, problem, self.target, None if A is None else self, A)
+        return made
+
+    def _plan_as_in(self, model: paper_models.PaperModel, problem: _core.Problem, A: Any) -> Plan:
+        """Take what the model of a paper chooses."""
+        if self.target.kind == "cpu":
+            raise ParameterError(
+                f"{self.model} predicts for GPUs, and the plan is for the CPU; warploom.predict does without a GPU",
+                argument="model",
+            )
+        if A is None:
+            raise ParameterError(f"{self.model} does not choose for a transpose", argument="model")
+        capability = tuple(_core.cuda_info()["devices"][self.target.ordinal]["compute_capability"])
+        found = profiles.find(self.target.name, capability, model=model.family)
+        if found is None:
+            raise ParameterError(f"there is no profile with {self.model} for {self.target.name}", argument="model")
+        choice = model.choose(found.profile, A, problem)
+        made = self.plan(problem, A, choice.candidate, choice.inputs)
+        product = _product(problem, self.target.name)
+        made.explained_by(choice.explanation(product, f"predicted for {found.profile.gpu}", self.model, found.note))
         return made
 
     def make(self, A: Any, op: str, k: int, layout: str) -> Plan:
@@ -283,6 +314,7 @@ class _Settings:
             "inputs": {name: values.tolist() for name, values in self.inputs.items()},
             "updatable": self.updatable,
             "budget": self.budget if math.isfinite(self.budget) else None,
+            "model": self.model,
         }
 
     def _problem(self, A: Any, op: str, k: int, layout: str) -> _core.Problem:
@@ -366,6 +398,7 @@ def _loaded(
             inputs={key: _integers(key, values) for key, values in given["inputs"].items()},
             updatable=given["updatable"],
             budget=math.inf if given["budget"] is None else _positive("budget", given["budget"]),
+            model=_model(given.get("model")),
         )
         choices = [(str(op), int(k), str(layout), parse(candidate)) for op, k, layout, candidate in given["choices"]]
     except (
@@ -416,6 +449,7 @@ def predict(
     cache: str = "warm",
     candidates: str | Sequence[str] | None = None,
     gpu: str = "NVIDIA H200",
+    model: str | None = None,
 ) -> Explanation:
     """Predict what would be chosen on a GPU that need not be present.
 
@@ -429,6 +463,8 @@ def predict(
         Products that will be computed with one preparation; with `math.inf`, preparation does not count.
     gpu : str
         Product name of a GPU with a profile.
+    model : str, optional
+        As for `warploom.plan`.
 
     Returns
     -------
@@ -450,7 +486,17 @@ def predict(
     True
     """
     problem = problem_of(A, op, k, dtype, layout, cache, _device.Device("cpu"))
-    planner = _planner(*map(str, profiles.folders()))
+    predicts = _model(model)
+    of_paper = paper_models.find(predicts)
+    if of_paper is not None:
+        found_profile = profiles.find(gpu, model=of_paper.family)
+        if found_profile is None:
+            known = ", ".join(profiles.names(of_paper.family)) or "none"
+            raise ParameterError(f"there is no profile of '{gpu}' with {predicts}; known: {known}", argument="gpu")
+        choice = of_paper.choose(found_profile.profile, A, problem)
+        where = f"predicted for {found_profile.profile.gpu}"
+        return choice.explanation(_product(problem, gpu), where, predicts, found_profile.note)
+    planner = _planner(*map(str, profiles.folders(_kept_by(predicts))))
     patterns = checked_patterns(candidates, "candidates")
     found = planner.predict(problem, gpu, calls=_calls(calls), patterns=patterns)
     _warn(planner)
@@ -594,6 +640,21 @@ def _planner(*folders: str) -> _core.Planner:
 def _warn(planner: _core.Planner) -> None:
     for message in planner.take_warnings():
         warnings.warn(f"left out: {message}", RuntimeWarning, stacklevel=3)
+
+
+def _model(name: str | None) -> str:
+    """Check the name of a model that predicts."""
+    if name is None:
+        return profiles.MODELS[0]
+    known = (*(kind for kind in profiles.MODELS if kind not in paper_models.names()), *paper_models.names())
+    if name not in known:
+        raise ParameterError(f"model must be one of {', '.join(known)}, got {name!r}", argument="model")
+    return name
+
+
+def _kept_by(model: str) -> str:
+    """Return the kind of profiles that a plan reads: where the model of a paper does not choose, the default's."""
+    return model if model in profiles.MODELS and paper_models.find(model) is None else profiles.MODELS[0]
 
 
 def _product(problem: _core.Problem, device: str) -> Product:

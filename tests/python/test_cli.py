@@ -97,6 +97,7 @@ def test_plan_prints_the_table(asked):
         "candidates": None,
         "cache": "warm",
         "budget": 2.0,
+        "model": None,
     }
 
 
@@ -116,6 +117,7 @@ def test_plan_passes_its_options_on(asked):
         "candidates": ["spmm/*", "*dcsr*"],
         "cache": "cold",
         "budget": 2.0,
+        "model": None,
     }
 
 
@@ -299,6 +301,18 @@ def test_csv_is_all_of_the_table(tmp_path):
     assert max(map(len, result.stdout.splitlines())) <= 100
     closing = result.stdout.splitlines()[-2:]  # one sentence, which long names wrap
     assert any(line.startswith("use spmv/") for line in closing)
+
+
+def test_the_model_of_a_paper_predicts():
+    result = run("plan", "example:gr_30_30", "--gpu", "H200", "--dtype", "float32", "--model", "mehrabi2021")
+    assert result.exit_code == 0
+    assert "chosen by the model mehrabi2021" in result.stdout
+
+
+def test_a_model_goes_with_a_prediction():
+    result = run("plan", "example:gr_30_30", "--device", "cpu", "--model", "network")
+    assert result.exit_code == 2
+    assert "--select predict or --gpu" in result.stderr
 
 
 def test_top_and_wide(monkeypatch):

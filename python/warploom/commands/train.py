@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +15,9 @@ from warploom._terminal import OutputFile, progress_bar
 from warploom.commands import require_training
 from warploom.errors import ParameterError
 
+if TYPE_CHECKING:
+    from warploom.bench import Measurements
+
 __all__ = ["calibrate", "train"]
 
 
@@ -18,27 +25,71 @@ __all__ = ["calibrate", "train"]
 @click.argument("inputs", nargs=-1, required=True)
 @click.option("--output", required=True, type=OutputFile(allow_dash=False), help="The profile.")
 @click.option(
-    "--held-out/--no-held-out", default=True, show_default=True, help="Also score models on held-out matrices."
+    "--held-out/--no-held-out", default=True, show_default=True, help="Also score trees on held-out matrices."
 )
 @click.option(
     "--profile",
     "kept",
     type=click.Path(exists=True, dir_okay=False),
-    help="Keep the selectors of this profile, and fit only its models of preparation again.",
+    help="Keep the trees of this profile, and fit only its models of preparation again.",
 )
-def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None) -> None:
-    """Train a profile on the measurements in INPUTS: folders of `warploom bench`, or h200 for the shipped ones.
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    type=click.Choice(profiles.MODELS),
+    help="Train this kind of models; may be repeated. All by default.",
+)
+def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None, models: tuple[str, ...]) -> None:
+    """Train profiles on the measurements in INPUTS: folders of `warploom bench`, or h200 for the shipped ones.
 
+    OUTPUT is the profile of trees; those of other models are written beside it, into folders with the models' names.
     Models of preparation are fitted to what `warploom experiment run preparation` found, where INPUTS have it, and else
     to what preparation took in the sweep.
     """
     require_training()
     from warploom.bench import Measurements
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    wanted = models or profiles.MODELS
+    target = Path(output)
+    if "trees" in wanted:
+        trees = _train_trees(inputs, held_out, kept)
+        _save(target, trees)
+    elif kept is None and not target.exists():
+        raise ParameterError(
+            f"{output} does not exist: other models take their candidates and models of preparation from trees; train "
+            "these too, or name their profile with --profile",
+            argument="model",
+        )
+    else:
+        trees = profiles.load(kept or target)
+    for model in wanted:
+        if model == "trees":
+            continue
+        try:
+            profile = _TRAINERS[model](Measurements.load(*inputs), trees)
+        except ParameterError as error:
+            if models:  # somebody asked for it
+                raise
+            click.echo(f"no {model}: {error}", err=True)
+            continue
+        path = target.parent / model / target.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _save(path, profile)
+
+
+def _save(path: Path, profile: profiles.Profile) -> None:
+    profiles.save(path, profile)
+    click.echo(f"{path}: {len(profile.models)} models for {profile.gpu}")
+
+
+def _train_trees(inputs: tuple[str, ...], held_out: bool, kept: str | None) -> profiles.Profile:
+    from warploom.bench import Measurements
     from warploom.experiments import load as load_findings
     from warploom.training.preparation import refit_preparation
     from warploom.training.train import train as train_profile
 
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
     findings = load_findings("preparation", inputs)
     if kept is None:
         profile = train_profile(Measurements.load(*inputs), splits=held_out)
@@ -55,8 +106,43 @@ def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None
         profile = refit.profile
         for line in refit.summary():
             click.echo(line)
-    profiles.save(output, profile)
-    click.echo(f"{output}: {len(profile.models)} models for {profile.gpu}")
+    return profile
+
+
+def _train_network(measurements: Measurements, trees: profiles.Profile) -> profiles.Profile:
+    from warploom.training.train_networks import train_networks
+
+    with progress_bar("training networks", remaining=True) as show:
+        return train_networks(measurements, trees, progress=show)
+
+
+def _train_row_order(measurements: Measurements, trees: profiles.Profile) -> profiles.Profile:
+    from warploom.training import row_order
+    from warploom.training.train import data_hash
+
+    models = row_order.train(measurements)
+    return dataclasses.replace(trees, models=models, metrics={}, data_hash=data_hash([measurements]))
+
+
+def _train_threads_per_row(measurements: Measurements, trees: profiles.Profile) -> profiles.Profile:
+    from warploom.training import threads_per_row
+    from warploom.training.train import data_hash
+
+    models = threads_per_row.train(measurements, families=_TREES, trials=_TRIALS)
+    return dataclasses.replace(trees, models=models, metrics={}, data_hash=data_hash([measurements]))
+
+
+_TREES = ("boosted trees", "decision tree")
+"""Families of which a profile holds the better one: forests, as good, take a hundred times the space."""
+
+_TRIALS = 4
+"""Parameters that are tried of each family."""
+
+_TRAINERS: Mapping[str, Callable[[Measurements, profiles.Profile], profiles.Profile]] = {
+    "network": _train_network,
+    "mehrabi2021": _train_row_order,
+    "gao2024": _train_threads_per_row,
+}
 
 
 @click.command()
@@ -71,7 +157,12 @@ def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None
 )
 @click.option("--output", type=OutputFile(allow_dash=False), help="The profile; by default where plans find it.")
 @click.option("--keep", type=click.Path(file_okay=False), help="Keep the measurements here, and continue them.")
-def calibrate(minutes: float, gpu: int, settings: tuple[str, ...], output: str | None, keep: str | None) -> None:
+@click.option(
+    "--model", default="trees", show_default=True, type=click.Choice(["trees", "network"]), help="Models to correct."
+)
+def calibrate(
+    minutes: float, gpu: int, settings: tuple[str, ...], output: str | None, keep: str | None, model: str
+) -> None:
     """Make a profile of your own GPU: measure for some minutes and correct the nearest profile."""
     require_training()
     from warploom.bench.settings import SPMM, SPMV
@@ -79,6 +170,12 @@ def calibrate(minutes: float, gpu: int, settings: tuple[str, ...], output: str |
 
     with progress_bar("loading", remaining=True) as show:
         done = calibration.calibrate(
-            minutes, gpu=gpu, settings=settings or (*SPMM, *SPMV), output=output, keep=keep, progress=show
+            minutes,
+            gpu=gpu,
+            settings=settings or (*SPMM, *SPMV),
+            output=output,
+            keep=keep,
+            progress=show,
+            model=model,
         )
     click.echo(str(done))

@@ -4,6 +4,9 @@ A profile holds the trained models of a GPU, and what they were trained on. It i
 of strings. Profiles are shipped in this folder, and users calibrate their own, which are kept in `user_folder` and come
 first. Nothing in a file is executed; one that is damaged is refused with an error that says what is wrong.
 
+There are profiles of several kinds of models (`MODELS`): those of trees are in the folders themselves, the others in
+folders of their own there, by the name of the model.
+
 Layout of a file, version 2. The metadata are ``format`` ("warploom-profile"), ``version`` ("2"), ``gpu``,
 ``compute_capability`` ("9.0"), ``cuda``, ``data_hash``, ``digest``, and, as JSON, ``geometry``, ``metrics`` and
 ``models``: for each model its kind, inputs, outputs and settings. An array of model M is called ``M.<array>``;
@@ -28,11 +31,26 @@ from typing import Any
 from numpy.typing import NDArray
 
 from warploom import _core
-from warploom.errors import ProfileError
+from warploom.errors import ParameterError, ProfileError
 from warploom.predictor import Model
 from warploom.profiles import _safetensors
 
-__all__ = ["FoundProfile", "Profile", "find", "folders", "load", "names", "save", "user_folder", "user_path"]
+__all__ = [
+    "MODELS",
+    "FoundProfile",
+    "Profile",
+    "find",
+    "folders",
+    "load",
+    "names",
+    "save",
+    "shipped_path",
+    "user_folder",
+    "user_path",
+]
+
+MODELS = ("trees", "network", "mehrabi2021", "gao2024")
+"""Kinds of models that there are profiles of; the first is the default."""
 
 _FORMAT = "warploom-profile"
 _VERSION = "2"
@@ -171,7 +189,9 @@ def load(path: str | os.PathLike[str]) -> Profile:
     return _profile(_core.load_profile(Path(path)))
 
 
-def find(device_name: str, compute_capability: tuple[int, int] | None = None) -> FoundProfile | None:
+def find(
+    device_name: str, compute_capability: tuple[int, int] | None = None, *, model: str = MODELS[0]
+) -> FoundProfile | None:
     """Find the profile for a GPU: the user's own first, then those shipped.
 
     Parameters
@@ -181,6 +201,8 @@ def find(device_name: str, compute_capability: tuple[int, int] | None = None) ->
     compute_capability : tuple of int, optional
         (major, minor) of the GPU. If the GPU has no profile, that of the GPU with the nearest compute capability is
         used, and `FoundProfile.note` says so.
+    model : str
+        One of `MODELS`.
 
     Returns
     -------
@@ -201,7 +223,7 @@ def find(device_name: str, compute_capability: tuple[int, int] | None = None) ->
     >>> profiles.find("no such GPU") is None
     True
     """
-    found, left_out = _core.find_profile(device_name, compute_capability, folders())
+    found, left_out = _core.find_profile(device_name, compute_capability, folders(model))
     _warn(left_out)
     if found is None:
         return None
@@ -209,9 +231,9 @@ def find(device_name: str, compute_capability: tuple[int, int] | None = None) ->
     return FoundProfile(_profile(profile), path, note)
 
 
-def names() -> list[str]:
+def names(model: str = MODELS[0]) -> list[str]:
     """Return the product names of the GPUs that have a profile, the user's own and those shipped."""
-    gpus, left_out = _core.list_profiles(folders())
+    gpus, left_out = _core.list_profiles(folders(model))
     _warn(left_out)
     return sorted(set(gpus))
 
@@ -234,14 +256,37 @@ def _user_folder(own: str | None, configuration: str | None, home: str | None, u
     return Path(configuration or Path.home() / usual) / "warploom" / "profiles"
 
 
-def user_path(device_name: str) -> Path:
+def user_path(device_name: str, model: str = MODELS[0]) -> Path:
     """Return where the user's profile of a GPU is kept, whether it exists or not."""
-    return user_folder() / (re.sub(r"[^a-z0-9]+", "-", device_name.casefold()).strip("-") + ".safetensors")
+    return folders(model)[0] / _file_name(device_name)
 
 
-def folders() -> list[Path]:
-    """Return the folders that are searched for profiles: the user's own first."""
-    return [user_folder(), _SHIPPED]
+def shipped_path(device_name: str, model: str = MODELS[0]) -> Path:
+    """Return where the profile of a GPU that is shipped is kept, whether it exists or not."""
+    return folders(model)[1] / _file_name(device_name)
+
+
+def folders(model: str = MODELS[0]) -> list[Path]:
+    """Return the folders that are searched for profiles of a kind of models: the user's own first.
+
+    Parameters
+    ----------
+    model : str
+        One of `MODELS`.
+
+    Raises
+    ------
+    ParameterError
+        There is no such kind.
+    """
+    if model not in MODELS:
+        raise ParameterError(f"there is no model '{model}'; known are {', '.join(MODELS)}", argument="model")
+    own, shipped = user_folder(), _SHIPPED
+    return [own, shipped] if model == MODELS[0] else [own / model, shipped / model]
+
+
+def _file_name(device_name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", device_name.casefold()).strip("-") + ".safetensors"
 
 
 def _warn(left_out: Sequence[str]) -> None:

@@ -28,7 +28,7 @@ from warploom.training.preparation import fit_preparation
 from warploom.training.selector import Options, choices, fit_boosting, targets
 from warploom.training.train import QUICK, data_hash
 
-__all__ = ["Calibration", "calibrate", "chained", "informative", "refine"]
+__all__ = ["Calibration", "calibrate", "chained", "fine_tuned", "informative", "refine"]
 
 MATRICES_A_MINUTE = 40
 """How many matrices are drawn for each minute; usually more than are measured."""
@@ -40,6 +40,9 @@ CORRECTION = Options(iterations=15, rate=0.15, leaves=6, share=0.6)
 """Small trees: there are few matrices to learn from."""
 
 FOLDS = 4
+
+CALIBRATED = ("trees", "network")
+"""Kinds of models that can be corrected."""
 
 _Progress = Callable[[int, int, str], None]
 
@@ -72,6 +75,7 @@ def calibrate(
     output: str | os.PathLike[str] | None = None,
     keep: str | os.PathLike[str] | None = None,
     progress: _Progress | None = None,
+    model: str = "trees",
 ) -> Calibration:
     """Measure for some minutes, and correct the models of the nearest profile by what was measured.
 
@@ -89,6 +93,8 @@ def calibrate(
         Folder for the measurements, which a later calibration continues; by default they are discarded.
     progress : callable, optional
         Called as ``progress(done, total, name)`` after each matrix.
+    model : {"trees", "network"}
+        Which models: more trees learn what trees lack, the last layer what a network lacks.
 
     Returns
     -------
@@ -103,6 +109,8 @@ def calibrate(
     StorageError
         The profile cannot be written.
     """
+    if model not in CALIBRATED:
+        raise ParameterError(f"{' and '.join(CALIBRATED)} can be calibrated, not {model!r}", argument="model")
     devices = _core.cuda_info()["devices"]
     if gpu >= len(devices):
         here = f"there is no GPU {gpu} here" if devices else "there is no GPU here"
@@ -111,7 +119,7 @@ def calibrate(
             argument="gpu",
         )
     name, capability = devices[gpu]["name"], tuple(devices[gpu]["compute_capability"])
-    found = profiles.find(name, capability)
+    found = profiles.find(name, capability, model=model)
     if found is None:
         raise ParameterError("there is no profile to start from", argument="gpu")
     with tempfile.TemporaryDirectory(prefix="warploom-") as scratch:
@@ -131,7 +139,7 @@ def calibrate(
         measurements = Measurements.load(folder)
         profile, shares = refine(found.profile, measurements)
     profile = dataclasses.replace(profile, gpu=name, compute_capability=capability)
-    path = pathlib.Path(output) if output is not None else profiles.user_path(name)
+    path = pathlib.Path(output) if output is not None else profiles.user_path(name, model)
     path.parent.mkdir(parents=True, exist_ok=True)
     profiles.save(path, profile)
     return Calibration(profile, path, report.measured + report.resumed, shares)
@@ -257,10 +265,12 @@ def _share(chosen: NDArray[np.intp], dataset: Dataset) -> float:
 
 
 def _corrected(base: Model, dataset: Dataset) -> Model:
-    """Add trees that learn the residuals of a model."""
+    """Learn the residuals of a model: by more trees, or by the last layer of a network."""
     left = _left(base, dataset)
     left[:, ~np.isfinite(left).any(axis=0)] = 0.0  # what was not measured stays as it is
     X = model_inputs(dataset.features, dataset.k, base.inputs)
+    if base.kind == "network":
+        return fine_tuned(base, X, left)
     return chained(base, fit_boosting(X, left, base.inputs, base.outputs, CORRECTION))
 
 
@@ -269,7 +279,64 @@ def _raised(base: Model, dataset: Dataset) -> Model:
     shift = np.zeros(len(base.outputs))
     column = base.outputs.index(REFERENCE)
     shift[column] = np.nanmedian(_left(base, dataset)[:, column])
+    if base.kind == "network":
+        return _with_last_layer(base, lambda weight, bias: (weight, bias + shift))
     arrays = dict(base.arrays) | {"base": base.arrays["base"] + shift}
+    return Model(base.kind, base.inputs, base.outputs, base.settings, arrays)
+
+
+def fine_tuned(base: Model, X: NDArray[np.float64], left: NDArray[np.float64]) -> Model:
+    """Change the last layer of a network so that it learns residuals, as little as pays by leave-one-out.
+
+    Parameters
+    ----------
+    base : Model
+        A network with ReLU between the layers.
+    X : ndarray of float64, shape (n, inputs)
+    left : ndarray of float64, shape (n, outputs)
+        What the network lacks; NaN where it is not known.
+
+    Returns
+    -------
+    Model
+        The ridge regression of each output on the last hidden layer is added to the layer after it.
+    """
+    from sklearn.linear_model import RidgeCV  # type: ignore[import-untyped, unused-ignore]
+
+    hidden = _last_hidden(base, X)  # members, n, neurons
+    members, _, neurons = hidden.shape
+    together = np.concatenate(list(hidden), axis=1) / members  # scores are means over members
+    coefficients, constants = np.zeros((left.shape[1], members * neurons)), np.zeros(left.shape[1])
+    for column, values in enumerate(left.T):
+        known = np.isfinite(values)
+        if known.sum() < 2 * FOLDS:
+            continue
+        ridge = RidgeCV(alphas=np.logspace(-1, 4, 11)).fit(together[known], values[known])
+        coefficients[column], constants[column] = ridge.coef_, ridge.intercept_
+    more = coefficients.reshape(-1, members, neurons).transpose(1, 0, 2)
+    return _with_last_layer(base, lambda weight, bias: (weight + more, bias + constants))
+
+
+def _last_hidden(base: Model, X: NDArray[np.float64]) -> NDArray[np.float64]:
+    a = base.arrays
+    z = np.stack([(X - a["input.mean"]) / a["input.scale"]] * len(a["layer.0.weight"]))
+    for i in range(_num_layers(base) - 1):
+        weight, bias = a[f"layer.{i}.weight"].astype(np.float64), a[f"layer.{i}.bias"].astype(np.float64)
+        z = np.maximum(z @ weight.transpose(0, 2, 1) + bias[:, np.newaxis], 0.0)
+    return z
+
+
+def _num_layers(base: Model) -> int:
+    return sum(name.endswith(".weight") for name in base.arrays)
+
+
+def _with_last_layer(base: Model, change: Callable[[Any, Any], tuple[Any, Any]]) -> Model:
+    """Return a network whose last layer's weights and biases are changed, without stored vectors."""
+    last = f"layer.{_num_layers(base) - 1}"
+    changed = change(base.arrays[f"{last}.weight"], base.arrays[f"{last}.bias"])
+    arrays = dict(base.arrays)
+    for name, values in zip(("weight", "bias"), changed, strict=True):
+        arrays[f"{last}.{name}"] = np.ascontiguousarray(values, dtype=np.float32)
     return Model(base.kind, base.inputs, base.outputs, base.settings, arrays)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from warploom.predictor import MAX_STORED_VECTORS, Model
 from warploom.training import export
 
-__all__ = ["NetworkOptions", "fit_classes", "fit_times"]
+__all__ = ["NetworkOptions", "fit_classes", "fit_times", "one_thread_and_seed"]
 
 _Array = NDArray[np.float64]
 _Loss = Callable[[Any, Any], Any]
@@ -136,7 +136,7 @@ def _fit(
     arrays = [torch.from_numpy(a) for a in (((transformed - mean) / scale).astype(np.float32), targets, weighted)]
     modules = []
     for member in range(options.members):
-        with _one_thread_and_seed(options.seed + 1000 * member):
+        with one_thread_and_seed(options.seed + 1000 * member):
             modules.append(_layers(len(inputs), options.hidden, len(outputs)))
             _descend(modules[-1], arrays, loss, options)
     chosen = X[:: -(-len(X) // MAX_STORED_VECTORS)]
@@ -182,7 +182,7 @@ def _descend(module: Any, arrays: Sequence[Any], loss: _Loss, options: NetworkOp
 
 
 @contextmanager
-def _one_thread_and_seed(seed: int) -> Iterator[None]:
+def one_thread_and_seed(seed: int) -> Iterator[None]:
     """Seed PyTorch for a while, on one thread: layers this small are slower on several."""
     import torch
 

@@ -38,7 +38,22 @@ from warploom.training.selector import (
     unseen_predictions,
 )
 
-__all__ = ["GEOMETRY", "Unseen", "data_hash", "held_out", "kinds", "margin", "train", "widely_measured"]
+__all__ = [
+    "FOLDS",
+    "GEOMETRY",
+    "QUICK",
+    "Unseen",
+    "candidates_known",
+    "data_hash",
+    "facts_of",
+    "held_out",
+    "kinds_of_settings",
+    "margin",
+    "spared",
+    "tolerances_of",
+    "train",
+    "widely_measured",
+]
 
 GEOMETRY = {"warps": 32, "threads": 32, "elements_per_cache_line": 32}
 """The geometry of the features of the measurements."""
@@ -52,7 +67,7 @@ AIM = 0.99
 QUICK = "quick-"
 """What the names of selectors begin with that read the features of SpMV only."""
 
-_FOLDS = 4
+FOLDS = 4
 
 SURE = (0.9, 0.85, 0.8, 0.75, 0.7)
 """Shares of the training matrices whose prediction counts as sure: the first that reaches `AIM`, or the last."""
@@ -66,7 +81,7 @@ def train(
     *,
     caches: Iterable[str] = ("warm", "cold"),
     splits: bool = True,
-    folds: int = _FOLDS,
+    folds: int = FOLDS,
     family_folds: int = 5,
     samples: int = 1000,
 ) -> Profile:
@@ -105,8 +120,8 @@ def train(
     models: dict[str, Model] = {}
     selectors: dict[str, Any] = {}
     for part in parts:
-        within = _within(part)
-        for settings in kinds(part):
+        within = tolerances_of(part)
+        for settings in kinds_of_settings(part):
             found = {}
             for cache in caches:
                 if (settings[0], cache) not in measured_settings(part):
@@ -118,14 +133,17 @@ def train(
                 unseen = Unseen.of(dataset, chosen, list(random_folds(dataset, folds, chosen.seed)))
                 models[name], selectors[name] = _train_one(dataset, chosen, unseen)
                 if splits:
-                    selectors[name] |= held_out(dataset, chosen, unseen, family_folds=family_folds, samples=samples)
+                    families = None
+                    if len(set(dataset.families)) > 1:
+                        families = Unseen.of(dataset, chosen, list(family_splits(dataset, family_folds)))
+                    selectors[name] |= held_out(dataset, unseen, families, samples=samples)
                 _log.info("%s: %s", name, selectors[name])
                 if not set(models[name].inputs) <= set(SPMV_INPUTS):
                     quick = f"{QUICK}{name}"
                     models[quick], selectors[quick] = _train_quick(dataset, chosen, models[name], unseen)
                     _log.info("%s: %s", quick, selectors[quick])
             if found:
-                candidates = list(dict.fromkeys(c for name in found for c in _candidates(models[name])))
+                candidates = list(dict.fromkeys(c for name in found for c in candidates_known(models[name])))
                 preparation = fit_preparation(list(found.values()), candidates)
                 models[f"preparation-{next(iter(found)).rpartition('-')[0]}"] = preparation
                 for name, dataset in found.items():
@@ -179,7 +197,11 @@ class Unseen:
         """Train a selector for each split, every row being held out by one of them."""
         predicted = unseen_predictions(dataset, options, splits)
         loss = unseen_losses(dataset, predicted)
-        found = cls(predicted, loss, expected_losses(dataset, loss, options, splits))
+        return cls(predicted, loss, expected_losses(dataset, loss, options, splits)).as_sure_as_may_be(dataset)
+
+    def as_sure_as_may_be(self, dataset: Dataset) -> Unseen:
+        """Return these with the largest share of `SURE` that reaches `AIM`."""
+        found = self
         for sure in SURE:
             found = dataclasses.replace(found, sure=sure)
             reached = score(dataset, found.choices(dataset), samples=1)["oracle_share"].value
@@ -204,17 +226,18 @@ class Unseen:
 
 
 def held_out(
-    dataset: Dataset, options: Options, unseen: Unseen, *, family_folds: int = 5, samples: int = 1000
+    dataset: Dataset, unseen: Unseen, families: Unseen | None = None, *, samples: int = 1000
 ) -> dict[str, Any]:
     """Score selectors on matrices that they have not seen.
 
     Parameters
     ----------
     dataset : Dataset
-    options : Options
     unseen : Unseen
         Those of random splits.
-    family_folds, samples : int
+    families : Unseen, optional
+        Those of families left out.
+    samples : int
         As for `train`.
 
     Returns
@@ -224,9 +247,7 @@ def held_out(
         several families. ``random_measured`` and ``families_measured``: the same with the short lists of unsure
         predictions measured, and ``measured``, the share of the rows.
     """
-    splits = {"random": unseen}
-    if len(set(dataset.families)) > 1:
-        splits["families"] = Unseen.of(dataset, options, list(family_splits(dataset, family_folds)))
+    splits = {"random": unseen} | ({} if families is None else {"families": families})
     within = unseen.margin(dataset)
     found: dict[str, Any] = {}
     for name, of in splits.items():
@@ -240,9 +261,13 @@ def held_out(
 
 
 def _train_one(dataset: Dataset, options: Options, unseen: Unseen) -> tuple[Model, dict[str, Any]]:
-    return fit(dataset, options, candidates_of(dataset, options), unseen.loss), {
-        "form": options.form,
-        "seed": options.seed,
+    described = {"form": options.form, "seed": options.seed} | facts_of(dataset, unseen)
+    return fit(dataset, options, candidates_of(dataset, options), unseen.loss), described
+
+
+def facts_of(dataset: Dataset, unseen: Unseen) -> dict[str, Any]:
+    """Return what plans have to know of a selector, and what it was trained on."""
+    return {
         "settings": sorted(set(dataset.settings.tolist())),
         "matrices": len(set(dataset.names)),
         "tolerance": round(float(np.expm1(np.median(dataset.tolerance))), 5),
@@ -259,20 +284,16 @@ def _train_quick(dataset: Dataset, options: Options, full: Model, unseen: Unseen
     """
     inputs = tuple(name for name in SPMV_INPUTS if name in full.inputs)
     quick = dataclasses.replace(options, inputs=inputs, iterations=(options.iterations + 1) // 2)
-    without = Unseen.of(dataset, quick, list(random_folds(dataset, _FOLDS, quick.seed)))
-    facts = {
-        "form": quick.form,
-        "seed": quick.seed,
-        "settings": sorted(set(dataset.settings.tolist())),
-        "matrices": len(set(dataset.names)),
-        "margin": without.margin(dataset),
-        "unsure_loss": without.unsure_loss,
-        "sizes": {name: _range(size(dataset.features, dataset.k)) for name, size in SIZES.items()},
-    }
-    losses = {name: float(np.nanmean(of.loss)) for name, of in (("quick", without), ("full", unseen))}
-    facts["mean_loss"] = round(losses["quick"], 5)
-    facts["loss_spared"] = round(max(0.0, 1 - losses["full"] / losses["quick"]), 4) if losses["quick"] > 0 else 0.0
-    return fit(dataset, quick, _candidates(full), without.loss), facts
+    without = Unseen.of(dataset, quick, list(random_folds(dataset, FOLDS, quick.seed)))
+    facts = {"form": quick.form, "seed": quick.seed} | facts_of(dataset, without) | spared(without, unseen)
+    return fit(dataset, quick, candidates_known(full), without.loss), facts
+
+
+def spared(quick: Unseen, full: Unseen) -> dict[str, float]:
+    """Return the mean loss of the selector that reads row lengths only, and the share that the full one spares."""
+    losses = {name: float(np.nanmean(of.loss)) for name, of in (("quick", quick), ("full", full))}
+    share = max(0.0, 1 - losses["full"] / losses["quick"]) if losses["quick"] > 0 else 0.0
+    return {"mean_loss": round(losses["quick"], 5), "loss_spared": round(share, 4)}
 
 
 def _range(values: NDArray[np.float64]) -> list[float]:
@@ -313,11 +334,12 @@ def data_hash(parts: Sequence[Measurements]) -> str:
     return digest.hexdigest()
 
 
-def _candidates(model: Model) -> list[str]:
+def candidates_known(model: Model) -> list[str]:
+    """Return the candidates that a selector chooses among."""
     return [name for name in model.outputs if name not in (REFERENCE, LOSS)]
 
 
-def kinds(measurements: Measurements) -> list[list[str]]:
+def kinds_of_settings(measurements: Measurements) -> list[list[str]]:
     """Return the settings, those together that differ in k only."""
     together: dict[tuple[str, ...], list[str]] = {}
     for name in dict.fromkeys(setting for setting, _ in measured_settings(measurements)):
@@ -326,7 +348,8 @@ def kinds(measurements: Measurements) -> list[list[str]]:
     return list(together.values())
 
 
-def _within(measurements: Measurements) -> Tolerances:
+def tolerances_of(measurements: Measurements) -> Tolerances:
+    """Return within what times are near-ties; `UNKNOWN_TOLERANCE` where nothing was measured twice."""
     try:
         return tolerances(measurements)
     except ParameterError:  # nothing was measured twice

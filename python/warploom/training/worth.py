@@ -24,7 +24,7 @@ from warploom.model_inputs import SPMV_INPUTS, model_inputs
 from warploom.training.data import Dataset, family_splits, random_folds
 from warploom.training.evaluate import losses
 from warploom.training.selector import DEFAULTS, WORST, Options, Split, choices_measured, inputs_of
-from warploom.training.train import Unseen, kinds, widely_measured
+from warploom.training.train import Unseen, kinds_of_settings, widely_measured
 
 __all__ = ["NOTES", "SELECTORS", "Rule", "choices", "fit_rule", "worth"]
 
@@ -292,7 +292,7 @@ def worth(
     chosen = tuple(only or [""])
     jobs = [
         (settings, cache)
-        for settings in kinds(measurements)
+        for settings in kinds_of_settings(measurements)
         for cache in caches
         if (settings[0], cache) in measured and settings[0].startswith(chosen)
     ]

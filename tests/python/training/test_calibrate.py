@@ -20,8 +20,20 @@ NAME = "spmv-float32-warm"
 
 
 @pytest.fixture(scope="module")
-def profile():
+def trees():
     return train(sweep(80, noise=0.01), splits=False)
+
+
+@pytest.fixture(scope="module", params=["trees", "network"])
+def profile(request, trees):
+    if request.param == "trees":
+        return trees
+    pytest.importorskip("torch")
+    from warploom.training.joint_network import JointOptions
+    from warploom.training.train_networks import train_networks
+
+    options = JointOptions(hidden=(16, 16), members=2, epochs=40, checkpoint=40, batch=32, noise=0.02, averaging=0.99)
+    return train_networks(sweep(80, noise=0.01), trees, options, folds_of_families=2, samples=2)
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +107,23 @@ def test_measurements_of_something_else_are_refused(profile, elsewhere):
         calibrate.refine(profile, sweep(10, settings=("spmv/float64",)))
 
 
-def test_chained_trees_add_up(profile):
+def test_a_network_learns_what_it_lacks(profile):
     model = profile.models[NAME]
+    if model.kind != "network":
+        pytest.skip("of networks")
+    X = np.random.default_rng(0).uniform(0, 10, (200, len(model.inputs)))
+    left = np.full((200, len(model.outputs)), np.nan)
+    left[:, 0] = 0.5
+    left[:100, 2] = 0.3 * (model.predict(X)[:100, 1] > np.median(model.predict(X)[:100, 1]))
+    tuned = calibrate.fine_tuned(model, X, left)
+    change = tuned.predict(X) - model.predict(X)
+    np.testing.assert_allclose(change[:, 0], 0.5, atol=1e-4)
+    np.testing.assert_array_equal(change[:, 1], 0)  # nothing is known of it
+    assert np.square(change[:100, 2] - left[:100, 2]).mean() < 0.5 * np.square(left[:100, 2]).mean()
+
+
+def test_chained_trees_add_up(trees):
+    profile, model = trees, trees.models[NAME]
     X = np.random.default_rng(0).uniform(0, 10, (50, len(model.inputs)))
     twice = calibrate.chained(model, model)
     np.testing.assert_allclose(twice.predict(X), 2 * model.predict(X), rtol=1e-12)
@@ -128,8 +155,9 @@ def a_gpu(monkeypatch, tmp_path, elsewhere, profile):
     monkeypatch.setattr(_core, "cuda_info", lambda: {"devices": [device]})
     monkeypatch.setenv("WARPLOOM_PROFILES", str(tmp_path / "profiles"))
     monkeypatch.setattr(profiles, "_SHIPPED", tmp_path / "shipped")
-    (tmp_path / "shipped").mkdir()
-    profiles.save(tmp_path / "shipped" / "test.safetensors", profile)
+    (tmp_path / "shipped" / "network").mkdir(parents=True)
+    for folder in ("", "network"):
+        profiles.save(tmp_path / "shipped" / folder / "test.safetensors", profile)
     asked = {}
 
     def measure(entries, settings, output, **options):
@@ -157,10 +185,23 @@ def test_calibrate_keeps_a_profile_where_plans_find_it(a_gpu):
     assert tuple(a_gpu["settings"]) == ("spmv/float32",)
 
 
+def test_each_kind_of_models_is_kept_in_its_place(a_gpu, tmp_path):
+    for model, path in (("network", "network/another-gpu"), ("trees", "another-gpu")):
+        done = calibrate.calibrate(settings=["spmv/float32"], model=model)
+        assert done.path == tmp_path / "profiles" / f"{path}.safetensors"
+        assert profiles.find("Another GPU", model=model).path == done.path
+
+
+def test_models_of_papers_cannot_be_calibrated():
+    with pytest.raises(ParameterError, match="trees and network") as caught:
+        calibrate.calibrate(model="gao2024")
+    assert caught.value.argument == "model"
+
+
 def test_calibrate_without_a_gpu_or_a_profile(a_gpu, monkeypatch):
     with pytest.raises(DeviceError, match="no GPU 3"):
         calibrate.calibrate(gpu=3)
-    monkeypatch.setattr(profiles, "find", lambda *a: None)
+    monkeypatch.setattr(profiles, "find", lambda *a, **o: None)
     with pytest.raises(ParameterError, match="no profile"):
         calibrate.calibrate()
 
@@ -175,8 +216,24 @@ def test_train_writes_a_profile(tmp_path):
     sweep(40, noise=0.01).save(tmp_path / "measured")
     output = tmp_path / "p.safetensors"
     result = CliRunner().invoke(
-        main, ["train", str(tmp_path / "measured"), "--output", str(output), "--no-held-out"], catch_exceptions=False
+        main,
+        ["train", str(tmp_path / "measured"), "--output", str(output), "--no-held-out", "--model", "trees"],
+        catch_exceptions=False,
     )
     assert result.exit_code == 0, result.output
     assert "Test GPU" in result.output
     assert profiles.load(output).selector().names() == ["spmv-float32-cold", NAME]
+
+
+def test_models_that_take_other_measurements_are_left_out_unless_they_are_asked_for(tmp_path, trees):
+    sweep(40, noise=0.01).save(tmp_path / "measured")
+    output = tmp_path / "p.safetensors"
+    profiles.save(output, trees)
+    arguments = ["train", str(tmp_path / "measured"), "--output", str(output)]
+    missing = CliRunner().invoke(main, [*arguments[:-1], str(tmp_path / "other"), "--model", "mehrabi2021"])
+    assert missing.exit_code != 0
+    assert "does not exist" in missing.output
+    asked = CliRunner().invoke(main, [*arguments, "--model", "mehrabi2021"])
+    assert asked.exit_code != 0
+    assert "no times" in asked.output
+    assert not (tmp_path / "mehrabi2021").exists()

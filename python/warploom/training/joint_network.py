@@ -1,0 +1,334 @@
+"""One network for all settings of an operation: every candidate's time from one evaluation.
+
+Value type, layout and state of the cache are inputs beside the matrix's features and k, so that what is measured of one
+setting teaches the others. What is predicted is what the trees of `warploom.training.selector` predict: the least time
+over that of a simple model of the machine, and each candidate's time over the least one. A profile holds the network
+once for each setting, with that setting's inputs folded into the first layer and the outputs of its candidates only.
+
+The loss has two parts: squared errors, those of nearly fastest candidates counting most, and regret, the expected loss
+of a candidate drawn by a softmax of the predictions. Weights are averaged over the descent, and how long it takes is
+decided on families that are left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warploom.errors import ParameterError
+from warploom.model_inputs import LOSS, REFERENCE, model_inputs
+from warploom.predictor import MAX_STORED_VECTORS, Model
+from warploom.training import export
+from warploom.training.data import Dataset, family_splits, random_folds
+from warploom.training.network import one_thread_and_seed
+from warploom.training.selector import targets
+
+__all__ = ["SETTING_INPUTS", "Joint", "JointOptions", "Split", "descend", "family_folds", "folds"]
+
+SETTING_INPUTS = ("is_cold", "is_column_major", "log_itemsize")
+"""Inputs that say which setting it is; they are constants in what is exported."""
+
+_Array = NDArray[np.float64]
+_Rows = NDArray[np.intp]
+Split = tuple[list[_Rows], list[_Rows]]
+"""Rows of each data set to train on, and rows that are held out."""
+
+
+@dataclasses.dataclass(frozen=True)
+class JointOptions:
+    """Layers of the network, and how it is trained."""
+
+    hidden: tuple[int, ...] = (96, 64, 64)
+    """Neurons of the hidden layers."""
+    members: int = 2
+    """Networks that differ in their seeds, whose outputs are averaged."""
+    epochs: int = 60
+    """At most; how many is decided on families left out, where there are any."""
+    checkpoint: int = 10
+    """Epochs between two states among which is decided."""
+    batch: int = 256
+    rate: float = 3e-3
+    """Learning rate of Adam."""
+    decay: float = 1e-2
+    """Weight decay."""
+    noise: float = 0.1
+    """Standard deviation of what is added to the standardised inputs."""
+    regret: float = 1.0
+    """Weight of the regret."""
+    temperature: float = 0.03
+    """Of the softmax, in compressed logarithms of times."""
+    averaging: float = 0.998
+    """Share of the averaged weights that a step keeps."""
+    seed: int = 0
+
+
+def folds(datasets: Sequence[Dataset], count: int, seed: int = 0) -> list[Split]:
+    """Split at random so that each matrix is held out once, from all data sets together.
+
+    Parameters
+    ----------
+    datasets : sequence of Dataset
+        Settings of one operation.
+    count : int
+    seed : int
+
+    Returns
+    -------
+    list of (train, test)
+        Rows of each data set.
+    """
+    return _splits(datasets, lambda whole: random_folds(whole, count, seed))
+
+
+def family_folds(datasets: Sequence[Dataset], count: int, seed: int = 0) -> list[Split]:
+    """Split so that each family is held out once, from all data sets together; none where there is one family only."""
+    if len({family for dataset in datasets for family in dataset.families.tolist()}) < 2:
+        return []
+    return _splits(datasets, lambda whole: family_splits(whole, count, seed))
+
+
+def _splits(datasets: Sequence[Dataset], splitter: Callable[[Dataset], Iterable[tuple[_Rows, _Rows]]]) -> list[Split]:
+    first, *others = (dataset.columns([]) for dataset in datasets)
+    whole = first.joined(*others)
+    bounds = np.cumsum([0, *map(len, datasets)])
+
+    def of_each(rows: _Rows) -> list[_Rows]:
+        ordered = np.sort(rows)
+        ends = np.searchsorted(ordered, bounds)
+        return [ordered[ends[i] : ends[i + 1]] - bounds[i] for i in range(len(datasets))]
+
+    return [(of_each(train), of_each(test)) for train, test in splitter(whole)]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Joint:
+    """A trained network of several settings.
+
+    Attributes
+    ----------
+    inputs : tuple of str
+        Without those of the setting.
+    outputs : tuple of str
+        Of all settings.
+    of_setting : tuple of tuple of str
+        The outputs of each setting.
+    setting_inputs : ndarray of float64, shape (settings, len(SETTING_INPUTS))
+    mean, scale : ndarray of float64, shape (len(inputs) + len(SETTING_INPUTS),)
+        Of the training data.
+    members : tuple of torch.nn.Sequential
+    vectors : ndarray of float64, shape (n, len(inputs))
+        Some inputs, by which exported models are verified.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    of_setting: tuple[tuple[str, ...], ...]
+    setting_inputs: _Array
+    mean: _Array
+    scale: _Array
+    members: tuple[Any, ...]
+    vectors: _Array
+
+    def model(self, setting: int) -> Model:
+        """Return the network of one setting, as a profile holds it."""
+        import torch
+
+        width = len(self.inputs)
+        constants = (self.setting_inputs[setting] - self.mean[width:]) / self.scale[width:]
+        rows = [self.outputs.index(name) for name in self.of_setting[setting]]
+        modules = []
+        for member in self.members:
+            layers = [layer for layer in member if isinstance(layer, torch.nn.Linear)]
+            with torch.no_grad():
+                offset = layers[0].weight[:, width:].double() @ torch.from_numpy(constants)
+                pairs: list[tuple[Any, Any]] = [(layer.weight, layer.bias) for layer in layers]
+                pairs[0] = (pairs[0][0][:, :width], pairs[0][1] + offset.float())
+                pairs[-1] = (pairs[-1][0][rows], pairs[-1][1][rows])
+            modules.append(_sequential(pairs))
+        return export.from_torch_sequential(
+            modules,
+            list(self.inputs),
+            list(self.of_setting[setting]),
+            mean=self.mean[:width],
+            scale=self.scale[:width],
+            check=self.vectors,
+            output="identity",
+        )
+
+
+def _sequential(pairs: Sequence[tuple[Any, Any]]) -> Any:
+    """Return dense layers with these weights and biases, with ReLU between them."""
+    import torch
+
+    layers: list[Any] = []
+    for weight, bias in pairs:
+        layer = torch.nn.Linear(weight.shape[1], weight.shape[0])
+        with torch.no_grad():
+            layer.weight.copy_(weight)
+            layer.bias.copy_(bias)
+        layers += [layer, torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+def setting_inputs(dataset: Dataset) -> list[float]:
+    """Return `SETTING_INPUTS` of a data set."""
+    itemsize = np.dtype(dataset.dtype).itemsize
+    return [float(dataset.cache == "cold"), float(dataset.layout == "column"), float(np.log2(itemsize))]
+
+
+def descend(
+    datasets: Sequence[Dataset],
+    inputs: Sequence[str],
+    candidates: Sequence[Sequence[str]],
+    options: JointOptions,
+    *,
+    losses: Sequence[_Array] | None = None,
+    epochs: int | None = None,
+) -> list[tuple[int, Joint]]:
+    """Train a network, and keep what it is after each `JointOptions.checkpoint` epochs and at the end.
+
+    Parameters
+    ----------
+    datasets : sequence of Dataset
+        Settings of one operation: the training parts.
+    inputs : sequence of str
+        Of `warploom.model_inputs.INPUTS`.
+    candidates : sequence of sequence of str
+        Those of each setting to be predicted; none where the loss alone is to be.
+    options : JointOptions
+    losses : sequence of ndarray of float64, optional
+        What the choices of others lost on each row: `LOSS` is an output then.
+    epochs : int, optional
+        By default those of the options.
+
+    Returns
+    -------
+    list of (epoch, Joint)
+        With the weights averaged until then.
+
+    Raises
+    ------
+    ParameterError
+        There are fewer rows than a batch has.
+    """
+    import torch
+
+    with_reference = any(candidates)
+    common = [*([REFERENCE] if with_reference else []), *([LOSS] if losses is not None else [])]
+    of_setting = tuple((*common, *names) for names in candidates)
+    outputs = tuple(dict.fromkeys(name for names in of_setting for name in names))
+    X = [model_inputs(dataset.features, dataset.k, inputs) for dataset in datasets]
+    of_settings = np.array([setting_inputs(dataset) for dataset in datasets])
+    stacked = np.concatenate(
+        [np.concatenate([x, np.tile(s, (len(x), 1))], axis=1) for x, s in zip(X, of_settings, strict=True)]
+    )
+    if len(stacked) < options.batch:
+        raise ParameterError(
+            f"{len(stacked)} rows are too few to train a network on, which takes at least {options.batch}",
+            argument="measurements",
+        )
+    Y = np.full((len(stacked), len(outputs)), np.nan)
+    first = 0
+    for i, dataset in enumerate(datasets):
+        loss = None if losses is None else losses[i]
+        values = targets(dataset, candidates[i], loss)[:, 0 if with_reference else 1 :]
+        Y[first : first + len(dataset), [outputs.index(name) for name in of_setting[i]]] = values
+        first += len(dataset)
+    mean, scale = stacked.mean(axis=0), stacked.std(axis=0)
+    scale[scale < 1e-9] = 1.0  # an input that never differs
+    Z = torch.from_numpy(((stacked - mean) / scale).astype(np.float32))
+    lessons = _Lessons(Y, outputs, options)
+    vectors = X[0][:: -(-len(X[0]) // MAX_STORED_VECTORS)]
+    limit = options.epochs if epochs is None else epochs
+    states = []
+    with one_thread_and_seed(options.seed):
+        members = [_Member(Z.shape[1], Y, options, options.seed + 1000 * m) for m in range(options.members)]
+        for epoch in range(1, limit + 1):
+            for member in members:
+                member.learn(Z, lessons)
+            if epoch % options.checkpoint == 0 or epoch == limit:
+                averaged = tuple(member.averaged() for member in members)
+                state = Joint(tuple(inputs), outputs, of_setting, of_settings, mean, scale, averaged, vectors)
+                states.append((epoch, state))
+    return states
+
+
+class _Lessons:
+    """Targets, and the loss of predictions of some rows."""
+
+    def __init__(self, Y: _Array, outputs: Sequence[str], options: JointOptions) -> None:
+        import torch
+
+        self._known = torch.from_numpy(np.isfinite(Y))
+        self._targets = torch.from_numpy(np.nan_to_num(Y).astype(np.float32))
+        is_candidate = np.array([name not in (REFERENCE, LOSS) for name in outputs])
+        self._first = int(is_candidate.argmax()) if is_candidate.any() else len(outputs)
+        self._options = options
+        # Squared errors count by how near the fastest a candidate is; those of the other outputs count little, for
+        # times vary more than ratios.
+        weights = np.where(is_candidate, np.exp(-np.nan_to_num(Y) / 0.1) + 0.1, 0.2)
+        self._weights = torch.from_numpy((weights * np.isfinite(Y)).astype(np.float32) / 0.3)
+        self._absent = torch.where(self._known[:, self._first :], 0.0, 1e9)
+
+    def loss(self, scores: Any, rows: Any) -> Any:
+        import torch
+
+        expected = self._targets[rows]
+        found = (self._weights[rows] * (scores - expected) ** 2).sum(dim=1).mean()
+        if self._first < scores.shape[1]:
+            logits = -(scores[:, self._first :] + self._absent[rows]) / self._options.temperature
+            shares = torch.softmax(logits, dim=1)
+            regret = (shares * expected[:, self._first :]).sum(dim=1).mean()
+            found = found + self._options.regret * regret / 0.1
+        return found
+
+
+class _Member:
+    """A network in training, with the running average of its weights."""
+
+    def __init__(self, width: int, Y: _Array, options: JointOptions, seed: int) -> None:
+        import torch
+
+        self._random = torch.Generator().manual_seed(seed)
+        torch.manual_seed(seed)
+        layers: list[Any] = []
+        for neurons in options.hidden:
+            layers += [torch.nn.Linear(width, neurons), torch.nn.ReLU()]
+            width = neurons
+        last = torch.nn.Linear(width, Y.shape[1])
+        with torch.no_grad():
+            last.weight.mul_(0.1)
+            last.bias.copy_(torch.from_numpy(np.nanmean(Y, axis=0).astype(np.float32)))
+        self._module = torch.nn.Sequential(*layers, last)
+        self._parameters: list[Any] = list(self._module.parameters())
+        self._average = [parameter.detach().clone() for parameter in self._parameters]
+        self._optimiser = torch.optim.AdamW(self._parameters, lr=options.rate, weight_decay=options.decay, fused=True)
+        self._options = options
+        self._steps = 0
+
+    def learn(self, Z: Any, lessons: _Lessons) -> None:
+        """Go once through all rows."""
+        import torch
+
+        shuffled: Any = torch.randperm(len(Z), generator=self._random)
+        for rows in shuffled.split(self._options.batch):
+            noise = torch.randn(len(rows), Z.shape[1], generator=self._random)
+            scores = self._module(Z[rows] + self._options.noise * noise)
+            self._optimiser.zero_grad(set_to_none=True)
+            lessons.loss(scores, rows).backward()
+            torch.nn.utils.clip_grad_norm_(self._parameters, 1.0)
+            self._optimiser.step()
+            self._steps += 1
+            # At first the average follows: what it starts from is random.
+            kept = min(self._options.averaging, (1 + self._steps) / (10 + self._steps))
+            with torch.no_grad():
+                torch._foreach_lerp_(self._average, self._parameters, 1 - kept)
+
+    def averaged(self) -> Any:
+        """Return the network with its averaged weights."""
+        pairs = zip(self._average[::2], self._average[1::2], strict=True)
+        return _sequential([(weight, bias) for weight, bias in pairs])

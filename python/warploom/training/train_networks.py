@@ -1,0 +1,225 @@
+"""From measurements to a profile whose selectors are networks: one for SpMM, one for SpMV.
+
+The profile has the same settings, candidates and models of preparation as one of trees, so that either can plan.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warploom.bench.measurements import Measurements
+from warploom.bench.medians import settings as measured_settings
+from warploom.errors import ParameterError
+from warploom.model_inputs import INPUTS, LOSS, SPMV_INPUTS, model_inputs, model_name
+from warploom.predictor import Model
+from warploom.profiles import Profile
+from warploom.training.data import Dataset
+from warploom.training.joint_network import JointOptions, Split, descend, family_folds, folds
+from warploom.training.selector import DEFAULTS, candidates_of, predictions, unseen_losses
+from warploom.training.train import (
+    FOLDS,
+    QUICK,
+    Unseen,
+    candidates_known,
+    data_hash,
+    facts_of,
+    held_out,
+    kinds_of_settings,
+    spared,
+    tolerances_of,
+    widely_measured,
+)
+
+__all__ = ["train_networks"]
+
+_Array = NDArray[np.float64]
+_Progress = Callable[[int, int, str], None]
+_log = logging.getLogger(__name__)
+
+
+def train_networks(
+    measurements: Measurements | Sequence[Measurements],
+    trees: Profile,
+    options: JointOptions | None = None,
+    *,
+    caches: Iterable[str] = ("warm", "cold"),
+    folds_of_families: int = 5,
+    samples: int = 1000,
+    progress: _Progress | None = None,
+) -> Profile:
+    """Train networks on what trees were trained on.
+
+    Parameters
+    ----------
+    measurements : Measurements or sequence of Measurements
+        Of one GPU.
+    trees : Profile
+        Made from the same measurements; its candidates and models of preparation are kept.
+    options : JointOptions, optional
+    caches : iterable of str
+    folds_of_families : int
+        The networks of this many splits decide how long to train, and are scored.
+    samples : int
+        Bootstrap samples for the intervals of the metrics.
+    progress : callable, optional
+        Called as ``progress(done, total, what)`` before each network.
+
+    Returns
+    -------
+    Profile
+        Its metrics are those of `warploom.training.train.train`, scored on the same kinds of splits. ``families_over``
+        is by how much the oracle's share on families left out exceeds that of the trees.
+
+    Raises
+    ------
+    ParameterError
+        There are no times, or too few to train a network on.
+    """
+    parts = [measurements] if isinstance(measurements, Measurements) else list(measurements)
+    chosen = options or JointOptions()
+    by_op = _datasets(parts, tuple(caches), trees)
+    if not by_op:
+        raise ParameterError("there are no times to train on", argument="measurements")
+    kept = {
+        name: model for name, model in trees.models.items() if name.startswith("preparation-") or name == "features"
+    }
+    models: dict[str, Model] = dict(kept)
+    selectors: dict[str, Any] = {}
+    shown = _Shown(progress, sum(2 * (2 * (FOLDS + folds_of_families) + 1) for _ in by_op))
+    for op, datasets in by_op.items():
+        trained = _Operation(op, datasets, trees, chosen, folds_of_families, shown)
+        full = trained.train(tuple(name for name in INPUTS if op == "spmm" or name in _without_k()))
+        for name, (model, facts) in full.items():
+            models[name], selectors[name] = model, facts
+            unseen, families = trained.found[name]
+            selectors[name] |= held_out(datasets[name], unseen, families, samples=samples)
+            known = trees.metrics.get("selectors", {}).get(name, {})
+            if families is not None and "families" in known:
+                share = selectors[name]["families"]["oracle_share"][0]
+                selectors[name]["families_over"] = round(share - known["families"]["oracle_share"][0], 5)
+            _log.info("%s: %s", name, selectors[name])
+        compared = {name: trained.found[name][0] for name in full}
+        quick = trained.train(tuple(name for name in SPMV_INPUTS if op == "spmm" or name in _without_k()))
+        for name, (model, facts) in quick.items():
+            models[f"{QUICK}{name}"] = model
+            selectors[f"{QUICK}{name}"] = facts | spared(trained.found[name][0], compared[name])
+    return dataclasses.replace(trees, models=models, metrics={"selectors": selectors}, data_hash=data_hash(parts))
+
+
+def _without_k() -> Sequence[str]:
+    return INPUTS[: INPUTS.index("log_k")]
+
+
+class _Shown:
+    """Counts networks."""
+
+    def __init__(self, progress: _Progress | None, total: int) -> None:
+        self._progress, self._done, self._total = progress, 0, total
+
+    def next(self, what: str) -> None:
+        if self._progress is not None:
+            self._progress(self._done, self._total, what)
+        self._done += 1
+
+
+def _datasets(parts: Sequence[Measurements], caches: Sequence[str], trees: Profile) -> dict[str, dict[str, Dataset]]:
+    """Return data sets by operation and by the names of their models, where there are trees."""
+    found: dict[str, dict[str, Dataset]] = {}
+    for part in parts:
+        within = tolerances_of(part)
+        for settings in kinds_of_settings(part):
+            for cache in caches:
+                if (settings[0], cache) not in measured_settings(part):
+                    continue
+                dataset = widely_measured(Dataset.of(part, settings, cache, within=within))
+                name = model_name(dataset.op, dataset.dtype, dataset.layout, cache)
+                if name in trees.models:
+                    found.setdefault(dataset.op, {})[name] = dataset
+    return found
+
+
+class _Operation:
+    """The settings of an operation, and what is found of them."""
+
+    def __init__(
+        self,
+        op: str,
+        datasets: Mapping[str, Dataset],
+        trees: Profile,
+        options: JointOptions,
+        folds_of_families: int,
+        shown: _Shown,
+    ) -> None:
+        self._op = op
+        self._datasets = list(datasets.values())
+        self._names = list(datasets)
+        self._options = options
+        self._candidates = [candidates_known(trees.models[name]) for name in self._names]
+        self._random = folds(self._datasets, FOLDS, options.seed)
+        self._families = family_folds(self._datasets, folds_of_families, options.seed)
+        self._shown = shown
+        self.found: dict[str, tuple[Unseen, Unseen | None]] = {}
+
+    def train(self, inputs: Sequence[str]) -> dict[str, tuple[Model, dict[str, Any]]]:
+        """Decide how long to train on families left out, score, and train on everything."""
+        epochs, families = self._options.epochs, None
+        if self._families:
+            by_epoch = self._unseen(inputs, self._families, None)
+            regrets = {epoch: self._mean_loss(predicted) for epoch, predicted in by_epoch.items()}
+            epochs = min(regrets, key=lambda epoch: regrets[epoch])
+            _log.info("%s, %d inputs: mean loss on families left out by epoch: %s", self._op, len(inputs), regrets)
+            families = self._judged(inputs, self._families, by_epoch[epochs], epochs)
+        unseen = self._judged(inputs, self._random, self._unseen(inputs, self._random, epochs)[epochs], epochs)
+        self._shown.next(f"{self._op}: all matrices")
+        losses = [one.loss for one in unseen]
+        joint = descend(self._datasets, inputs, self._candidates, self._options, losses=losses, epochs=epochs)[-1][1]
+        trained = {}
+        for i, (name, dataset) in enumerate(zip(self._names, self._datasets, strict=True)):
+            facts = {"form": "network", "seed": self._options.seed, "epochs": epochs} | facts_of(dataset, unseen[i])
+            trained[name] = (joint.model(i), facts)
+            self.found[name] = (unseen[i], None if families is None else families[i])
+        return trained
+
+    def _unseen(self, inputs: Sequence[str], splits: Sequence[Split], epochs: int | None) -> dict[int, list[_Array]]:
+        """Return predictions for what each split holds out, by the epochs of training."""
+        found: dict[int, list[_Array]] = {}
+        for number, (train, test) in enumerate(splits):
+            self._shown.next(f"{self._op}: times, split {number + 1} of {len(splits)}")
+            known = [dataset.rows(rows) for dataset, rows in zip(self._datasets, train, strict=True)]
+            candidates = [candidates_of(dataset, DEFAULTS[self._op]) for dataset in known]
+            for epoch, joint in descend(known, inputs, candidates, self._options, epochs=epochs):
+                of_epoch = found.setdefault(epoch, [np.full(dataset.times.shape, np.inf) for dataset in self._datasets])
+                for i, dataset in enumerate(self._datasets):
+                    of_epoch[i][test[i]] = predictions(joint.model(i), dataset.rows(test[i]))
+        return found
+
+    def _mean_loss(self, predicted: Sequence[_Array]) -> float:
+        losses = [unseen_losses(dataset, of) for dataset, of in zip(self._datasets, predicted, strict=True)]
+        return float(np.mean([loss.mean() for loss in losses]))
+
+    def _judged(
+        self, inputs: Sequence[str], splits: Sequence[Split], predicted: Sequence[_Array], epochs: int
+    ) -> list[Unseen]:
+        """Predict losses too, by networks that have not seen the rows."""
+        losses = [unseen_losses(dataset, of) for dataset, of in zip(self._datasets, predicted, strict=True)]
+        expected = [np.empty(len(dataset)) for dataset in self._datasets]
+        none: list[list[str]] = [[] for _ in self._datasets]
+        for number, (train, test) in enumerate(splits):
+            self._shown.next(f"{self._op}: losses, split {number + 1} of {len(splits)}")
+            known = [dataset.rows(rows) for dataset, rows in zip(self._datasets, train, strict=True)]
+            kept = [loss[rows] for loss, rows in zip(losses, train, strict=True)]
+            joint = descend(known, inputs, none, self._options, losses=kept, epochs=epochs)[-1][1]
+            for i, dataset in enumerate(self._datasets):
+                model, rows = joint.model(i), test[i]
+                X = model_inputs(dataset.features, dataset.k, model.inputs)[rows]
+                expected[i][rows] = model.predict(X)[:, model.outputs.index(LOSS)]
+        return [
+            Unseen(of, loss, ex).as_sure_as_may_be(dataset)
+            for of, loss, ex, dataset in zip(predicted, losses, expected, self._datasets, strict=True)
+        ]

@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+
+from training.training_tables import CANDIDATES, sweep
+from warploom import _core, features, profiles
+from warploom.errors import ParameterError
+from warploom.model_inputs import LOSS, REFERENCE, model_name
+from warploom.training.data import Dataset
+from warploom.training.joint_network import JointOptions
+from warploom.training.train import QUICK, train
+from warploom.training.train_networks import train_networks
+
+pytest.importorskip("torch")
+
+SMALL = JointOptions(hidden=(16, 16), members=1, epochs=40, checkpoint=20, batch=32, noise=0.02, averaging=0.99)
+
+
+@pytest.fixture(scope="module")
+def measurements():
+    return sweep(80, settings=("spmv/float32",), noise=0.01)
+
+
+@pytest.fixture(scope="module")
+def trees(measurements):
+    return train(measurements, family_folds=3, samples=20)
+
+
+@pytest.fixture(scope="module")
+def seen():
+    return []
+
+
+@pytest.fixture(scope="module")
+def profile(measurements, trees, seen):
+    return train_networks(
+        measurements, trees, SMALL, folds_of_families=3, samples=20, progress=lambda *now: seen.append(now)
+    )
+
+
+def test_all_selectors_are_networks_and_the_rest_is_kept(profile, trees):
+    assert set(profile.models) == set(trees.models)
+    assert set(profile.metrics["selectors"]) == set(trees.metrics["selectors"])
+    for name, model in profile.models.items():
+        assert model.kind == "network"
+        if name.startswith("preparation-"):
+            assert model is trees.models[name]
+        else:
+            assert (model.outputs, model.inputs) == (trees.models[name].outputs, trees.models[name].inputs)
+            assert model.outputs[:2] == (REFERENCE, LOSS)
+
+
+def test_how_long_to_train_is_decided_at_a_checkpoint(profile):
+    for facts in profile.metrics["selectors"].values():
+        assert facts["form"] == "network"
+        assert facts["epochs"] in (20, 40)
+
+
+def test_metrics_are_of_matrices_and_families_held_out(profile, trees):
+    for cache in ("warm", "cold"):
+        name = model_name("spmv", "float32", "", cache)
+        facts = profile.metrics["selectors"][name]
+        for split in ("random", "families", "random_measured", "families_measured"):
+            assert facts[split]["rows"] == 80
+            assert 0.8 < facts[split]["oracle_share"][0] <= 1
+        share, other = (p.metrics["selectors"][name]["families"]["oracle_share"][0] for p in (profile, trees))
+        assert facts["families_over"] == pytest.approx(share - other, abs=1e-5)
+        assert 0 <= profile.metrics["selectors"][f"{QUICK}{name}"]["loss_spared"] < 1
+
+
+def test_progress_counts_the_networks(seen):
+    assert [done for done, _, _ in seen] == list(range(len(seen)))
+    assert {total for _, total, _ in seen} == {len(seen)}
+
+
+def test_a_plan_can_be_chosen_by_it(profile, measurements, tmp_path):
+    profiles.save(tmp_path / "p.safetensors", profile)
+    selector = profiles.load(tmp_path / "p.safetensors").selector()
+    dataset = Dataset.of(measurements, "spmv/float32", "warm")
+    near = 0
+    for i in range(len(dataset)):
+        vectors = {of: [dataset.features[f"{of}_{name}"][i] for name in features.names(of)] for of in features.sets()}
+        chosen = selector.choose(_core.MatrixFeatures(**vectors), "spmv", dtype="float32", cache="warm").candidate
+        near += dataset.times_of(chosen)[i] <= 1.1 * dataset.best[i]
+    assert near > 0.9 * len(dataset)
+
+
+def test_measurements_without_what_trees_were_trained_on_are_refused(trees):
+    with pytest.raises(ParameterError, match="no times"):
+        train_networks(sweep(20, settings=("spmv/float64",)), trees, SMALL)
+
+
+def test_too_few_matrices_are_refused(trees):
+    with pytest.raises(ParameterError, match="at least"):
+        train_networks(sweep(12, settings=("spmv/float32",)), trees, SMALL)
+
+
+def test_candidates_are_those_of_the_sweep(profile):
+    known = {name for model in profile.models.values() for name in model.outputs} - {REFERENCE, LOSS}
+    assert known <= set(CANDIDATES)
+    assert np.isfinite(
+        [value for model in profile.models.values() for a in model.arrays.values() for value in a.flat]
+    ).all()
