@@ -25,7 +25,7 @@ def made(name):
 
 
 def test_there_is_one_for_each_paper():
-    assert set(NAMES) == {"quickstart", *PAPERS}
+    assert set(NAMES) == {"quickstart", "training", *PAPERS}
 
 
 @pytest.mark.parametrize("name", NAMES)
