@@ -190,6 +190,44 @@ def _profiles() -> list[Summary]:
     return [profile_table(name, profiles.find(name)) for name in profiles.names()]
 
 
+def models_table() -> Summary:
+    """Return the shares that trees and networks reach, side by side."""
+    rows = []
+    for gpu in profiles.names("network"):
+        found = {model: profiles.find(gpu, model=model) for model in ("trees", "network")}
+        of = {model: one.profile.metrics["selectors"] for model, one in found.items() if one is not None}
+        for name in sorted((name for name in of["network"] if "random" in of["network"][name]), key=_order):
+            row: dict[str, Any] = {"selector": _words(name)}
+            for split, words in _SPLITS.items():
+                row |= {f"{model}, {words}": _share(scores[name].get(split)) for model, scores in of.items()}
+            rows.append(row)
+    notes = [
+        "Geometric mean of least time / time of the choice, without measuring, over matrices that were not seen in "
+        "training, with 95 % intervals."
+    ]
+    return Summary("Trees and networks", pd.DataFrame(rows), notes)
+
+
+def beyond_table(lines: pd.DataFrame) -> Summary:
+    """Return what choices reach beyond what was measured: the share of the oracle, and of rows slower than the vendor.
+
+    Parameters
+    ----------
+    lines : pandas.DataFrame
+        From `warploom.training.beyond.beyond`.
+    """
+    rows = []
+    for (split, setting), group in lines.groupby(["split", "setting"], sort=False):
+        by_way = group.set_index("chosen_by")
+        row = {"training": split, "selector": _words(setting), "rows": int(group["rows"].iloc[0])}
+        for way in ("trees", "network", "fixed"):
+            share, slower = by_way.loc[way, "oracle_share"], by_way.loc[way, "slower_than_vendor"]
+            row["one candidate" if way == "fixed" else way] = f"{share:.1%} ({slower:.1%})"
+        rows.append(row)
+    notes = ["Share of the oracle's speed; in brackets, choices below 0.98 of the vendor's best."]
+    return Summary("Beyond what was trained on", pd.DataFrame(rows), notes)
+
+
 _SPLITS = {"random": "random folds", "families": "families left out"}
 
 

@@ -36,7 +36,7 @@ from warploom.training.train import (
     widely_measured,
 )
 
-__all__ = ["train_networks"]
+__all__ = ["datasets_of", "train_networks"]
 
 _Array = NDArray[np.float64]
 _Progress = Callable[[int, int, str], None]
@@ -83,7 +83,11 @@ def train_networks(
     """
     parts = [measurements] if isinstance(measurements, Measurements) else list(measurements)
     chosen = options or JointOptions()
-    by_op = _datasets(parts, tuple(caches), trees)
+    by_op = {
+        op: known
+        for op, datasets in datasets_of(parts, tuple(caches)).items()
+        if (known := {name: dataset for name, dataset in datasets.items() if name in trees.models})
+    }
     if not by_op:
         raise ParameterError("there are no times to train on", argument="measurements")
     kept = {
@@ -128,18 +132,22 @@ class _Shown:
         self._done += 1
 
 
-def _datasets(parts: Sequence[Measurements], caches: Sequence[str], trees: Profile) -> dict[str, dict[str, Dataset]]:
-    """Return data sets by operation and by the names of their models, where there are trees."""
+def datasets_of(parts: Sequence[Measurements], caches: Sequence[str]) -> dict[str, dict[str, Dataset]]:
+    """Return data sets by operation and by the names of their models.
+
+    Parameters
+    ----------
+    parts : sequence of Measurements
+    caches : sequence of str
+    """
     found: dict[str, dict[str, Dataset]] = {}
     for part in parts:
         within = tolerances_of(part)
         for settings in kinds_of_settings(part):
             for cache in caches:
-                if (settings[0], cache) not in measured_settings(part):
-                    continue
-                dataset = widely_measured(Dataset.of(part, settings, cache, within=within))
-                name = model_name(dataset.op, dataset.dtype, dataset.layout, cache)
-                if name in trees.models:
+                if (settings[0], cache) in measured_settings(part):
+                    dataset = widely_measured(Dataset.of(part, settings, cache, within=within))
+                    name = model_name(dataset.op, dataset.dtype, dataset.layout, cache)
                     found.setdefault(dataset.op, {})[name] = dataset
     return found
 

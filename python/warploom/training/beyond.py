@@ -1,0 +1,129 @@
+"""How good choices are beyond what was measured: at a k that was left out, and above all sizes of the training data.
+
+``python -m warploom.training.beyond h200 --output beyond.csv`` makes the table from the measurements that ship.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import click
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from warploom.bench.measurements import Measurements
+from warploom.errors import ParameterError
+from warploom.model_inputs import INPUTS
+from warploom.training.data import Dataset
+from warploom.training.evaluate import score
+from warploom.training.joint_network import JointOptions, descend
+from warploom.training.selector import DEFAULTS, WORST, candidates_of, choices, fit
+from warploom.training.train_networks import datasets_of
+
+__all__ = ["LARGE", "beyond"]
+
+LARGE = 1_000_000
+"""Nonzeros: smaller matrices are trained on, and choices made for the others."""
+
+LEFT_OUT = (8, 32, 128, 512)
+"""Numbers of columns, one of which is left out."""
+
+_FEWEST = 20
+_Chosen = NDArray[np.intp]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Split:
+    name: str
+    trained: Callable[[Dataset], NDArray[np.bool_]]
+    """Rows to train on; choices are made for the others."""
+
+
+def _splits(op: str) -> list[_Split]:
+    found = [_Split(f"trained below {LARGE:,} nonzeros", lambda dataset: dataset.nnz < LARGE)]
+    if op == "spmm":
+        found += [_Split(f"k = {k} left out", lambda dataset, k=k: dataset.k != k) for k in LEFT_OUT]  # type: ignore[misc]
+    return found
+
+
+def beyond(measurements: Measurements, options: JointOptions | None = None) -> pd.DataFrame:
+    """Train without some sizes or a k, and choose for these.
+
+    Parameters
+    ----------
+    measurements : Measurements
+        Of one GPU.
+    options : JointOptions, optional
+
+    Returns
+    -------
+    pandas.DataFrame
+        A line for each split, setting and way to choose (``trees``, ``network``, ``fixed``: the candidate that loses
+        least where models are trained): ``rows``, ``oracle_share``, ``slower_than_vendor``.
+
+    Raises
+    ------
+    ParameterError
+        No setting has at least 20 rows on both sides of a split.
+    """
+    lines = []
+    for op, named in datasets_of([measurements], ("warm", "cold")).items():
+        for split in _splits(op):
+            parts = {}
+            for name, dataset in named.items():
+                known = split.trained(dataset)
+                if min(known.sum(), (~known).sum()) >= _FEWEST:
+                    parts[name] = (dataset.rows(known), dataset.rows(~known))
+            if not parts:
+                continue
+            candidates = [candidates_of(known, DEFAULTS[op]) for known, _ in parts.values()]
+            inputs = INPUTS if op == "spmm" else INPUTS[: INPUTS.index("log_k")]
+            states = descend([known for known, _ in parts.values()], inputs, candidates, options or JointOptions())
+            for i, (name, (train, others)) in enumerate(parts.items()):
+                ways = {
+                    "trees": choices(fit(train, DEFAULTS[op], candidates[i]), others),
+                    "network": choices(states[-1][1].model(i), others),
+                    "fixed": _fixed(train, others, candidates[i]),
+                }
+                lines += [_line(split.name, name, way, others, chosen) for way, chosen in ways.items()]
+    if not lines:
+        raise ParameterError(f"no setting has {_FEWEST} rows on both sides of a split", argument="measurements")
+    return pd.DataFrame(lines)
+
+
+def _fixed(known: Dataset, others: Dataset, candidates: Sequence[str]) -> _Chosen:
+    """Return the candidate that loses least on what is known; where it cannot run, the next one."""
+    ratio = np.log(known.columns(candidates).times / known.best[:, np.newaxis])
+    losses = np.minimum(np.where(np.isfinite(ratio), ratio, WORST), WORST).mean(axis=0)
+    rank = np.full(len(others.candidates), np.inf)
+    rank[[others.candidates.index(name) for name in candidates]] = losses
+    possible = others.supported & np.isfinite(others.times)
+    return np.asarray(np.where(possible, rank, np.inf).argmin(axis=1), dtype=np.intp)
+
+
+def _line(split: str, setting: str, way: str, dataset: Dataset, chosen: _Chosen) -> dict[str, object]:
+    figures = score(dataset, chosen, samples=1)
+    return {
+        "split": split,
+        "setting": setting,
+        "chosen_by": way,
+        "rows": figures.count,
+        "oracle_share": round(figures["oracle_share"].value, 4),
+        "slower_than_vendor": round(figures["slower_than_vendor"].value, 4),
+    }
+
+
+@click.command()
+@click.argument("inputs", nargs=-1, required=True)
+@click.option("--output", required=True, type=click.Path(dir_okay=False), help="A table of comma-separated values.")
+def main(inputs: tuple[str, ...], output: str) -> None:
+    """Say how good choices are beyond what was measured, from the measurements in INPUTS."""
+    table = beyond(Measurements.load(*inputs))
+    table.to_csv(output, index=False)
+    click.echo(table.to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from training.training_tables import sweep
+from warploom.errors import ParameterError
+from warploom.training import beyond
+from warploom.training.joint_network import JointOptions
+
+pytest.importorskip("torch")
+
+SMALL = JointOptions(hidden=(16, 16), members=1, epochs=20, checkpoint=20, batch=32, noise=0.02, averaging=0.98)
+
+
+@pytest.fixture(scope="module")
+def measurements():
+    return sweep(120, noise=0.01)
+
+
+def test_choices_are_made_for_what_was_left_out(measurements, monkeypatch):
+    monkeypatch.setattr(beyond, "LARGE", 50_000)
+    nnz = measurements.matrices["nnz"].to_numpy()
+    table = beyond.beyond(measurements, SMALL)
+    assert set(table["setting"]) == {"spmv-float32-warm", "spmv-float32-cold"}
+    assert set(table["chosen_by"]) == {"trees", "network", "fixed"}
+    assert (table["rows"] == np.count_nonzero(nnz >= 50_000)).all()
+    assert table["oracle_share"].between(0.5, 1).all()
+    shares = table[table["setting"] == "spmv-float32-warm"].set_index("chosen_by")["oracle_share"]
+    assert shares["trees"] > shares["fixed"]
+
+
+def test_nothing_to_leave_out_is_an_error(measurements, monkeypatch):
+    monkeypatch.setattr(beyond, "LARGE", 10**12)
+    with pytest.raises(ParameterError, match="both sides") as caught:
+        beyond.beyond(measurements, SMALL)
+    assert caught.value.argument == "measurements"
+
+
+def test_the_command_writes_a_table(measurements, monkeypatch, tmp_path):
+    monkeypatch.setattr(beyond, "LARGE", 50_000)
+    monkeypatch.setattr(beyond, "JointOptions", lambda: SMALL)
+    measurements.save(tmp_path / "measured")
+    ran = CliRunner().invoke(beyond.main, [str(tmp_path / "measured"), "--output", str(tmp_path / "t.csv")])
+    assert ran.exit_code == 0, ran.output
+    assert len((tmp_path / "t.csv").read_text().splitlines()) == 1 + 2 * 3
