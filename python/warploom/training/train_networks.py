@@ -95,7 +95,7 @@ def train_networks(
     }
     models: dict[str, Model] = dict(kept)
     selectors: dict[str, Any] = {}
-    shown = _Shown(progress, sum(2 * (2 * (FOLDS + folds_of_families) + 1) for _ in by_op))
+    shown = _Shown(progress, sum(2 * (2 * FOLDS + 1) + 2 * _splits_of(datasets, folds_of_families) for datasets in by_op.values()))
     for op, datasets in by_op.items():
         trained = _Operation(op, datasets, trees, chosen, folds_of_families, shown)
         full = trained.train(tuple(name for name in INPUTS if op == "spmm" or name in _without_k()))
@@ -109,7 +109,8 @@ def train_networks(
                 selectors[name]["families_over"] = round(share - known["families"]["oracle_share"][0], 5)
             _log.info("%s: %s", name, selectors[name])
         compared = {name: trained.found[name][0] for name in full}
-        quick = trained.train(tuple(name for name in SPMV_INPUTS if op == "spmm" or name in _without_k()))
+        epochs = next(iter(full.values()))[1]["epochs"]
+        quick = trained.train(tuple(name for name in SPMV_INPUTS if op == "spmm" or name in _without_k()), epochs)
         for name, (model, facts) in quick.items():
             models[f"{QUICK}{name}"] = model
             selectors[f"{QUICK}{name}"] = facts | spared(trained.found[name][0], compared[name])
@@ -118,6 +119,10 @@ def train_networks(
 
 def _without_k() -> Sequence[str]:
     return INPUTS[: INPUTS.index("log_k")]
+
+
+def _splits_of(datasets: Mapping[str, Dataset], folds_of_families: int) -> int:
+    return len(family_folds(list(datasets.values()), folds_of_families))
 
 
 class _Shown:
@@ -174,15 +179,16 @@ class _Operation:
         self._shown = shown
         self.found: dict[str, tuple[Unseen, Unseen | None]] = {}
 
-    def train(self, inputs: Sequence[str]) -> dict[str, tuple[Model, dict[str, Any]]]:
-        """Decide how long to train on families left out, score, and train on everything."""
-        epochs, families = self._options.epochs, None
-        if self._families:
+    def train(self, inputs: Sequence[str], epochs: int | None = None) -> dict[str, tuple[Model, dict[str, Any]]]:
+        """Decide how long to train on families left out, unless that is given; score, and train on everything."""
+        families = None
+        if epochs is None and self._families:
             by_epoch = self._unseen(inputs, self._families, None)
             regrets = {epoch: self._mean_loss(predicted) for epoch, predicted in by_epoch.items()}
             epochs = min(regrets, key=lambda epoch: regrets[epoch])
             _log.info("%s, %d inputs: mean loss on families left out by epoch: %s", self._op, len(inputs), regrets)
             families = self._judged(inputs, self._families, by_epoch[epochs], epochs)
+        epochs = epochs or self._options.epochs
         unseen = self._judged(inputs, self._random, self._unseen(inputs, self._random, epochs)[epochs], epochs)
         self._shown.next(f"{self._op}: all matrices")
         losses = [one.loss for one in unseen]
@@ -218,11 +224,12 @@ class _Operation:
         losses = [unseen_losses(dataset, of) for dataset, of in zip(self._datasets, predicted, strict=True)]
         expected = [np.empty(len(dataset)) for dataset in self._datasets]
         none: list[list[str]] = [[] for _ in self._datasets]
+        options = dataclasses.replace(self._options, members=1)
         for number, (train, test) in enumerate(splits):
             self._shown.next(f"{self._op}: losses, split {number + 1} of {len(splits)}")
             known = [dataset.rows(rows) for dataset, rows in zip(self._datasets, train, strict=True)]
             kept = [loss[rows] for loss, rows in zip(losses, train, strict=True)]
-            joint = descend(known, inputs, none, self._options, losses=kept, epochs=epochs)[-1][1]
+            joint = descend(known, inputs, none, options, losses=kept, epochs=epochs)[-1][1]
             for i, dataset in enumerate(self._datasets):
                 model, rows = joint.model(i), test[i]
                 X = model_inputs(dataset.features, dataset.k, model.inputs)[rows]
