@@ -106,6 +106,7 @@ def _tables(folder: Path) -> None:
     _write(tables / "large.md", [_large()])
     _write(tables / "origins.md", [_origins()])
     _write(tables / "choices.md", [_choices()])
+    _write(tables / "models.md", [models_table(), _beyond()])
     _measured(tables)
 
 
@@ -206,6 +207,11 @@ def models_table() -> Summary:
         "training, with 95 % intervals."
     ]
     return Summary("Trees and networks", pd.DataFrame(rows), notes)
+
+
+def _beyond() -> Summary:
+    """Return what ``python -m warploom.training.beyond h200 --output docs/static/beyond.csv`` found."""
+    return beyond_table(pd.read_csv(Path(__file__).parent / "static" / "beyond.csv"))
 
 
 def beyond_table(lines: pd.DataFrame) -> Summary:

@@ -11,8 +11,15 @@
     ``gao2024/blockwise`` puts rows of similar length into blocks and chooses for each block of short rows
     (section 4.3).
 
-What they were trained on is what the paper measures: SpMM in float32 with column-major operands and as many columns of
+What they were trained on is what the papers measure: SpMM in float32 with column-major operands and as many columns of
 B as A has, SpMV in float64, both with a warm cache.
+
+Examples
+--------
+>>> import warploom as wl
+>>> A = wl.examples.load("gr_30_30")
+>>> wl.predict(A, "spmv", dtype="float64", model="gao2024").chosen
+'spmv/none/csr/vector[threads_per_row=16]'
 
 References
 ----------
