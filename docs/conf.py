@@ -9,6 +9,8 @@ from pathlib import Path
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
+# The wheel has no measurements; the checkout that this is part of does.
+os.environ.setdefault("WARPLOOM_MEASUREMENTS", str(DOCS.parent / "python" / "warploom-data" / "warploom_data"))
 
 import generate  # noqa: E402
 

@@ -13,6 +13,7 @@ __all__ = [
     "FileFormatError",
     "IndexOverflowError",
     "InvalidMatrixError",
+    "MissingDataError",
     "OutOfMemoryError",
     "ParameterError",
     "ProfileError",
@@ -76,6 +77,10 @@ class FileFormatError(WarploomError, ValueError):
 
 class DownloadError(WarploomError, OSError):
     """A file could not be fetched from the network or kept in the cache."""
+
+
+class MissingDataError(WarploomError, FileNotFoundError):
+    """Measurements of the package warploom-data are needed, and it is not there; the message says how to get it."""
 
 
 class ProfileError(WarploomError, ValueError):

@@ -1,1 +1,9 @@
 # Puts this folder on the module path for the tests in folders below.
+import os
+from pathlib import Path
+
+# The measurements of this checkout, also where warploom is installed from it: they are no part of its wheel. Set here
+# for the tests and for the programs and notebooks that they start.
+os.environ.setdefault(
+    "WARPLOOM_MEASUREMENTS", str(Path(__file__).parents[2] / "python" / "warploom-data" / "warploom_data")
+)

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from warploom import _data_package
 from warploom.bench import schema
 from warploom.bench.store import Part, Store, make_folder, read_facts, write_table
 from warploom.errors import FileFormatError, ParameterError
 
 __all__ = ["Measurements", "folder_of", "group_ids", "merge", "part_of", "shipped"]
 
-_SHIPPED = pathlib.Path(__file__).parent.parent / "measurements"
 _MEASUREMENTS, _MATRICES = "measurements.parquet", "matrices.parquet"
 _SIZE = ("rows", "cols", "nnz")
 _MOST_IDS = 2**62
@@ -35,13 +35,14 @@ _WITH_DICTIONARY = [column.name for column in schema.MEASUREMENTS if column.name
 
 
 def shipped() -> list[str]:
-    """Return the names of the measurements that are shipped with warploom, for `Measurements.load`."""
-    return sorted(path.parent.name for path in _SHIPPED.glob(f"*/{_MEASUREMENTS}"))
+    """Return the names of the measurements in the package warploom-data, for `Measurements.load`; none without it."""
+    folder = _data_package.folder()
+    return sorted(path.parent.name for path in folder.glob(f"*/{_MEASUREMENTS}")) if folder else []
 
 
 def folder_of(source: str | os.PathLike[str]) -> pathlib.Path:
     """Return the folder of the shipped measurements of that name, or else the path itself."""
-    return _SHIPPED / source if isinstance(source, str) and source in shipped() else pathlib.Path(source)
+    return _data_package.find(source, _MEASUREMENTS) or pathlib.Path(source)
 
 
 def part_of(names: pd.Series[Any]) -> NDArray[np.str_]:
@@ -97,6 +98,8 @@ class Measurements:
         ------
         ParameterError
             There is nothing of that name, or matrices of the same name differ in rows, columns or nonzeros.
+        MissingDataError
+            There is nothing of that name, and the package warploom-data is not installed.
         FileFormatError
             A merged folder cannot be read.
 
@@ -272,6 +275,8 @@ def _read(source: str | os.PathLike[str]) -> _Pieces:
         return _read_merged(folder)
     if (folder / "parts").is_dir():
         return _read_store(folder)
+    if not shipped() and not folder.exists():
+        raise _data_package.missing(f"'{source}' is no folder, and measurements that have a name are not installed")
     names = ", ".join(shipped()) or "none"
     raise ParameterError(
         f"'{source}' is neither a folder of measurements nor the name of shipped ones ({names})", argument="sources"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from warploom import profiles
+from warploom import _data_package, profiles
 from warploom._terminal import OutputFile, progress_bar
 from warploom.commands import require_training
 from warploom.errors import ParameterError
@@ -85,7 +85,7 @@ def _save(path: Path, profile: profiles.Profile) -> None:
 
 
 def _train_trees(inputs: tuple[str, ...], held_out: bool, kept: str | None) -> profiles.Profile:
-    from warploom.bench import Measurements
+    from warploom.bench import Measurements, shipped
     from warploom.experiments import load as load_findings
     from warploom.training.preparation import refit_preparation
     from warploom.training.train import train as train_profile
@@ -93,6 +93,8 @@ def _train_trees(inputs: tuple[str, ...], held_out: bool, kept: str | None) -> p
     findings = load_findings("preparation", inputs)
     if kept is None:
         profile = train_profile(Measurements.load(*inputs), splits=held_out)
+    elif findings is None and not any(Path(name).exists() or name in shipped() for name in inputs):
+        raise _data_package.missing(f"{', '.join(inputs)}: no such folder, and there are no measurements with a name")
     elif findings is None:
         raise ParameterError(
             f"{', '.join(inputs)}: no findings of preparation; `warploom experiment run preparation --output FOLDER` "

@@ -12,13 +12,13 @@ from typing import Any
 
 import pandas as pd
 
+from warploom import _data_package
 from warploom.bench.store import StorageError, make_folder
 from warploom.errors import FileFormatError
 from warploom.experiments.registry import find
 
 __all__ = ["Findings", "folder_of", "holds_any", "load", "shipped"]
 
-_SHIPPED = pathlib.Path(__file__).parent.parent / "measurements"
 _FOLDER = "experiments"
 _MARK = "# "
 
@@ -114,7 +114,9 @@ class Findings:
 
 def shipped(name: str) -> list[str]:
     """Return the names of the devices whose findings of an experiment are shipped, such as ``h200``."""
-    return sorted(path.parent.parent.name for path in _SHIPPED.glob(f"*/{_FOLDER}/{find(name).name}.csv"))
+    folder = _data_package.folder()
+    file = f"{_FOLDER}/{find(name).name}.csv"
+    return sorted(path.parent.parent.name for path in folder.glob(f"*/{file}")) if folder else []
 
 
 def load(name: str, sources: Sequence[Source | Findings]) -> Findings | None:
@@ -153,7 +155,7 @@ def load(name: str, sources: Sequence[Source | Findings]) -> Findings | None:
             if source.name == known:
                 return source
             continue
-        folder = _SHIPPED / source if isinstance(source, str) and source in shipped(name) else pathlib.Path(source)
+        folder = _data_package.find(source, f"{_FOLDER}/{known}.csv") or pathlib.Path(source)
         path = _path(folder, known)
         if path.exists():
             return Findings.read(path)

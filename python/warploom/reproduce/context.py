@@ -67,11 +67,14 @@ class Context:
     experiments : sequence of path-like or Findings
         Findings of experiments, or folders with them, as `warploom.experiments.load` takes them. Of several that have
         the same experiment, the last one counts.
+    hint : str
+        Why there are no measurements, if that is known: part of the reasons why items are not made.
     """
 
     measurements: Measurements | None = None
     entries: Sequence[Entry] | None = None
     experiments: Sequence[str | os.PathLike[str] | Findings] = ()
+    hint: str = ""
 
     @functools.cached_property
     def originals(self) -> Measurements | None:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 import matplotlib as mpl
 import pandas as pd
 
+from warploom import _data_package
 from warploom.bench import Measurements, shipped
 from warploom.bench.plots import save
 from warploom.errors import ParameterError
 from warploom.experiments.results import holds_any
 from warploom.reproduce import report
-from warploom.reproduce.context import Context, MissingMeasurementsError
+from warploom.reproduce.context import Context, MissingMeasurementsError, MissingPackagesError
 from warploom.reproduce.drawing import STYLE
 from warploom.reproduce.registry import PAPERS, Item, find
 from warploom.reproduce.report import Outcome
@@ -88,7 +89,7 @@ def reproduce(
         of the same names are replaced.
     measurements : Measurements, path-like or sequence of path-like, optional
         Those of your own sweep: a folder that ``warploom bench run`` or ``merge`` has written, or several. The ones
-        of the H200 that are shipped with warploom if not given. What ``warploom experiment run`` has written into
+        of the H200 in the package warploom-data if not given. What ``warploom experiment run`` has written into
         such a folder comes before what is shipped of the same experiment; a folder may have nothing else.
     context : Context, optional
         Instead of `measurements`, to choose the matrices to load too.
@@ -144,7 +145,8 @@ def _context(given: Measurements | Source | Sequence[Source] | None) -> Context:
     own = [] if given is None else [given] if isinstance(given, str | os.PathLike) else list(given)
     sweeps = [name for name in own if not _only_experiments(name)]
     sweeps = sweeps or [name for name in shipped() if name == _DEFAULT]
-    return Context(Measurements.load(*sweeps) if sweeps else None, experiments=[_DEFAULT, *own])
+    hint = "" if sweeps else str(_data_package.missing("the measurements are not installed"))
+    return Context(Measurements.load(*sweeps) if sweeps else None, experiments=[_DEFAULT, *own], hint=hint)
 
 
 def _only_experiments(source: Source) -> bool:
@@ -162,7 +164,10 @@ def _result(item: Item, context: Context) -> Result:
         try:
             result = item.make(context)
         except MissingMeasurementsError as error:
-            raise type(error)(f"{item.id} cannot be made: {error}", argument=error.argument) from error
+            reason = str(error)
+            if context.hint and not isinstance(error, MissingPackagesError):
+                reason = f"{context.hint}. From measurements of your own: {error}"
+            raise type(error)(f"{item.id} cannot be made: {reason}", argument=error.argument) from error
     result.tables = [_with_origins(table, context) for table in result.tables]
     return result
 

@@ -157,7 +157,7 @@ def test_a_merged_file_of_other_contents_is_named(tmp_path, name, facts, change,
 
 
 def test_shipped_measurements_are_read_by_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_SHIPPED", tmp_path)
+    monkeypatch.setenv("WARPLOOM_MEASUREMENTS", str(tmp_path))
     assert shipped() == []
     tables([matrix("a")], [measured("a")]).save(tmp_path / "gpu")
     assert shipped() == ["gpu"]
