@@ -112,7 +112,9 @@ class _Multiplier(LinearOperator):  # type: ignore[misc]
         self.shape = shape
         self._vectors_only = False
         self._version = 0  # of the values
-        self._pattern: Any = None  # of warploom.torch
+        self._pattern: Any = None  # of warploom.torch, as the two that follow
+        self._neighbours: Any = None
+        self._weights: Any = None
         self._transpose: Operator | None = None
         self._making = threading.RLock()
         self._name = str(next(_numbers))  # a text: graphs of PyTorch take numbers for sizes that may change

@@ -2,7 +2,8 @@
 
 `spmm` multiplies with a plan and has gradients for the dense operand, by the transpose of the plan, and for the values
 of the sparse matrix, by a product that is sampled at its entries: no dense intermediate is made. `SpMM` is the same as
-a module. Gradients of gradients exist, too.
+a module. Gradients of gradients exist, too. Instead of sums over the neighbours of a vertex, both take means and
+maxima.
 
 Nothing else in warploom imports PyTorch. This module needs PyTorch 2.5 or newer.
 """
@@ -11,17 +12,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from warploom import _core
+from warploom._csr import framework_of
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
 from warploom.operators import Operator, Plan, find_operator
 from warploom.plan import problem_of
+from warploom.torch._extremes import NONE, Neighbours, gradients, maxima
 
 __all__ = ["SpMM", "spmm"]
 
 
-def spmm(plan: Plan | Operator, X: torch.Tensor, values: torch.Tensor | None = None) -> torch.Tensor:
+def spmm(
+    plan: Plan | Operator, X: torch.Tensor, values: torch.Tensor | None = None, *, reduce: str = "sum"
+) -> torch.Tensor:
     """Multiply a sparse and a dense matrix, with gradients.
 
     Parameters
@@ -33,7 +39,11 @@ def spmm(plan: Plan | Operator, X: torch.Tensor, values: torch.Tensor | None = N
         Where the plan is. Types that are promoted to that of the plan are converted.
     values : Tensor, shape (nnz,), optional
         Values of A in this product, in the order of `Plan.update_values`, of the plan's dtype; by default those of the
-        plan. The plan has to be made with ``updatable=True``, and keeps them until it gets others.
+        plan. For sums and means the plan has to be made with ``updatable=True``, and keeps them until it gets others.
+    reduce : {"sum", "mean", "max", "min"}
+        What becomes of the products of the entries of a row with their rows of `X`. The mean is over stored entries,
+        whatever their values; rows without any are 0. Gradients of maxima and minima go to one entry: of equal ones
+        the first, in the order in which A has them.
 
     Returns
     -------
@@ -51,6 +61,12 @@ def spmm(plan: Plan | Operator, X: torch.Tensor, values: torch.Tensor | None = N
     Outside of compiled graphs, ``plan @ X`` is faster where no gradient is wanted. ``torch.vmap``, ``torch.func.grad``
     and ``torch.func.jacrev`` take the product; forward-mode differentiation does not.
 
+    Sums and means are products of the plan. Maxima and minima are not: on the CPU a kernel of PyTorch computes them,
+    and on a GPU other operations of PyTorch, for some rows at a time, which bounds the memory beside the results to
+    about 300 MB. Their backward pass adds in no fixed order on a GPU, unless ``torch.use_deterministic_algorithms`` is
+    set. They keep the number of an entry for each element of the result until the backward pass, and the plan keeps a
+    copy of the pattern with 8 bytes for each entry.
+
     Examples
     --------
     >>> import scipy.sparse, torch, warploom as wl, warploom.torch
@@ -62,6 +78,8 @@ def spmm(plan: Plan | Operator, X: torch.Tensor, values: torch.Tensor | None = N
     >>> X.grad.flatten(), values.grad
     (tensor([7., 7.], dtype=torch.float64), tensor([1., 1.], dtype=torch.float64))
     """
+    if reduce not in _REDUCTIONS:
+        raise ParameterError(f"reduce must be one of {', '.join(_REDUCTIONS)}, got {reduce!r}", argument="reduce")
     if not isinstance(plan, (Plan, Operator)):
         raise ParameterError(f"plan must be what warploom.plan returns, got {type(plan).__name__}", argument="plan")
     X = _checked(plan, X, "X")
@@ -70,22 +88,42 @@ def spmm(plan: Plan | Operator, X: torch.Tensor, values: torch.Tensor | None = N
             f"X must have {plan.shape[1]} rows, as A has columns, but its shape is {tuple(X.shape)}", argument="X"
         )
     if X.ndim == 1:
-        return spmm(plan, X.unsqueeze(1), values).squeeze(1)
+        return spmm(plan, X.unsqueeze(1), values, reduce=reduce).squeeze(1)
     if plan._vectors_only and X.shape[1] != 1:
         raise ShapeError(
             f"X must be one vector, as the plan is for SpMV, but its shape is {tuple(X.shape)}", argument="X"
         )
     if values is not None:
-        if not plan.updatable:
+        if not plan.updatable and reduce in ("sum", "mean"):
             raise ParameterError("values need a plan that was made with updatable=True", argument="values")
         values = _checked(plan, values, "values")
         if values.ndim != 1 or values.shape[0] != plan.nnz:
             raise ShapeError(f"values must have shape ({plan.nnz},), got {tuple(values.shape)}", argument="values")
+    if reduce == "min":
+        return -_maximum_of(plan, -X, values)
+    if reduce == "max":
+        return _maximum_of(plan, X, values)
     column = isinstance(plan, Plan) and plan.layout == "column" and plan.op == "spmm"
+    compiling = torch.compiler.is_compiling()
+    if compiling:
+        total: torch.Tensor = _product(X, values, plan._name, plan.shape[0], False, column)
+    else:
+        _prepare(plan, X, values)
+        total = _differentiable(X, values, plan, False, column)
+    if reduce == "sum":
+        return total
+    # By way of the operation the first time, too: what is made inside torch.func and kept would not outlive it.
+    if compiling or plan._neighbours is None:
+        scales = _inverse_counts(torch.empty(0, dtype=X.dtype, device=X.device), plan._name, plan.shape[0])
+    else:
+        scales = plan._neighbours.inverse_counts
+    return total * scales  # type: ignore[no-any-return]
+
+
+def _maximum_of(plan: Plan | Operator, X: torch.Tensor, values: torch.Tensor | None) -> torch.Tensor:
     if torch.compiler.is_compiling():
-        return _product(X, values, plan._name, plan.shape[0], False, column)  # type: ignore[no-any-return]
-    _prepare(plan, X, values)
-    return _differentiable(X, values, plan, False, column)  # type: ignore[no-any-return]
+        return _maximum(X, values, plan._name, plan.shape[0])[0]  # type: ignore[no-any-return]
+    return _differentiable_maximum(X, values, plan)[0]  # type: ignore[no-any-return]
 
 
 class SpMM(torch.nn.Module):
@@ -98,6 +136,8 @@ class SpMM(torch.nn.Module):
     values : Tensor, shape (nnz,), optional
         Values of the sparse matrix, which become a parameter of the module: they are trained. By default the matrix is
         what it was planned as, and the module has no parameters.
+    reduce : {"sum", "mean", "max", "min"}
+        As for `spmm`.
 
     Examples
     --------
@@ -109,9 +149,12 @@ class SpMM(torch.nn.Module):
     torch.Size([2, 4])
     """
 
-    def __init__(self, plan: Plan | Operator, values: torch.Tensor | None = None) -> None:
+    def __init__(self, plan: Plan | Operator, values: torch.Tensor | None = None, *, reduce: str = "sum") -> None:
         super().__init__()
+        if reduce not in _REDUCTIONS:
+            raise ParameterError(f"reduce must be one of {', '.join(_REDUCTIONS)}, got {reduce!r}", argument="reduce")
         self.plan = plan
+        self.reduce = reduce
         if values is None:
             self.register_parameter("values", None)
         else:
@@ -128,14 +171,16 @@ class SpMM(torch.nn.Module):
         -------
         Tensor, shape (m, k) or (m,)
         """
-        return spmm(self.plan, X, self.values)
+        return spmm(self.plan, X, self.values, reduce=self.reduce)
 
     def extra_repr(self) -> str:
         """Say what the matrix is."""
         m, n = self.plan.shape
-        return f"{m} x {n}, nnz={self.plan.nnz}, {self.plan.dtype}, on {self.plan.device}"
+        kind = "" if self.reduce == "sum" else f", {self.reduce}"
+        return f"{m} x {n}, nnz={self.plan.nnz}, {self.plan.dtype}, on {self.plan.device}{kind}"
 
 
+_REDUCTIONS = ("sum", "mean", "max", "min")
 _DTYPES = {"float16": torch.float16, "float32": torch.float32, "float64": torch.float64}
 _NARROWER = {
     torch.float64: (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.bool),
@@ -307,8 +352,47 @@ class _Sampled(torch.autograd.Function):
         return torch.stack([_differentiable_sample(*pair, operator, column) for pair in pairs]), 0
 
 
+class _Maximum(torch.autograd.Function):
+    """X, values, plan; the maxima, and which entries they are of."""
+
+    @staticmethod
+    def forward(
+        X: torch.Tensor, values: torch.Tensor | None, operator: Plan | Operator
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        return _maxima(X, values, operator)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
+        X, values, ctx.operator = inputs
+        ctx.version = None if values is not None else ctx.operator._version
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(X if ctx.needs_input_grad[1] else None, values, output[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor, _: Any) -> tuple[Any, ...]:
+        X, values, entries = ctx.saved_tensors
+        _check_version(ctx)
+        columns, known = _winners_of(entries, ctx.operator, values is None)
+        needed = ctx.needs_input_grad[:2]
+        return *gradients(grad, ctx.operator.shape[1], X, values, columns, entries, known, needed), None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, X: Any, values: Any, operator: Any) -> Any:
+        """Take one after the other."""
+        found = [
+            _differentiable_maximum(
+                X if in_dims[0] is None else X.select(in_dims[0], i),
+                values if in_dims[1] is None else values.select(in_dims[1], i),
+                operator,
+            )
+            for i in range(info.batch_size)
+        ]
+        return tuple(torch.stack(several) for several in zip(*found, strict=True)), (0, 0)
+
+
 _differentiable: Any = _Product.apply
 _differentiable_sample: Any = _Sampled.apply
+_differentiable_maximum: Any = _Maximum.apply
 
 
 # ----- as custom operators, for compiled and exported graphs: they know plans by their names -----
@@ -378,6 +462,126 @@ def _sampled_backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
 
 
 _sampled.register_autograd(_sampled_backward, setup_context=_keep_for_sampled)
+
+
+@torch.library.custom_op("warploom::maximum", mutates_args=())
+def _maximum(X: torch.Tensor, values: torch.Tensor | None, plan: str, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return _maxima(X, values, find_operator(plan))
+
+
+@_maximum.register_fake
+def _(X: torch.Tensor, values: torch.Tensor | None, plan: str, rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+    shape = (rows, X.shape[1])
+    return X.new_empty(shape), X.new_empty(shape, dtype=torch.int64)
+
+
+def _keep_for_maximum(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.Tensor]) -> None:
+    X, values, ctx.plan, _ = inputs
+    ctx.n = X.shape[0]
+    ctx.operator = find_operator(ctx.plan)
+    ctx.version = None if values is not None else ctx.operator._version
+    ctx.save_for_backward(X if values is not None and ctx.needs_input_grad[1] else None, values, output[1])
+
+
+def _maximum_backward(ctx: Any, grad: torch.Tensor, _: Any) -> tuple[Any, ...]:
+    X, values, entries = ctx.saved_tensors
+    _check_version(ctx)
+    columns, of_entries = _winners(entries, grad.detach(), ctx.plan, values is None)
+    needed = (ctx.needs_input_grad[0], ctx.needs_input_grad[1])
+    known = of_entries if values is None else None
+    return *gradients(grad, ctx.n, X, values, columns, entries, known, needed), None, None
+
+
+_maximum.register_autograd(_maximum_backward, setup_context=_keep_for_maximum)
+
+
+@torch.library.custom_op("warploom::winners", mutates_args=())
+def _winners(
+    entries: torch.Tensor, like: torch.Tensor, plan: str, with_values: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    columns, values = _winners_of(entries, find_operator(plan), with_values)
+    return columns, like.new_empty(0) if values is None else values
+
+
+@_winners.register_fake
+def _(entries: torch.Tensor, like: torch.Tensor, plan: str, with_values: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(entries), like.new_empty(entries.shape if with_values else 0)
+
+
+@torch.library.custom_op("warploom::inverse_counts", mutates_args=())
+def _inverse_counts(like: torch.Tensor, plan: str, rows: int) -> torch.Tensor:
+    scales: torch.Tensor = _neighbours_of(find_operator(plan)).inverse_counts
+    return scales.clone()  # a compiled graph may write over it
+
+
+@_inverse_counts.register_fake
+def _(like: torch.Tensor, plan: str, rows: int) -> torch.Tensor:
+    return like.new_empty((rows, 1))
+
+
+def _maxima(
+    X: torch.Tensor, values: torch.Tensor | None, operator: Plan | Operator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    weights = _weights_of(operator) if values is None else values.detach()
+    return maxima(_neighbours_of(operator), weights, X.detach())
+
+
+def _winners_of(
+    entries: torch.Tensor, operator: Plan | Operator, with_values: bool
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return the columns of entries, and the plan's values of them if they are wanted; 0 where there is none."""
+    indices = _neighbours_of(operator).indices
+    if not indices.shape[0]:
+        columns = torch.zeros_like(entries)
+        return columns, columns.to(_DTYPES[operator.dtype.name]) if with_values else None
+    numbers = entries.clamp(min=0)
+    columns = indices[numbers].masked_fill(entries == NONE, 0)
+    return columns, _weights_of(operator)[numbers] if with_values else None
+
+
+def _neighbours_of(operator: Plan | Operator) -> Neighbours:
+    """Return the pattern of the matrix as tensors where the plan is, made when it is first asked for."""
+    with operator._making:
+        if operator._neighbours is None:
+            arrays = operator._matrix_arrays()
+            indptr, indices = (_tensor(array, operator).long() for array in (arrays.indptr, arrays.indices))
+            operator._neighbours = Neighbours.of(
+                indptr, indices[: operator.nnz].clone(), operator.shape, _DTYPES[operator.dtype.name]
+            )
+        found: Neighbours = operator._neighbours
+        return found
+
+
+def _weights_of(operator: Plan | Operator) -> torch.Tensor:
+    """Return the values that the plan multiplies with, as a tensor where it is."""
+    dtype = _DTYPES[operator.dtype.name]
+    with operator._making:
+        if isinstance(operator, Plan):
+            updated = operator._updated
+        else:
+            updated = operator._is_outdated
+            if operator._values is not None and not updated:
+                return _tensor(operator._values, operator).to(dtype)
+        if updated:
+            raise ParameterError(
+                "the values of this plan were updated, and it keeps them for products only: give them to spmm as "
+                "`values`, or use the operator that wl.plan makes without op and k",
+                argument="plan",
+            )
+        if operator._weights is None:
+            operator._weights = _tensor(operator._matrix_arrays().data, operator).to(dtype)[: operator.nnz].clone()
+        found: torch.Tensor = operator._weights
+        return found
+
+
+def _tensor(array: Any, operator: Plan | Operator) -> torch.Tensor:
+    """View an array of NumPy, PyTorch or CuPy as a tensor where the plan is, copied if it is elsewhere."""
+    framework = framework_of(array)
+    if framework is None:
+        found = torch.from_numpy(np.array(array))
+    else:
+        found = array.detach() if framework == "torch" else torch.utils.dlpack.from_dlpack(array)
+    return found.to(str(operator.device))
 
 
 def _pattern_of(operator: Plan | Operator) -> Any:
