@@ -1,7 +1,7 @@
 """Devices, and the dense operands that live on them.
 
-A dense operand comes as a NumPy array, a torch tensor, a CuPy array, or any other GPU array with DLPack; the result
-goes back as the same kind, without a copy when it already is where the plan runs.
+A dense operand comes as a NumPy array, a torch tensor, a CuPy array, or any other array with DLPack, such as those of
+JAX; the result goes back as the same kind, without a copy when it already is where the plan runs.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
 
 __all__ = [
     "Device",
+    "HostArray",
     "Operand",
     "allocator_for",
     "as_array",
@@ -31,6 +32,7 @@ __all__ = [
     "host_array",
     "is_complex",
     "is_dlpack_cuda",
+    "is_foreign",
     "join",
     "load_cusparse",
     "operand",
@@ -120,12 +122,15 @@ def cusparse_version() -> str | None:
 def as_array(B: Any, dtype: np.dtype[Any] | None) -> Any:
     """Make an array of what is not one, and convert one that SciPy would promote to `dtype`.
 
-    Lists take any type, as Python's numbers do. Arrays of kinds that no product takes are returned as they are.
+    Lists take any type, as Python's numbers do. Arrays in host memory of other libraries, which take results by DLPack,
+    are viewed as `HostArray`. Arrays of kinds that no product takes are returned as they are.
 
     Raises
     ------
     ShapeError
         A list is ragged.
+    ParameterError
+        An array holds no values, as where JAX traces a function.
     """
     if isinstance(B, (list, tuple)):
         try:
@@ -134,13 +139,18 @@ def as_array(B: Any, dtype: np.dtype[Any] | None) -> Any:
             raise ShapeError(f"B is not an array: {error}", argument="B") from error
         return B.astype(dtype) if dtype is not None and B.dtype.kind in "biuf" else B
     framework = _package_of(B)
-    if framework is None and type(B).__module__.partition(".")[0] == "pandas":
-        B = np.asarray(B)
+    if framework is None and not isinstance(B, (np.ndarray, HostArray)):
+        if _root(B) == "pandas":
+            B = np.asarray(B)
+        elif dtype is not None and is_foreign(B):
+            B = _host_view(B)
     kind = getattr(B, "dtype", None)
     if dtype is None or kind is None or kind == dtype or scipy.sparse.issparse(B):
         return B
     if not _is_promoted(str(kind).removeprefix("torch.") if framework == "torch" else kind, dtype):
         return B
+    if isinstance(B, HostArray):
+        return dataclasses.replace(B, array=B.array.astype(dtype))
     if framework == "torch":
         return B.to(getattr(sys.modules["torch"], dtype.name)) if B.layout is sys.modules["torch"].strided else B
     return B.astype(dtype) if isinstance(B, np.ndarray) or hasattr(B, "astype") else B
@@ -154,6 +164,64 @@ def _is_promoted(kind: Any, dtype: np.dtype[Any]) -> bool:
     except TypeError:
         return False
     return given.kind in "biuf" and np.result_type(given, dtype) == dtype
+
+
+@dataclasses.dataclass(frozen=True)
+class HostArray:
+    """An array in host memory of a library that takes results by DLPack, seen as one of NumPy."""
+
+    array: np.ndarray[Any, Any]
+    give_back: Callable[[Any], Any]
+
+    @property
+    def shape(self) -> Any:
+        """As of an array."""
+        return self.array.shape
+
+    @property
+    def ndim(self) -> int:
+        """As of an array."""
+        return self.array.ndim
+
+    @property
+    def dtype(self) -> Any:
+        """As of an array."""
+        return self.array.dtype
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """As of an array."""
+        return self.array.strides
+
+    @property
+    def T(self) -> HostArray:
+        """As of an array."""
+        return HostArray(self.array.T, self.give_back)
+
+    def reshape(self, *shape: int) -> HostArray:
+        """As of an array."""
+        return HostArray(self.array.reshape(*shape), self.give_back)
+
+
+def is_foreign(B: Any) -> bool:
+    """Whether this is an array in host memory of a library, other than NumPy and PyTorch, that takes results back."""
+    if isinstance(B, np.ndarray) or not hasattr(B, "__dlpack__") or _package_of(B) is not None:
+        return False
+    return _giver_back(B) is not None and not is_dlpack_cuda(B)
+
+
+def _host_view(B: Any) -> HostArray:
+    try:
+        array = np.asarray(B)
+    except Exception as error:  # JAX has errors of its own
+        raise ParameterError(
+            f"B, of type {type(B).__name__}, stands for values that are not there, as where JAX traces or "
+            "differentiates a function: multiply outside of it, or by jax.pure_callback",
+            argument="B",
+        ) from error
+    give_back = _giver_back(B)
+    assert give_back is not None
+    return HostArray(array, give_back)
 
 
 def is_complex(B: Any) -> bool:
@@ -228,6 +296,8 @@ def operand(B: Any, dtype: np.dtype[Any], layout: str, name: str = "B") -> Opera
     ParameterError
         If it is a tensor that requires a gradient while PyTorch records them, has a tangent, or holds no values.
     """
+    if isinstance(B, HostArray):
+        return _host_operand(B, dtype, layout, name)
     package = _package_of(B)
     if package == "torch":
         return _torch_operand(B, dtype, layout, name)
@@ -289,6 +359,17 @@ def _numpy_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Oper
         return result, result.ctypes.data, max(columns if order == "row" else rows, 1)
 
     return Operand(array.ctypes.data, array.shape[0], array.shape[1], leading, None, 0, array, copied, new)
+
+
+def _host_operand(B: HostArray, dtype: np.dtype[Any], layout: str, name: str) -> Operand:
+    seen = _numpy_operand(B.array, dtype, layout, name)
+    inner = seen.new
+
+    def new(rows: int, columns: int, order: str) -> tuple[Any, int, int]:
+        result, pointer, leading = inner(rows, columns, order)
+        return _Foreign(result, B.give_back), pointer, leading
+
+    return dataclasses.replace(seen, new=new)
 
 
 def _torch_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Operand:
@@ -397,9 +478,7 @@ def _foreign_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Op
     bridge = _bridge()
     if bridge is None:
         raise DeviceError(f"a GPU array of type {kind} needs CuPy or torch to be exchanged", argument=name)
-    package = type(B).__module__.partition(".")[0]
-    library = sys.modules.get(_MODULES.get(package, package))
-    give_back = getattr(library, "from_dlpack", None) or getattr(getattr(library, "dlpack", None), "from_dlpack", None)
+    give_back = _giver_back(B)
     if give_back is None or not hasattr(B, "__dlpack__"):
         raise DeviceError(
             f"GPU arrays of type {kind} cannot be exchanged by DLPack; view {name} as a CuPy array or torch tensor",
@@ -413,6 +492,18 @@ def _foreign_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Op
         return _Foreign(result, give_back), pointer, leading
 
     return dataclasses.replace(seen, new=new, owner=(seen.owner, B))
+
+
+def _root(B: Any) -> str:
+    return type(B).__module__.partition(".")[0]
+
+
+def _giver_back(B: Any) -> Callable[[Any], Any] | None:
+    """Return what makes arrays of the library of this one, or None if it has no such function."""
+    package = _root(B)
+    library = sys.modules.get(_MODULES.get(package, package))
+    found = getattr(library, "from_dlpack", None) or getattr(getattr(library, "dlpack", None), "from_dlpack", None)
+    return found
 
 
 def _bridge() -> Any:
@@ -434,6 +525,8 @@ class _Foreign:
 
 def host_array(array: Any) -> Any:
     """View a host array or CPU tensor as NumPy, without a copy."""
+    if isinstance(array, _Foreign):
+        return array.array
     return array if isinstance(array, np.ndarray) else array.numpy()
 
 

@@ -292,6 +292,8 @@ class _Multiplier(LinearOperator):  # type: ignore[misc]
         if out is None:
             raise ParameterError(f"beta = {beta} is a factor of out, which is not given", argument="beta")
         product = self(B)
+        if isinstance(out, np.ndarray) and _device.is_foreign(product):
+            product = np.array(product)  # of JAX, which adds to no array of NumPy in place
         framework = framework_of(product)
         if framework_of(out) != framework or not (framework or isinstance(out, np.ndarray)):
             raise DtypeError(f"out must be a {type(product).__name__}, got a {type(out).__name__}", argument="out")
@@ -360,7 +362,7 @@ class _Multiplier(LinearOperator):  # type: ignore[misc]
 
 def _is_host_array(x: Any) -> bool:
     return isinstance(x, np.ndarray) or not (
-        framework_of(x) or hasattr(x, "__cuda_array_interface__") or _device.is_dlpack_cuda(x)
+        framework_of(x) or hasattr(x, "__cuda_array_interface__") or _device.is_dlpack_cuda(x) or _device.is_foreign(x)
     )
 
 
@@ -602,7 +604,7 @@ class Plan(_Multiplier):
             self._core.run_device(b.pointer, b.leading_dimension, pointer, leading, b.columns, b.stream)
             return _device.finish(result)
         self._core.run_host(_device.host_array(b.owner), _device.host_array(result))
-        return result
+        return _device.finish(result)
 
     def _multiply_vector(self, x: Any, out: Any) -> Any:
         if x.shape[0] != self.shape[1]:
