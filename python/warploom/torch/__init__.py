@@ -374,7 +374,8 @@ class _Maximum(torch.autograd.Function):
         _check_version(ctx)
         columns, known = _winners_of(entries, ctx.operator, values is None)
         needed = ctx.needs_input_grad[:2]
-        return *gradients(grad, ctx.operator.shape[1], X, values, columns, entries, known, needed), None
+        n, has_empty = ctx.operator.shape[1], _neighbours_of(ctx.operator).has_empty
+        return *gradients(grad, n, X, values, columns, entries, known, needed, has_empty=has_empty), None
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, X: Any, values: Any, operator: Any) -> Any:
@@ -530,12 +531,14 @@ def _winners_of(
     entries: torch.Tensor, operator: Plan | Operator, with_values: bool
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return the columns of entries, and the plan's values of them if they are wanted; 0 where there is none."""
-    indices = _neighbours_of(operator).indices
-    if not indices.shape[0]:
+    neighbours = _neighbours_of(operator)
+    if not neighbours.indices.shape[0]:
         columns = torch.zeros_like(entries)
         return columns, columns.to(_DTYPES[operator.dtype.name]) if with_values else None
-    numbers = entries.clamp(min=0)
-    columns = indices[numbers].masked_fill(entries == NONE, 0)
+    numbers = entries.clamp(min=0) if neighbours.has_empty else entries
+    columns = neighbours.indices[numbers]
+    if neighbours.has_empty:
+        columns = columns.masked_fill(entries == NONE, 0)
     return columns, _weights_of(operator)[numbers] if with_values else None
 
 

@@ -30,12 +30,16 @@ class Neighbours:
     inverse_counts: torch.Tensor
     """Of the plan's type, shape (m, 1): 1 / entries of a row, or 1 of an empty one."""
     shape: tuple[int, int]
+    has_empty: bool
+    """Whether there are rows without entries."""
 
     @classmethod
     def of(cls, indptr: torch.Tensor, indices: torch.Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Neighbours:
         """Take the arrays of a matrix."""
         counts = indptr.diff().clamp(min=1)
-        return cls(indptr, indices, indptr.cpu().numpy(), (1 / counts.double()).to(dtype).unsqueeze(1), shape)
+        inverse = (1 / counts.double()).to(dtype).unsqueeze(1)
+        starts = indptr.cpu().numpy()
+        return cls(indptr, indices, starts, inverse, shape, bool((np.diff(starts) == 0).any()))
 
 
 def maxima(neighbours: Neighbours, weights: torch.Tensor, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -69,12 +73,14 @@ def _by_kernel(neighbours: Neighbours, weights: torch.Tensor, X: torch.Tensor) -
     A = torch.sparse_csr_tensor(
         neighbours.indptr, neighbours.indices, weights, neighbours.shape, check_invariants=False
     )
-    if not neighbours.indices.shape[0]:
+    if not neighbours.indices.shape[0] or not X.shape[1]:
         return X.new_zeros((neighbours.shape[0], X.shape[1])), _none(neighbours, X)
     with torch.enable_grad():  # numbers of entries come only where a gradient is wanted
         out, entries = torch.ops.aten._sparse_mm_reduce_impl(A, X.detach().requires_grad_(), "amax")
     # Those of rows without entries, and of rows of nothing but -inf, are one too large.
-    return out.detach(), _first_if_none(neighbours, entries.detach())
+    if int(entries.max()) >= neighbours.indices.shape[0]:
+        entries = _first_if_none(neighbours, entries)
+    return out.detach(), entries.detach()
 
 
 def _none(neighbours: Neighbours, X: torch.Tensor) -> torch.Tensor:
@@ -133,6 +139,8 @@ def gradients(
     entries: torch.Tensor,
     of_entries: torch.Tensor | None,
     needed: tuple[bool, bool],
+    *,
+    has_empty: bool = True,
 ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
     """Bring gradients of maxima to the neighbours that they are of. This can be differentiated again.
 
@@ -153,11 +161,15 @@ def gradients(
         Values of these entries, if there are no `weights`.
     needed : pair of bool
         Whether gradients for `X` and for `weights` are wanted.
+    has_empty : bool
+        Whether `entries` may have `NONE`.
     """
     if not n or (weights is not None and not weights.shape[0]):
         return grad.new_zeros((n, grad.shape[1])), None if weights is None else torch.zeros_like(weights)
-    grad = grad.masked_fill(entries == NONE, 0)
-    numbers = entries.clamp(min=0)
+    numbers = entries
+    if has_empty:
+        grad = grad.masked_fill(entries == NONE, 0)
+        numbers = entries.clamp(min=0)
     grad_X = grad_weights = None
     if needed[0]:
         factors = weights[numbers] if of_entries is None and weights is not None else of_entries
