@@ -404,6 +404,7 @@ class Plan(_Multiplier):
         self._recipe = recipe
         self._source = None if matrix is None else Source(matrix, problem.dtype, problem.nnz)
         self._updated = False
+        self._origin: Any = None  # of a plan that was read from a file
         self.nnz: int = problem.nnz
         """Stored entries of A."""
         self._vectors_only = problem.op == "spmv"
@@ -468,7 +469,12 @@ class Plan(_Multiplier):
 
     @functools.cached_property
     def _explanation(self) -> Explanation:
-        return Explanation.of(self._core.explanation(), Product(*self._problem, self.device.name))
+        explanation = Explanation.of(self._core.explanation(), Product(*self._problem, self.device.name))
+        if self._origin is not None:
+            explanation.footnotes.append(self._origin.says())
+            doubts = self._origin.doubts(self.device.name)
+            explanation.footnotes += [f"Another choice may be better: {doubt}." for doubt in doubts]
+        return explanation
 
     def explained_by(self, explanation: Explanation) -> None:
         """Keep why this candidate was chosen where the planner does not know it."""

@@ -21,6 +21,7 @@ from warploom._csr import CSR
 from warploom._device_matrix import csr_tensors, device_arrays
 from warploom._host_products import host_products
 from warploom._matrix import as_csr
+from warploom._origin import Origin
 from warploom._source import Arrays, Source
 from warploom.candidates import checked_patterns, parse
 from warploom.errors import DeviceError, DtypeError, FileFormatError, InvalidMatrixError, ParameterError
@@ -299,11 +300,12 @@ class _Settings:
 
     def _described(self, operator: Plan | Operator, shape: tuple[int, int]) -> dict[str, Any]:
         is_plan = isinstance(operator, _classes().Plan)
-        plans = [operator] if is_plan else operator.plans.values()
+        plans = [operator] if is_plan else list(operator.plans.values())
         return {
             "kind": "plan" if is_plan else "operator",
             "shape": list(shape),
             "choices": [[plan.op, plan.k, plan.layout, plan.candidate] for plan in plans],
+            "origins": [_origin_of(plan, _kept_by(self.model)).to_dict() for plan in plans],
             "device": self.target.kind,
             "gpu": self.target.name if self.target.kind == "cuda" else None,
             "select": self.select,
@@ -325,6 +327,10 @@ class _Settings:
 
 
 _FILE_FORMAT = "warploom plan 1"
+
+
+def _origin_of(plan: Plan, model: str) -> Origin:
+    return plan._origin or Origin.of(plan._core.explanation().based_on, plan.device.name, model)
 
 
 def load_plan(path: str | os.PathLike[str], A: Any = None, *, device: str | None = None) -> Plan | Operator:
@@ -356,6 +362,12 @@ def load_plan(path: str | os.PathLike[str], A: Any = None, *, device: str | None
     ParameterError
         `device` is of another kind than that of the plan.
 
+    Warns
+    -----
+    RuntimeWarning
+        The profile that chose has changed since, or another version of warploom chose, or another CPU: `plan` may
+        choose something faster. What `Plan.explain` returns says so, too.
+
     Examples
     --------
     >>> import os, tempfile, numpy as np, warploom as wl
@@ -366,7 +378,13 @@ def load_plan(path: str | os.PathLike[str], A: Any = None, *, device: str | None
     >>> plan.candidate
     'spmv/none/csr/vector'
     """
-    return _loaded(*_plan_file.read(Path(path)), A, device, str(path))
+    found = _loaded(*_plan_file.read(Path(path)), A, device, str(path))
+    plans = [found] if isinstance(found, _classes().Plan) else found.plans.values()
+    doubts = [doubt for plan in plans if plan._origin for doubt in plan._origin.doubts(plan.device.name)]
+    if doubts:
+        reasons = ", ".join(dict.fromkeys(doubts))
+        warnings.warn(f"another choice may be better than that in {path}: {reasons}", RuntimeWarning, stacklevel=2)
+    return found
 
 
 def _restore(content: bytes) -> Plan | Operator:
@@ -401,6 +419,8 @@ def _loaded(
             model=_model(given.get("model")),
         )
         choices = [(str(op), int(k), str(layout), parse(candidate)) for op, k, layout, candidate in given["choices"]]
+        origins: list[Origin | None] = [Origin.read(origin) for origin in given.get("origins", ())]
+        origins = origins or [None] * len(choices)  # which earlier versions did not write
     except (
         AttributeError,
         KeyError,
@@ -408,7 +428,7 @@ def _loaded(
         ValueError,
     ) as error:  # ParameterError of an unknown candidate is a ValueError
         raise FileFormatError(f"{name} cannot be read by this version of warploom: {error}", argument="path") from error
-    if kind not in ("plan", "operator") or (kind == "plan" and len(choices) != 1):
+    if kind not in ("plan", "operator") or len(origins) != len(choices) or (kind == "plan" and len(choices) != 1):
         raise FileFormatError(f"{name} is no plan that this version of warploom reads", argument="path")
     target = _device.Device.parse(device or saved_for)
     settings = dataclasses.replace(settings, target=target)
@@ -418,14 +438,21 @@ def _loaded(
         raise DeviceError(f"{name} was made for {gpu}, and this is {target.name}: plan anew", argument="device")
     if A is not None:
         _check_same(A, arrays, (m, n), name)
+    plans = (settings.restored(matrix, *choice) for choice in choices)
+    restored = [_with_origin(plan, origin) for plan, origin in zip(plans, origins, strict=True)]
     if kind == "plan":
-        return settings.restored(matrix, *choices[0])
+        return restored[0]
     nnz = int(arrays["indices"].size)
     source = Source(matrix, settings.dtype, nnz)
     operator: Operator = _classes().Operator(source, settings, (m, n), nnz, settings.dtype)
-    for op, k, layout, candidate in choices:
-        operator._plans[operator._key(k, layout)] = settings.restored(matrix, op, k, layout, candidate)
+    for (_, k, layout, _), plan in zip(choices, restored, strict=True):
+        operator._plans[operator._key(k, layout)] = plan
     return operator
+
+
+def _with_origin(plan: Plan, origin: Origin | None) -> Plan:
+    plan._origin = origin
+    return plan
 
 
 def _check_same(A: Any, arrays: Mapping[str, np.ndarray[Any, Any]], shape: tuple[int, int], name: str) -> None:

@@ -1,8 +1,10 @@
 """Saved plans: they come back as they were, and what is damaged or does not fit is refused."""
 
 import copy
+import dataclasses
 import json
 import pickle
+import re
 import subprocess
 import sys
 
@@ -13,7 +15,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 
 import warploom as wl
-from warploom import _plan_file
+from warploom import _plan_file, profiles
+from warploom._origin import Origin
 
 KINDS = {
     "spmv": {"op": "spmv", "select": "spmv/none/cmrs/basic[height=4]"},
@@ -183,6 +186,11 @@ def test_unknown_versions_and_candidates(tmp_path):
                 {"shape": [-1, 30]},
                 {"calls": "often"},
                 {"inputs": 3},
+                {"origins": [{"how": "predicted"}]},
+                {"origins": [3]},
+                {"origins": described["origins"] * 2},
+                {"origins": [described["origins"][0] | {"device": 3}]},
+                {"origins": [described["origins"][0] | {"profile": {"gpu": "NVIDIA H200"}}]},
             )
         ),
     ]
@@ -197,6 +205,111 @@ def test_unknown_versions_and_candidates(tmp_path):
     refused(wl.errors.InvalidMatrixError, "indices", wl.load_plan, path)
     with pytest.raises(OSError, match="nowhere"):
         wl.load_plan(tmp_path / "nowhere")
+
+
+def rewritten(path, **changes):
+    """Change what the file at a path says of where its choices come from."""
+    metadata, arrays = _plan_file.read(path)
+    described = json.loads(metadata["plan"])
+    described["origins"] = [origin | changes for origin in described["origins"]]
+    metadata["plan"] = json.dumps(described)
+    metadata["digest"] = _plan_file.digest(metadata, arrays)
+    _plan_file.write(path, metadata, arrays)
+
+
+def small_profile(gpu, data_hash):
+    return profiles.Profile(gpu, (9, 0), "13.0", {}, data_hash=data_hash)
+
+
+def test_plans_say_where_their_choice_comes_from(tmp_path, recwarn):
+    A = matrix()
+    path = tmp_path / "plan"
+    for plan, how in (
+        (make("spmv", A), "named by its user"),
+        (wl.plan(A, "spmv", device="cpu", candidates="spmv/none/csr/vector*", progress=False), "measured"),
+    ):
+        plan.save(path)
+        back = wl.load_plan(path)
+        assert back.explain().footnotes[-1] == f"Read from a file: {how} on {plan.device.name} by warploom 0.1.0."
+        again = pickle.loads(pickle.dumps(back))  # it is still the first choice that counts
+        assert again.explain().footnotes == back.explain().footnotes
+    assert not [str(warning.message) for warning in recwarn]
+
+
+def test_files_of_versions_that_did_not_say_so_are_read(tmp_path, recwarn):
+    path = tmp_path / "plan"
+    for kind in KINDS:
+        plan = make(kind)
+        plan.save(path)
+        metadata, arrays = _plan_file.read(path)
+        described = json.loads(metadata["plan"])
+        del described["origins"]
+        metadata["plan"] = json.dumps(described)
+        metadata["digest"] = _plan_file.digest(metadata, arrays)
+        _plan_file.write(path, metadata, arrays)
+        assert_same(plan, wl.load_plan(path))
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("kind", ["spmv", "operator"])
+def test_a_choice_that_may_be_out_of_date_is_doubted(kind, tmp_path):
+    path = tmp_path / "plan"
+    make(kind).save(path)
+    for changes, doubt in (
+        ({"warploom": "0.0.7"}, f"it was chosen by warploom 0.0.7, and this is {wl.__version__}"),
+        ({"device": "CPU (999 threads)"}, "it was chosen on CPU (999 threads), and this is CPU"),
+    ):
+        rewritten(path, how="named", **changes)
+        wl.load_plan(path)  # by its user, whatever it is chosen on
+        rewritten(path, how="measured", **changes)
+        with pytest.warns(RuntimeWarning, match=re.escape(doubt)):
+            back = wl.load_plan(path)
+        plans = back.plans.values() if kind == "operator" else [back]
+        assert all(doubt in plan.explain().footnotes[-1] for plan in plans)
+        make(kind).save(path)
+
+
+def test_a_profile_that_has_changed_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPLOOM_PROFILES", str(tmp_path / "mine"))
+    monkeypatch.setattr(profiles, "_SHIPPED", tmp_path / "shipped")
+    for name in ("mine", "shipped"):
+        (tmp_path / name).mkdir()
+    assert profiles.fingerprint("NVIDIA H200") is None
+    profiles.save(tmp_path / "shipped" / "h200.safetensors", small_profile("NVIDIA H200", "first"))
+    (tmp_path / "shipped" / "damaged.safetensors").write_bytes(b"no profile")
+    before = profiles.fingerprint("nvidia h200")
+    assert before["data_hash"] == "first"
+    path = tmp_path / "plan"
+    make("spmv").save(path)
+    rewritten(path, how="predicted", profile=before)
+    assert wl.load_plan(path).explain().footnotes[-1].startswith("Read from a file: predicted on CPU")
+
+    def doubted(words):
+        with pytest.warns(RuntimeWarning, match=words):
+            back = wl.load_plan(path)
+        assert words in back.explain().footnotes[-1]
+
+    profiles.save(tmp_path / "mine" / "h200.safetensors", small_profile("NVIDIA H200", "second"))  # comes first
+    doubted("the profile of the nvidia h200 has been trained on other measurements since")
+    changed = dataclasses.replace(small_profile("NVIDIA H200", "first"), cuda="13.1")
+    profiles.save(tmp_path / "mine" / "h200.safetensors", changed)
+    doubted("the profile of the nvidia h200 has changed since")
+    # A GPU without a profile gets that of another one: whichever that is, it has changed.
+    assert profiles.fingerprint("NVIDIA H100")["data_hash"] == "first first"
+    for folder in ("mine", "shipped"):
+        (tmp_path / folder / "h200.safetensors").unlink()
+    doubted("the profile of the nvidia h200 that chose it is gone")
+
+
+def test_what_chose_is_written(monkeypatch):
+    """A prediction for a GPU, as far as that goes without one."""
+    origin = Origin.of("predicted", "NVIDIA H200")
+    assert origin.profile == profiles.fingerprint("NVIDIA H200")
+    assert len(origin.profile["digest"]) == 8
+    assert Origin.read(json.loads(json.dumps(origin.to_dict()))) == origin
+    assert not origin.doubts("NVIDIA H200")
+    assert "NVIDIA H100" in origin.doubts("NVIDIA H100")[0]
+    assert Origin.of("measured", "NVIDIA H200").profile is None
 
 
 RESTORE, (CONTENT,) = make("spmv").__reduce__()

@@ -40,6 +40,7 @@ __all__ = [
     "FoundProfile",
     "Profile",
     "find",
+    "fingerprint",
     "folders",
     "load",
     "names",
@@ -229,6 +230,50 @@ def find(
         return None
     profile, path, note = found
     return FoundProfile(_profile(profile), path, note)
+
+
+def fingerprint(device_name: str, model: str = MODELS[0]) -> dict[str, str] | None:
+    """Tell the profile for a GPU from others, without reading its models.
+
+    Parameters
+    ----------
+    device_name : str
+        Product name of the GPU; case does not matter.
+    model : str
+        One of `MODELS`.
+
+    Returns
+    -------
+    dict or None
+        ``gpu`` and ``model`` as given; ``data_hash`` and ``digest`` of its profile or, if it has none of its own, of all that it may
+        get. None if there are no profiles.
+    """
+    seen = [
+        texts
+        for folder in folders(model)
+        for path in sorted(folder.glob("*.safetensors"))
+        if (texts := _metadata(path, *_state(path))).get("format") == _FORMAT
+    ]
+    own = [texts for texts in seen if texts.get("gpu", "").casefold() == device_name.casefold()][:1]
+    if not seen:
+        return None
+    used = own or seen
+    return {"gpu": device_name, "model": model} | {
+        name: " ".join(texts.get(name, "") for texts in used) for name in ("data_hash", "digest")
+    }
+
+
+@functools.lru_cache(maxsize=64)
+def _metadata(path: Path, modified: int, size: int) -> Mapping[str, str]:
+    return _safetensors.read_metadata(path)
+
+
+def _state(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
 
 
 def names(model: str = MODELS[0]) -> list[str]:

@@ -1,6 +1,7 @@
 """Writing safetensors files: a JSON header that describes arrays, then their bytes.
 
-The format is that of https://github.com/huggingface/safetensors. Files are read, and checked, in C++.
+The format is that of https://github.com/huggingface/safetensors. Files are read, and checked, in C++; here only what
+they say of themselves.
 """
 
 from __future__ import annotations
@@ -17,10 +18,26 @@ from numpy.typing import NDArray
 
 from warploom.errors import ProfileError
 
-__all__ = ["digest", "write"]
+__all__ = ["digest", "read_metadata", "write"]
 
 _DTYPES: dict[str, np.dtype[Any]] = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "I32": np.dtype("<i4")}
 _METADATA = "__metadata__"
+
+
+_LONGEST_HEADER = 64 << 20
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """Return the texts of a file without reading its arrays; none if it is no such file."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length)) if length <= _LONGEST_HEADER else {}
+        found = header.get(_METADATA)
+    except (OSError, ValueError, RecursionError, AttributeError):
+        return {}
+    texts = found.items() if isinstance(found, dict) else ()
+    return {key: value for key, value in texts if isinstance(value, str)}
 
 
 def digest(metadata: Mapping[str, str], arrays: Mapping[str, NDArray[Any]]) -> str:

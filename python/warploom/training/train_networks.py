@@ -95,7 +95,8 @@ def train_networks(
     }
     models: dict[str, Model] = dict(kept)
     selectors: dict[str, Any] = {}
-    shown = _Shown(progress, sum(2 * (2 * FOLDS + 1) + 2 * _splits_of(datasets, folds_of_families) for datasets in by_op.values()))
+    of_families = sum(_splits_of(datasets, folds_of_families) for datasets in by_op.values())
+    shown = _Shown(progress, 2 * (2 * FOLDS + 1) * len(by_op) + 2 * of_families)
     for op, datasets in by_op.items():
         trained = _Operation(op, datasets, trees, chosen, folds_of_families, shown)
         full = trained.train(tuple(name for name in INPUTS if op == "spmm" or name in _without_k()))
