@@ -71,6 +71,10 @@ def test_docstrings_of_the_main_functions_have_examples():
     }
 
 
+PACKAGES = {"guide/pytorch.md": ["torch"], "guide/graph-networks.md": ["torch", "torch_geometric"]}
+"""What the Python of a page needs and the tests do without."""
+
+
 def python_blocks(text):
     return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
@@ -89,8 +93,8 @@ def test_python_of_the_readme(capsys):
 def test_python_of_a_page(page, tmp_path, monkeypatch, capsys):
     """Its blocks run one after another, and print the numbers in the comments beside them."""
     monkeypatch.chdir(tmp_path)
-    if page == "guide/pytorch.md":
-        pytest.importorskip("torch")
+    for package in PACKAGES.get(page, ()):
+        pytest.importorskip(package)
     names = {}
     for block in python_blocks((DOCS / page).read_text()):
         exec(compile(block, page, "exec"), names)

@@ -301,15 +301,16 @@ def test_a_profile_that_has_changed_is_noticed(tmp_path, monkeypatch):
     doubted("the profile of the nvidia h200 that chose it is gone")
 
 
-def test_what_chose_is_written(monkeypatch):
+@pytest.mark.parametrize("model", ["trees", "network"])
+def test_what_chose_is_written(model):
     """A prediction for a GPU, as far as that goes without one."""
-    origin = Origin.of("predicted", "NVIDIA H200")
-    assert origin.profile == profiles.fingerprint("NVIDIA H200")
+    origin = Origin.of("predicted", "NVIDIA H200", model)
+    assert origin.profile == profiles.fingerprint("NVIDIA H200", model)
     assert len(origin.profile["digest"]) == 8
     assert Origin.read(json.loads(json.dumps(origin.to_dict()))) == origin
     assert not origin.doubts("NVIDIA H200")
     assert "NVIDIA H100" in origin.doubts("NVIDIA H100")[0]
-    assert Origin.of("measured", "NVIDIA H200").profile is None
+    assert Origin.of("measured", "NVIDIA H200", model).profile is None
 
 
 RESTORE, (CONTENT,) = make("spmv").__reduce__()

@@ -245,8 +245,8 @@ def fingerprint(device_name: str, model: str = MODELS[0]) -> dict[str, str] | No
     Returns
     -------
     dict or None
-        ``gpu`` and ``model`` as given; ``data_hash`` and ``digest`` of its profile or, if it has none of its own, of all that it may
-        get. None if there are no profiles.
+        ``gpu`` and ``model`` as given; ``data_hash`` and ``digest`` of its profile or, if it has none of its own, of
+        all that it may get. None if there are no profiles.
     """
     seen = [
         texts

@@ -572,7 +572,10 @@ def _weights_of(operator: Plan | Operator) -> torch.Tensor:
                 argument="plan",
             )
         if operator._weights is None:
-            operator._weights = _tensor(operator._matrix_arrays().data, operator).to(dtype)[: operator.nnz].clone()
+            made = _tensor(operator._matrix_arrays().data, operator).to(dtype)[: operator.nnz].clone()
+            if made.is_cuda:
+                torch.cuda.current_stream(made.device).synchronize()  # other streams read it, too
+            operator._weights = made
         found: torch.Tensor = operator._weights
         return found
 

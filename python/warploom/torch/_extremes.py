@@ -38,7 +38,7 @@ class Neighbours:
         """Take the arrays of a matrix."""
         counts = indptr.diff().clamp(min=1)
         inverse = (1 / counts.double()).to(dtype).unsqueeze(1)
-        starts = indptr.cpu().numpy()
+        starts = indptr.cpu().numpy()  # which waits for a GPU: other streams may read what is there
         return cls(indptr, indices, starts, inverse, shape, bool((np.diff(starts) == 0).any()))
 
 
