@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import warploom
+
 ROOT = Path(__file__).parents[2]
 WANTED = os.environ.get("WARPLOOM_TEST_WHEEL") == "1"
 LARGEST = 20_000_000
@@ -32,8 +34,9 @@ def run(*command, **options):
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    # Where there is a build for CPUs already, only the bindings are compiled again.
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT]
+    if warploom._core.cuda_info()["built"]:
+        command += ["-C", "build-dir=build/wheel"]  # else only the bindings are compiled again
     run(*command, environment={"WARPLOOM_WHEEL": "cpu"}, cwd=folder)
     (made,) = folder.glob("warploom-*.whl")
     return made
