@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import warnings
 
 import numpy as np
 import torch
@@ -69,7 +71,18 @@ def _has_kernel() -> bool:
     return hasattr(torch.ops.aten, "_sparse_mm_reduce_impl")
 
 
+@functools.cache
+def _take_notice() -> None:
+    """Let PyTorch say, unheard, that its CSR tensors are in beta state: it does so once, of the first one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.sparse_csr_tensor(
+            [0, 0], torch.empty(0, dtype=torch.int64), torch.empty(0), (1, 1), check_invariants=False
+        )
+
+
 def _by_kernel(neighbours: Neighbours, weights: torch.Tensor, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    _take_notice()
     A = torch.sparse_csr_tensor(
         neighbours.indptr, neighbours.indices, weights, neighbours.shape, check_invariants=False
     )
