@@ -14,6 +14,7 @@ BUILT_IN = {
     "FileFormatError": ValueError,
     "IndexOverflowError": OverflowError,
     "InvalidMatrixError": ValueError,
+    "MissingDataError": FileNotFoundError,
     "OutOfMemoryError": MemoryError,
     "ParameterError": ValueError,
     "ProfileError": ValueError,
