@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from warploom.bench.measurements import Measurements
+from warploom.bench.medians import default_of_vendor
 from warploom.errors import ParameterError
 from warploom.model_inputs import INPUTS
 from warploom.training.data import Dataset
@@ -94,10 +95,11 @@ def beyond(measurements: Measurements, options: JointOptions | None = None) -> p
 
 
 def _fixed(known: Dataset, others: Dataset, candidates: Sequence[str]) -> _Chosen:
-    """Return the candidate that loses least on what is known; where it cannot run, the next one."""
+    """Return the candidate that loses least on what is known; where none of them can run, the vendor's default."""
     ratio = np.log(known.columns(candidates).times / known.best[:, np.newaxis])
     losses = np.minimum(np.where(np.isfinite(ratio), ratio, WORST), WORST).mean(axis=0)
-    rank = np.full(len(others.candidates), np.inf)
+    rank = np.full(len(others.candidates), 2 * WORST)
+    rank[others.candidates.index(default_of_vendor(others.op))] = WORST
     rank[[others.candidates.index(name) for name in candidates]] = losses
     possible = others.supported & np.isfinite(others.times)
     return np.asarray(np.where(possible, rank, np.inf).argmin(axis=1), dtype=np.intp)
