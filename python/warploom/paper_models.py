@@ -109,6 +109,11 @@ class PaperModel:
         """The part of the name before the slash: profiles are kept by it."""
         return self.name.partition("/")[0]
 
+    def check_operation(self, op: str) -> None:
+        """Raise ParameterError if the model is for another operation."""
+        if op != self.op:
+            raise ParameterError(f"{self.name} chooses for op='{self.op}', not for '{op}'", argument="model")
+
     def choose(self, profile: Profile, A: Any, problem: _core.Problem) -> Choice:
         """Choose for a product.
 
@@ -130,8 +135,7 @@ class PaperModel:
         ParameterError
             The model is for another operation, or none of its candidates can run.
         """
-        if problem.op != self.op:
-            raise ParameterError(f"{self.name} chooses for op='{self.op}', not for '{problem.op}'", argument="model")
+        self.check_operation(problem.op)
         if self.stored not in profile.models:
             known = ", ".join(profile.models)
             raise ProfileError(f"the profile has no model '{self.stored}', only {known}", argument="model")

@@ -176,9 +176,15 @@ def plan(
         model=_model(model),
     )
     if deferred:
+        if paper_models.find(settings.model) is not None:
+            _check_model(settings.model, target)
         source = Source(A, problem.dtype, problem.nnz)
         made: Operator = _classes().Operator(source, settings, problem.shape, problem.nnz, problem.dtype)
         return made
+    of_paper = paper_models.find(settings.model)
+    if of_paper is not None:
+        _check_model(settings.model, target)
+        of_paper.check_operation(problem.op)
     return settings.plan(problem, A, settings.select, settings.inputs)
 
 
@@ -219,7 +225,8 @@ class _Settings:
         if self.target.kind == "cuda":
             _device.load_cusparse()
         of_paper = paper_models.find(self.model)
-        if of_paper is not None and select in ("auto", "predict"):
+        # What else an operator meets, and its transpose, the default models choose.
+        if of_paper is not None and select in ("auto", "predict") and A is not None and problem.op == of_paper.op:
             return self._plan_as_in(of_paper, problem, A)
         planner = _planner(*map(str, profiles.folders(_kept_by(self.model))))
         measures = select == "measure" or (select == "auto" and self.target.kind == "cpu")
@@ -244,13 +251,6 @@ class _Settings:
 
     def _plan_as_in(self, model: paper_models.PaperModel, problem: _core.Problem, A: Any) -> Plan:
         """Take what the model of a paper chooses."""
-        if self.target.kind == "cpu":
-            raise ParameterError(
-                f"{self.model} predicts for GPUs, and the plan is for the CPU; warploom.predict does without a GPU",
-                argument="model",
-            )
-        if A is None:
-            raise ParameterError(f"{self.model} does not choose for a transpose", argument="model")
         capability = tuple(_core.cuda_info()["devices"][self.target.ordinal]["compute_capability"])
         found = profiles.find(self.target.name, capability, model=model.family)
         if found is None:
@@ -677,6 +677,14 @@ def _model(name: str | None) -> str:
     if name not in known:
         raise ParameterError(f"model must be one of {', '.join(known)}, got {name!r}", argument="model")
     return name
+
+
+def _check_model(model: str, target: _device.Device) -> None:
+    if target.kind == "cpu":
+        raise ParameterError(
+            f"{model} predicts for GPUs, and the plan is for the CPU; warploom.predict does without a GPU",
+            argument="model",
+        )
 
 
 def _kept_by(model: str) -> str:

@@ -1,3 +1,4 @@
+import importlib
 import json
 
 import numpy as np
@@ -105,9 +106,10 @@ def test_a_profile_without_the_model_says_what_it_has(A):
         paper_models.find("gao2024").choose(profile_for("mehrabi2021"), A, problem)
 
 
-def test_a_plan_for_the_cpu_cannot_be_predicted(A):
+@pytest.mark.parametrize("op", ["spmv", None])
+def test_a_plan_for_the_cpu_cannot_be_predicted(op, A):
     with pytest.raises(ParameterError, match="predicts for GPUs") as caught:
-        wl.plan(A, "spmv", device="cpu", model="gao2024")
+        wl.plan(A, op, device="cpu", model="gao2024")
     assert caught.value.argument == "model"
 
 
@@ -137,3 +139,28 @@ def test_the_network_chooses_among_the_candidates_of_the_trees(A):
     of_trees, of_network = (wl.predict(A, "spmv", gpu=GPU, model=model) for model in ("trees", "network"))
     assert {row.candidate for row in of_trees.rows} == {row.candidate for row in of_network.rows}
     assert wl.predict(A, "spmv", gpu=GPU).to_dict() | {"footnotes": []} == of_trees.to_dict() | {"footnotes": []}
+
+
+@pytest.fixture
+def a_gpu(monkeypatch):
+    """A GPU as far as choosing goes; what is prepared is prepared on the CPU."""
+    planning = importlib.import_module("warploom.plan")  # the package's attribute of that name is the function
+
+    class Target:
+        kind, name, ordinal, number = "cuda", GPU, 0, -1
+
+    monkeypatch.setattr(wl._core, "cuda_info", lambda: {"devices": [{"name": GPU, "compute_capability": (9, 0)}]})
+    monkeypatch.setattr(_device.Device, "parse", classmethod(lambda cls, device: Target()))
+    monkeypatch.setattr(_device, "load_cusparse", lambda: "")
+    original = planning.problem_of
+    on_cpu = _device.Device("cpu")
+    monkeypatch.setattr(planning, "problem_of", lambda *given: original(*given[:-1], on_cpu))
+
+
+@pytest.mark.parametrize("name", paper_models.names())
+def test_a_plan_is_what_the_model_chooses(name, A, a_gpu):
+    op = paper_models.find(name).op
+    plan = wl.plan(A, op, k=6 if op == "spmm" else None, layout="column", model=name)
+    expected = wl.predict(A, op, k=6 if op == "spmm" else None, layout="column", gpu=GPU, model=name)
+    assert plan.candidate == expected.chosen
+    assert plan.explain().to_dict() == expected.to_dict()
