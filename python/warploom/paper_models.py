@@ -143,7 +143,14 @@ class PaperModel:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the models."""
+    """Return the names of the models.
+
+    Examples
+    --------
+    >>> from warploom import paper_models
+    >>> [name for name in paper_models.names() if "/" not in name]
+    ['mehrabi2021', 'gao2024']
+    """
     return tuple(_MODELS)
 
 

@@ -122,8 +122,8 @@ def test_the_tree_splits_where_the_rule_does(halves):
 
 
 def test_cost_of_trees(halves):
-    costs = cost_of_trees(*halves, numbers=(2, 20), depths=(3,))
-    assert costs["trees"].tolist() == [10, 100]
+    costs = cost_of_trees(*halves, numbers=(2, 400), depths=(3,))
+    assert costs["trees"].tolist() == [10, 2000]
     assert (costs["microseconds"] > 0).all()
     assert costs["microseconds"].iloc[1] > costs["microseconds"].iloc[0]
 
