@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,7 @@ __all__ = ["calibrate", "train"]
     "models",
     multiple=True,
     type=click.Choice(profiles.MODELS),
-    help="Train this kind of models; may be repeated. All by default.",
+    help="Train this kind of models; may be repeated. All by default, with --profile trees.",
 )
 def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None, models: tuple[str, ...]) -> None:
     """Train profiles on the measurements in INPUTS: folders of `warploom bench`, or h200 for the shipped ones.
@@ -51,11 +51,12 @@ def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None
     from warploom.bench import Measurements
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    wanted = models or profiles.MODELS
+    wanted = models or (profiles.MODELS if kept is None else ("trees",))
     target = Path(output)
     if "trees" in wanted:
         trees = _train_trees(inputs, held_out, kept)
         _save(target, trees)
+        _refit_beside(target.parent / "network" / target.name, trees, wanted)
     elif kept is None and not target.exists():
         raise ParameterError(
             f"{output} does not exist: other models take their candidates and models of preparation from trees; train "
@@ -82,6 +83,17 @@ def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None
 def _save(path: Path, profile: profiles.Profile) -> None:
     profiles.save(path, profile)
     click.echo(f"{path}: {len(profile.models)} models for {profile.gpu}")
+
+
+def _refit_beside(path: Path, trees: profiles.Profile, wanted: Collection[str]) -> None:
+    """Give the models of preparation to a profile of networks that is there and is not trained anew."""
+    if "network" in wanted or not path.exists():
+        return
+    networks = profiles.load(path)
+    names = [name for name in networks.models if name.startswith("preparation-") or name == "features"]
+    if all(name in trees.models and networks.models[name].outputs == trees.models[name].outputs for name in names):
+        models = dict(networks.models) | {name: trees.models[name] for name in names}
+        _save(path, dataclasses.replace(networks, models=models))
 
 
 def _train_trees(inputs: tuple[str, ...], held_out: bool, kept: str | None) -> profiles.Profile:

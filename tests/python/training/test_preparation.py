@@ -300,6 +300,22 @@ def test_command(tmp_path):
     np.testing.assert_allclose(weights, list(KERNELS.values()), atol=1e-3)
 
 
+def test_a_profile_of_networks_beside_it_gets_the_same_models_of_preparation(tmp_path):
+    kept = tmp_path / "trees.safetensors"
+    (tmp_path / "network").mkdir()
+    for path in (kept, tmp_path / "network" / kept.name):
+        profiles.save(path, profile_of())
+    findings().save(tmp_path)
+    arguments = ["train", str(tmp_path), "--profile", str(kept), "--output", str(kept)]
+    assert CliRunner().invoke(main, arguments, catch_exceptions=False).exit_code == 0
+    trees, networks = (profiles.load(tmp_path / folder / kept.name) for folder in ("", "network"))
+    name = "preparation-spmv-float64"
+    for array, values in trees.models[name].arrays.items():
+        np.testing.assert_array_equal(networks.models[name].arrays[array], values)
+    before = profile_of().models[name].arrays["layer.0.weight"]
+    assert not np.array_equal(networks.models[name].arrays["layer.0.weight"], before)
+
+
 def test_training_prefers_the_experiment_to_the_sweep(tmp_path):
     measured = sweep(40, noise=0.01, caches=("warm",), repeated=False)
     measured.save(tmp_path)
