@@ -476,10 +476,6 @@ class Plan(_Multiplier):
             explanation.footnotes += [f"Another choice may be better: {doubt}." for doubt in doubts]
         return explanation
 
-    def explained_by(self, explanation: Explanation) -> None:
-        """Keep why this candidate was chosen where the planner does not know it."""
-        self._explanation = explanation
-
     def __matmul__(self, B: Any) -> Any:
         result = self._fast_path(B, None)
         if result is not NotImplemented:

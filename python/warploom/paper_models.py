@@ -36,6 +36,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from warploom import _core, features, partition
@@ -186,44 +187,22 @@ def _threads_per_row(model: Model, A: Any, problem: _core.Problem) -> Choice:
     return _most_probable(list(model.outputs), model.predict(features.spmv(A))[0], problem)
 
 
-_LONG_ROW = 512
-"""``T_LONG``: rows of at least this many nonzeros get a thread block each."""
-
-
 def _threads_per_block(model: Model, A: Any, problem: _core.Problem) -> Choice:
-    matrix = as_csr(A, pattern_only=True)
-    indptr, indices = np.asarray(matrix.indptr), np.asarray(matrix.indices)
-    blocks = partition.partition_rows(matrix, long_row=_LONG_ROW)
+    view = as_csr(A, pattern_only=True)
+    indices = np.asarray(view.indices)
+    matrix = scipy.sparse.csr_array((np.ones(len(indices), np.float32), indices, view.indptr), shape=view.shape)
+    blocks = partition.partition_rows(matrix)
     threads = [dict(parse(name).parameters)["threads_per_row"] for name in model.outputs]
     chosen = []
     for begin, end, is_long in zip(blocks.row_block[:-1], blocks.row_block[1:], blocks.is_long, strict=True):
-        if is_long:
-            continue
-        first, last = indptr[begin], indptr[end]
-        block = _Pattern(indptr[begin : end + 1] - first, indices[first:last], (int(end - begin), matrix.shape[1]))
-        found = model.predict(features.spmv(block.as_csr()))[0]
-        chosen.append(threads[int(found.argmax())])
+        if not is_long:
+            probabilities = model.predict(features.spmv(matrix[begin:end]))[0]
+            chosen.append(threads[int(probabilities.argmax())])
     name = "spmv/none/csr/blockwise"
     if reason := problem.reason_against(parse(name)):
         raise ParameterError(f"{name} cannot run this problem: {reason}", argument="model")
     note = f"{len(blocks)} blocks of rows, {len(chosen)} of short ones"
     return Choice(name, {"block_threads_per_row": np.array(chosen, np.int32)}, [_core.Row(name)], note)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Pattern:
-    """Some consecutive rows of a matrix."""
-
-    indptr: NDArray[Any]
-    indices: NDArray[Any]
-    shape: tuple[int, int]
-
-    def as_csr(self) -> Any:
-        import scipy.sparse
-
-        return scipy.sparse.csr_array(
-            (np.ones(len(self.indices), np.float32), self.indices, self.indptr), shape=self.shape
-        )
 
 
 # Shared.

@@ -258,7 +258,8 @@ class _Settings:
         choice = model.choose(found.profile, A, problem)
         made = self.plan(problem, A, choice.candidate, choice.inputs)
         product = _product(problem, self.target.name)
-        made.explained_by(choice.explanation(product, f"predicted for {found.profile.gpu}", self.model, found.note))
+        where = f"predicted for {found.profile.gpu}"
+        made._explanation = choice.explanation(product, where, self.model, found.note)
         return made
 
     def make(self, A: Any, op: str, k: int, layout: str) -> Plan:

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from warploom.bench.measurements import Measurements
 from warploom.bench.medians import default_of_vendor
 from warploom.errors import ParameterError
-from warploom.model_inputs import INPUTS
 from warploom.training.data import Dataset
 from warploom.training.evaluate import score
 from warploom.training.joint_network import JointOptions, descend
-from warploom.training.selector import DEFAULTS, WORST, candidates_of, choices, fit
+from warploom.training.selector import DEFAULTS, WORST, candidates_of, choices, fit, inputs_of
 from warploom.training.train_networks import datasets_of
 
 __all__ = ["LARGE", "beyond"]
@@ -80,7 +79,7 @@ def beyond(measurements: Measurements, options: JointOptions | None = None) -> p
             if not parts:
                 continue
             candidates = [candidates_of(known, DEFAULTS[op]) for known, _ in parts.values()]
-            inputs = INPUTS if op == "spmm" else INPUTS[: INPUTS.index("log_k")]
+            inputs = inputs_of(next(iter(named.values())), DEFAULTS[op])
             states = descend([known for known, _ in parts.values()], inputs, candidates, options or JointOptions())
             for i, (name, (train, others)) in enumerate(parts.items()):
                 ways = {

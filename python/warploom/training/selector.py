@@ -32,6 +32,7 @@ __all__ = [
     "fit",
     "fit_boosting",
     "fit_forest",
+    "inputs_of",
     "predictions",
     "targets",
     "unseen_losses",

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from warploom.bench.measurements import Measurements
 from warploom.bench.medians import settings as measured_settings
 from warploom.errors import ParameterError
-from warploom.model_inputs import INPUTS, LOSS, SPMV_INPUTS, model_inputs, model_name
+from warploom.model_inputs import LOSS, SPMV_INPUTS, model_inputs, model_name
 from warploom.predictor import Model
 from warploom.profiles import Profile
 from warploom.training.data import Dataset
 from warploom.training.joint_network import JointOptions, Split, descend, family_folds, folds
-from warploom.training.selector import DEFAULTS, candidates_of, predictions, unseen_losses
+from warploom.training.selector import DEFAULTS, candidates_of, inputs_of, predictions, unseen_losses
 from warploom.training.train import (
     FOLDS,
     QUICK,
@@ -99,27 +99,32 @@ def train_networks(
     shown = _Shown(progress, 2 * (2 * FOLDS + 1) * len(by_op) + 2 * of_families)
     for op, datasets in by_op.items():
         trained = _Operation(op, datasets, trees, chosen, folds_of_families, shown)
-        full = trained.train(tuple(name for name in INPUTS if op == "spmm" or name in _without_k()))
-        for name, (model, facts) in full.items():
-            models[name], selectors[name] = model, facts
-            unseen, families = trained.found[name]
-            selectors[name] |= held_out(datasets[name], unseen, families, samples=samples)
+        inputs = inputs_of(next(iter(datasets.values())), DEFAULTS[op])
+        full = trained.train(inputs)
+        for name, found in full.items():
+            models[name] = found.model
+            selectors[name] = found.facts | held_out(datasets[name], found.unseen, found.families, samples=samples)
             known = trees.metrics.get("selectors", {}).get(name, {})
-            if families is not None and "families" in known:
+            if found.families is not None and "families" in known:
                 share = selectors[name]["families"]["oracle_share"][0]
                 selectors[name]["families_over"] = round(share - known["families"]["oracle_share"][0], 5)
             _log.info("%s: %s", name, selectors[name])
-        compared = {name: trained.found[name][0] for name in full}
-        epochs = next(iter(full.values()))[1]["epochs"]
-        quick = trained.train(tuple(name for name in SPMV_INPUTS if op == "spmm" or name in _without_k()), epochs)
-        for name, (model, facts) in quick.items():
-            models[f"{QUICK}{name}"] = model
-            selectors[f"{QUICK}{name}"] = facts | spared(trained.found[name][0], compared[name])
+        epochs = next(iter(full.values())).facts["epochs"]
+        quick = trained.train(tuple(name for name in SPMV_INPUTS if name in inputs), epochs)
+        for name, found in quick.items():
+            models[f"{QUICK}{name}"] = found.model
+            selectors[f"{QUICK}{name}"] = found.facts | spared(found.unseen, full[name].unseen)
     return dataclasses.replace(trees, models=models, metrics={"selectors": selectors}, data_hash=data_hash(parts))
 
 
-def _without_k() -> Sequence[str]:
-    return INPUTS[: INPUTS.index("log_k")]
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Trained:
+    """A network of one setting, and what others chose that had not seen the matrices, or the families."""
+
+    model: Model
+    facts: dict[str, Any]
+    unseen: Unseen
+    families: Unseen | None
 
 
 def _splits_of(datasets: Mapping[str, Dataset], folds_of_families: int) -> int:
@@ -159,7 +164,7 @@ def datasets_of(parts: Sequence[Measurements], caches: Sequence[str]) -> dict[st
 
 
 class _Operation:
-    """The settings of an operation, and what is found of them."""
+    """The settings of an operation, and how they are split."""
 
     def __init__(
         self,
@@ -178,9 +183,8 @@ class _Operation:
         self._random = folds(self._datasets, FOLDS, options.seed)
         self._families = family_folds(self._datasets, folds_of_families, options.seed)
         self._shown = shown
-        self.found: dict[str, tuple[Unseen, Unseen | None]] = {}
 
-    def train(self, inputs: Sequence[str], epochs: int | None = None) -> dict[str, tuple[Model, dict[str, Any]]]:
+    def train(self, inputs: Sequence[str], epochs: int | None = None) -> dict[str, _Trained]:
         """Decide how long to train on families left out, unless that is given; score, and train on everything."""
         families = None
         if epochs is None and self._families:
@@ -197,8 +201,7 @@ class _Operation:
         trained = {}
         for i, (name, dataset) in enumerate(zip(self._names, self._datasets, strict=True)):
             facts = {"form": "network", "seed": self._options.seed, "epochs": epochs} | facts_of(dataset, unseen[i])
-            trained[name] = (joint.model(i), facts)
-            self.found[name] = (unseen[i], None if families is None else families[i])
+            trained[name] = _Trained(joint.model(i), facts, unseen[i], None if families is None else families[i])
         return trained
 
     def _unseen(self, inputs: Sequence[str], splits: Sequence[Split], epochs: int | None) -> dict[int, list[_Array]]:
