@@ -87,12 +87,14 @@ def _save(path: Path, profile: profiles.Profile) -> None:
 
 def _refit_beside(path: Path, trees: profiles.Profile, wanted: Collection[str]) -> None:
     """Give the models of preparation to a profile of networks that is there and is not trained anew."""
+    from warploom.training.train_networks import preparation_models
+
     if "network" in wanted or not path.exists():
         return
     networks = profiles.load(path)
-    names = [name for name in networks.models if name.startswith("preparation-") or name == "features"]
-    if all(name in trees.models and networks.models[name].outputs == trees.models[name].outputs for name in names):
-        models = dict(networks.models) | {name: trees.models[name] for name in names}
+    old, new = preparation_models(networks), preparation_models(trees)
+    if all(name in new and new[name].outputs == model.outputs for name, model in old.items()):
+        models = dict(networks.models) | {name: new[name] for name in old}
         _save(path, dataclasses.replace(networks, models=models))
 
 

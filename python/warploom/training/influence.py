@@ -7,11 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from warploom.model_inputs import LOSS, REFERENCE, expand, model_inputs, roofline_us
+from warploom.model_inputs import REFERENCE, expand, model_inputs, roofline_us
 from warploom.predictor import Model
 from warploom.training.data import Dataset
 from warploom.training.evaluate import losses
+from warploom.training.selector import predictions
+from warploom.training.train import candidates_known
 
 __all__ = ["dependence", "importance"]
 
@@ -74,7 +77,7 @@ def dependence(
         ``k`` or ``scale``; ``time_us``, the geometric mean of the predicted least times; ``chosen``, the candidate that
         is chosen most often, and ``share``, for how many of the rows.
     """
-    names = [name for name in model.outputs if name not in (REFERENCE, LOSS)]
+    names = candidates_known(model)
     columns = [model.outputs.index(name) for name in names]
     itemsize = np.dtype(dataset.dtype).itemsize
     values: Sequence[float] = scale if scale is not None else list(k or ())
@@ -114,11 +117,6 @@ def _with_k(dataset: Dataset, k: int) -> Dataset:
     return dataclasses.replace(dataset, k=np.full(len(dataset), k))
 
 
-def _mean_loss(model: Model, dataset: Dataset, X: np.ndarray) -> float:
-    names = [name for name in model.outputs if name not in (REFERENCE, LOSS)]
-    scores = np.full((len(dataset), len(dataset.candidates)), np.inf)
-    scores[:, [dataset.candidates.index(name) for name in names]] = model.predict(X)[
-        :, [model.outputs.index(name) for name in names]
-    ]
-    chosen = np.where(dataset.supported, scores, np.inf).argmin(axis=1)
-    return float(np.nanmean(losses(dataset, np.asarray(chosen, dtype=np.intp), merged=False)))
+def _mean_loss(model: Model, dataset: Dataset, X: NDArray[np.float64]) -> float:
+    chosen = np.asarray(predictions(model, dataset, X).argmin(axis=1), dtype=np.intp)
+    return float(np.nanmean(losses(dataset, chosen, merged=False)))

@@ -175,15 +175,17 @@ def fit(
     return FORMS[options.form](X, targets(dataset, candidates, loss), inputs, outputs, options)
 
 
-def predictions(model: Model, dataset: Dataset) -> _Array:
+def predictions(model: Model, dataset: Dataset, X: _Array | None = None) -> _Array:
     """Return what a model predicts of the candidates, shape (n, candidates of the data set).
 
     Compressed logarithms of the time over the minimum one; infinite where a candidate cannot run or is not the model's.
+    `X`, shape (n, inputs of the model), stands for the inputs that the data set has if it is given.
     """
     names = [name for name in model.outputs if name not in (REFERENCE, LOSS)]
     outputs = [model.outputs.index(name) for name in names]
     found = np.full((len(dataset), len(dataset.candidates)), np.inf)
-    X = model_inputs(dataset.features, dataset.k, model.inputs)
+    if X is None:
+        X = model_inputs(dataset.features, dataset.k, model.inputs)
     found[:, [dataset.candidates.index(name) for name in names]] = model.predict(X)[:, outputs]
     return np.where(dataset.supported, found, np.inf)
 

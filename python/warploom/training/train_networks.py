@@ -36,7 +36,7 @@ from warploom.training.train import (
     widely_measured,
 )
 
-__all__ = ["datasets_of", "train_networks"]
+__all__ = ["datasets_of", "preparation_models", "train_networks"]
 
 _Array = NDArray[np.float64]
 _Progress = Callable[[int, int, str], None]
@@ -90,10 +90,7 @@ def train_networks(
     }
     if not by_op:
         raise ParameterError("there are no times to train on", argument="measurements")
-    kept = {
-        name: model for name, model in trees.models.items() if name.startswith("preparation-") or name == "features"
-    }
-    models: dict[str, Model] = dict(kept)
+    models = preparation_models(trees)
     selectors: dict[str, Any] = {}
     of_families = sum(_splits_of(datasets, folds_of_families) for datasets in by_op.values())
     shown = _Shown(progress, 2 * (2 * FOLDS + 1) * len(by_op) + 2 * of_families)
@@ -115,6 +112,13 @@ def train_networks(
             models[f"{QUICK}{name}"] = found.model
             selectors[f"{QUICK}{name}"] = found.facts | spared(found.unseen, full[name].unseen)
     return dataclasses.replace(trees, models=models, metrics={"selectors": selectors}, data_hash=data_hash(parts))
+
+
+def preparation_models(profile: Profile) -> dict[str, Model]:
+    """Return the models of a profile that say what preparation and features take, which all selectors share."""
+    return {
+        name: model for name, model in profile.models.items() if name.startswith("preparation-") or name == "features"
+    }
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
