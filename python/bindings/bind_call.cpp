@@ -22,7 +22,7 @@ struct known_frameworks {
   struct {
     PyTypeObject* type;
     PyObject* empty;
-    std::array<PyObject*, 3> dtypes;  // by value_type
+    std::array<PyObject*, 4> dtypes;  // by value_type; null for bfloat16 until it is met
   } numpy{};
   struct {
     PyTypeObject* type;  // null: not imported, or without what is needed
@@ -151,11 +151,18 @@ py::object attribute(PyObject* of, PyObject* attribute_name) {
   return py::reinterpret_steal<py::object>(PyObject_GetAttr(of, attribute_name));
 }
 
+// A borrowed reference.
+PyObject* numpy_type(value_type dtype) {
+  PyObject*& type = known.numpy.dtypes[static_cast<std::size_t>(dtype)];
+  if (type == nullptr) type = keep(numpy_dtype(dtype));
+  return type;
+}
+
 // Identity is enough nearly always; arrays that were pickled have types of their own.
 bool is_type(const py::object& type, value_type dtype) {
-  const py::handle expected = known.numpy.dtypes[static_cast<std::size_t>(dtype)];
+  const py::handle expected = numpy_type(dtype);
   if (type.is(expected)) return true;
-  if (!type || !py::isinstance<py::dtype>(type)) return false;
+  if (!type || !py::isinstance<py::dtype>(type) || dtype == value_type::bfloat16) return false;
   const auto found = py::reinterpret_borrow<py::dtype>(type);
   return found.num() == py::reinterpret_borrow<py::dtype>(expected).num() && found.byteorder() == '=';
 }
@@ -202,7 +209,8 @@ bool view_torch(PyObject* object, value_type dtype, purpose use, operand& seen) 
   if (tensor.ndim != 1 && tensor.ndim != 2) return false;
   if (tensor.data == nullptr || tensor.shape == nullptr || tensor.strides == nullptr) return false;
   const dlpack::data_type& type = tensor.dtype;
-  if (type.code != dlpack::floating_point || type.bits != 8 * size_of(dtype) || type.lanes != 1) return false;
+  const auto code = dtype == value_type::bfloat16 ? dlpack::brain_floating_point : dlpack::floating_point;
+  if (type.code != code || type.bits != 8 * size_of(dtype) || type.lanes != 1) return false;
   if (tensor.device.type == dlpack::device_type::cuda) {
     seen.device = tensor.device.number;
   } else if (tensor.device.type == dlpack::device_type::cpu) {
@@ -314,7 +322,7 @@ py::object make_result(framework kind, PyObject* B, const operand& shape, layout
                                                                        : PyTuple_Pack(2, rows.ptr(), columns.ptr()));
   if (!sizes) return {};
   PyObject* const make = kind == framework::numpy ? known.numpy.empty : reinterpret_cast<PyObject*>(known.cupy.type);
-  PyObject* const arguments[] = {sizes.ptr(), known.numpy.dtypes[static_cast<std::size_t>(dtype)], name().column_major};
+  PyObject* const arguments[] = {sizes.ptr(), numpy_type(dtype), name().column_major};
   return py::reinterpret_steal<py::object>(
       PyObject_Vectorcall(make, arguments, 2, by_column ? name().order_keyword : nullptr));
 }

@@ -126,7 +126,7 @@ csr_holder make_csr_view(const py::array& offsets, const py::array& indices, con
     const std::optional<value_type> dtype = value_type_of(array);
     if (!dtype) {
       throw error(error_kind::dtype, "data", -1,
-                  "data must be float16, float32 or float64, got " + describe_dtype(array));
+                  "data must be float16, bfloat16, float32 or float64, got " + describe_dtype(array));
     }
     holder.view.dtype = *dtype;
     holder.view.data = array.data();

@@ -81,6 +81,8 @@ py::dtype dtype_of(element_type type) {
       return py::dtype::of<std::int64_t>();
     case element_type::float16:
       return numpy_dtype(value_type::float16);
+    case element_type::bfloat16:
+      return numpy_dtype(value_type::bfloat16);
     case element_type::float32:
       return numpy_dtype(value_type::float32);
     case element_type::float64:

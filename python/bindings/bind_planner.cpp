@@ -69,11 +69,11 @@ bool parse_device_kind(const std::string& kind) {
 }
 
 value_type parse_value_type(const std::string& name) {
-  for (const value_type type : {value_type::float16, value_type::float32, value_type::float64}) {
+  for (const value_type type : {value_type::float16, value_type::bfloat16, value_type::float32, value_type::float64}) {
     if (name == name_of(type)) return type;
   }
   throw error(error_kind::parameter, "dtype", -1,
-              "dtype must be 'float16', 'float32' or 'float64', got '" + name + "'");
+              "dtype must be 'float16', 'bfloat16', 'float32' or 'float64', got '" + name + "'");
 }
 
 std::vector<candidate> enumerate(const std::string& op, const std::optional<std::string>& order,
@@ -380,7 +380,7 @@ std::shared_ptr<bound_problem> make_problem_of_tensors(py::handle indptr, py::ha
                                                        const std::string& order, const std::string& cache, int device,
                                                        const py::object& allocate, const py::object& owner) {
   std::optional<value_type> wanted;
-  if (!dtype.is_none()) wanted = parse_value_type(py::cast<std::string>(dtype.attr("name")));
+  if (!dtype.is_none()) wanted = parse_value_type(py::cast<std::string>(dtype));
   const std::optional<csr_tensors> seen = view_csr_tensors(indptr, indices, data, num_rows, num_cols, device, wanted);
   if (!seen) return nullptr;
   const device_allocator memory = seen->allocate ? seen->allocate : make_allocator(allocate);

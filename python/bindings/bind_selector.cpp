@@ -35,9 +35,11 @@ setting make_setting(const std::string& op, const std::string& dtype, const std:
                      const std::string& cache) {
   setting made;
   made.op = parse<operation>("op", op, {{"spmm", operation::spmm}, {"spmv", operation::spmv}});
-  made.dtype = parse<value_type>(
-      "dtype", dtype,
-      {{"float16", value_type::float16}, {"float32", value_type::float32}, {"float64", value_type::float64}});
+  made.dtype = parse<value_type>("dtype", dtype,
+                                 {{"float16", value_type::float16},
+                                  {"bfloat16", value_type::bfloat16},
+                                  {"float32", value_type::float32},
+                                  {"float64", value_type::float64}});
   if (made.op == operation::spmm) {
     made.order = parse<layout>("layout", layout_name, {{"row", layout::row_major}, {"column", layout::column_major}});
   }

@@ -40,6 +40,7 @@ struct resident_csr {
 
 inline py::dtype numpy_dtype(value_type type) {
   if (type == value_type::float16) return py::dtype("float16");
+  if (type == value_type::bfloat16) return py::module_::import("warploom._bfloat16").attr("DTYPE").cast<py::dtype>();
   return type == value_type::float32 ? py::dtype::of<float>() : py::dtype::of<double>();
 }
 
@@ -48,6 +49,9 @@ inline std::optional<value_type> value_type_of(const py::array& array) {
   for (const value_type type : {value_type::float16, value_type::float32, value_type::float64}) {
     if (array.dtype().equal(numpy_dtype(type))) return type;
   }
+  // NumPy has no such type of its own: it is not looked for before.
+  const bool may_be_bfloat16 = array.dtype().kind() == 'V' && array.itemsize() == 2;
+  if (may_be_bfloat16 && array.dtype().equal(numpy_dtype(value_type::bfloat16))) return value_type::bfloat16;
   return std::nullopt;
 }
 

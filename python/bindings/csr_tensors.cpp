@@ -43,6 +43,7 @@ bool is_integer(const dlpack::tensor& seen) {
 }
 
 std::optional<value_type> value_type_of(const dlpack::tensor& seen) {
+  if (seen.dtype.code == dlpack::brain_floating_point && seen.dtype.bits == 16) return value_type::bfloat16;
   if (seen.dtype.code != dlpack::floating_point) return std::nullopt;
   for (const value_type type : {value_type::float16, value_type::float32, value_type::float64}) {
     if (seen.dtype.bits == 8 * size_of(type)) return type;

@@ -28,6 +28,7 @@ struct device {
 inline constexpr std::uint8_t signed_integer = 0;
 inline constexpr std::uint8_t unsigned_integer = 1;
 inline constexpr std::uint8_t floating_point = 2;
+inline constexpr std::uint8_t brain_floating_point = 4;  // bfloat16
 
 struct data_type {
   std::uint8_t code;

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from warploom import _device
+from warploom import _bfloat16, _device
 from warploom.errors import DeviceError, DtypeError, IndexOverflowError, InvalidMatrixError, ShapeError
 
 __all__ = ["CSR", "CSRViews", "framework_of", "views"]
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-VALUES = ("float16", "float32", "float64", "bool", *INTEGERS)
+VALUES = ("float16", "bfloat16", "float32", "float64", "bool", *INTEGERS)
 """Names of the types that values may have."""
 
 _MOST = np.iinfo(np.int32).max
@@ -101,7 +101,7 @@ class CSRViews:
         if self.device is None:
             return arrays
         if framework_of(self.data) == "torch":
-            return tuple(array.cpu().numpy() for array in arrays)
+            return tuple(_bfloat16.of_tensor(array.cpu()) for array in arrays)
         return tuple(array.get() for array in arrays)
 
 
@@ -184,8 +184,8 @@ def _torch_view(values: Any, argument: str) -> Any:
     values = values.detach().resolve_neg()
     if values.device.type == "cuda":
         return values
-    _check_dtype(values, argument)  # NumPy has no bfloat16
-    return values.numpy()
+    _check_dtype(values, argument)
+    return _bfloat16.of_tensor(values)
 
 
 _HOST, _CUDA, _PINNED, _MANAGED = 1, 2, 3, 13  # of DLPack
@@ -217,11 +217,13 @@ def _bridge(values: Any, argument: str) -> Any:
 
 
 def _check_dtype(array: Any, argument: str) -> None:
-    name = getattr(array.dtype, "name", None) or str(array.dtype).removeprefix("torch.")
+    name = _bfloat16.name_of(array.dtype) if isinstance(array, np.ndarray) else str(array.dtype).removeprefix("torch.")
     if argument != "data" and name not in INTEGERS:
         raise DtypeError(f"{argument} must be integers, got {name}", argument=argument)
     if name not in VALUES:
-        raise DtypeError(f"data must be float16, float32, float64, integers or booleans, got {name}", argument=argument)
+        raise DtypeError(
+            f"data must be float16, bfloat16, float32, float64, integers or booleans, got {name}", argument=argument
+        )
 
 
 def _device_of(array: Any) -> int | None:

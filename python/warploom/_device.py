@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from warploom import _core
+from warploom import _bfloat16, _core
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
 
 __all__ = [
@@ -137,7 +137,7 @@ def as_array(B: Any, dtype: np.dtype[Any] | None) -> Any:
             B = np.asarray(B)
         except ValueError as error:
             raise ShapeError(f"B is not an array: {error}", argument="B") from error
-        return B.astype(dtype) if dtype is not None and B.dtype.kind in "biuf" else B
+        return _bfloat16.cast(B, dtype) if dtype is not None and B.dtype.kind in "biuf" else B
     framework = _package_of(B)
     if framework is None and not isinstance(B, (np.ndarray, HostArray)):
         if _root(B) == "pandas":
@@ -152,17 +152,21 @@ def as_array(B: Any, dtype: np.dtype[Any] | None) -> Any:
     if isinstance(B, HostArray):
         return dataclasses.replace(B, array=B.array.astype(dtype))
     if framework == "torch":
-        return B.to(getattr(sys.modules["torch"], dtype.name)) if B.layout is sys.modules["torch"].strided else B
-    return B.astype(dtype) if isinstance(B, np.ndarray) or hasattr(B, "astype") else B
+        return B.to(getattr(sys.modules["torch"], _bfloat16.name_of(dtype))) if B.layout is sys.modules["torch"].strided else B
+    if isinstance(B, np.ndarray):
+        return _bfloat16.cast(B, dtype)
+    return B.astype(dtype) if hasattr(B, "astype") else B
 
 
 def _is_promoted(kind: Any, dtype: np.dtype[Any]) -> bool:
-    if kind == "bfloat16":
+    if _bfloat16.is_bfloat16(kind):
         return dtype.itemsize >= 4
     try:
         given = np.dtype(kind)
     except TypeError:
         return False
+    if _bfloat16.is_bfloat16(dtype):
+        return given.kind in "biu" and given.itemsize == 1
     return given.kind in "biuf" and np.result_type(given, dtype) == dtype
 
 
@@ -321,8 +325,12 @@ def _check(shape: tuple[int, ...], actual: Any, dtype: np.dtype[Any], name: str)
     if len(shape) != 2:
         raise ShapeError(f"{name} must have two dimensions, got shape {tuple(shape)}", argument=name)
     if actual != dtype:
-        hint = f", or make the plan with dtype={actual}" if str(actual) in ("float16", "float32", "float64") else ""
-        raise DtypeError(f"{name} is {actual} but the plan works on {dtype}; convert it{hint}", argument=name)
+        given = _bfloat16.name_of(actual) if isinstance(actual, np.dtype) else str(actual)
+        supported = ("float16", "bfloat16", "float32", "float64")
+        hint = f", or make the plan with dtype={given}" if given in supported else ""
+        raise DtypeError(
+            f"{name} is {given} but the plan works on {_bfloat16.name_of(dtype)}; convert it{hint}", argument=name
+        )
 
 
 def _fits(shape: tuple[int, ...], strides: tuple[int, ...], layout: str) -> int:
@@ -380,6 +388,7 @@ def _torch_operand(B: Any, dtype: np.dtype[Any], layout: str, name: str) -> Oper
         raise DeviceError(f"{name} is on device '{B.device}', which is neither the CPU nor a CUDA GPU", argument=name)
     kinds = {
         torch.float16: np.dtype(np.float16),
+        torch.bfloat16: _bfloat16.DTYPE,
         torch.float32: np.dtype(np.float32),
         torch.float64: np.dtype(np.float64),
     }
@@ -527,7 +536,7 @@ def host_array(array: Any) -> Any:
     """View a host array or CPU tensor as NumPy, without a copy."""
     if isinstance(array, _Foreign):
         return array.array
-    return array if isinstance(array, np.ndarray) else array.numpy()
+    return array if isinstance(array, np.ndarray) else _bfloat16.of_tensor(array)
 
 
 def allocator_for(A: Any, device: Device) -> Callable[[int], tuple[int, Any]] | None:

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from warploom import _core
+from warploom import _bfloat16, _core
 from warploom._csr import CSR, VALUES, framework_of, views
 from warploom._matrix import _package_of, _two_sizes
+from warploom.errors import DtypeError
 
 __all__ = ["CSRTensors", "DeviceArrays", "DeviceValues", "csr_tensors", "device_arrays"]
 
@@ -42,14 +43,21 @@ class DeviceArrays:
 
         They are converted on the GPU where necessary. None if they are of no type that becomes float64, or there are
         not as many as indices: `warploom._matrix.as_csr` says what is wrong with them.
+
+        Raises
+        ------
+        DtypeError
+            Values of CuPy are to become bfloat16, which it does not have.
         """
         own = str(self.values.dtype).removeprefix("torch.")
         if self.values.ndim != 1 or own not in VALUES:
             return None
-        wanted = dtype.name if dtype is not None else own if own in _SUPPORTED else "float64"
+        wanted = _bfloat16.name_of(dtype) if dtype is not None else own if own in _SUPPORTED else "float64"
         if framework_of(self.values) == "torch":
             values = self.values.resolve_neg().to(getattr(sys.modules["torch"], wanted)).contiguous()
             return DeviceValues(values.data_ptr(), values.shape[0], values.element_size(), wanted, values)
+        if wanted == "bfloat16":
+            raise DtypeError("values of CuPy do not become bfloat16; bring them as tensors of PyTorch", argument="dtype")
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(self.device):
             values = cupy.ascontiguousarray(self.values.astype(wanted, copy=False))
@@ -71,7 +79,7 @@ class DeviceValues:
     """Keeps the memory alive."""
 
 
-_SUPPORTED = ("float16", "float32", "float64")
+_SUPPORTED = ("float16", "bfloat16", "float32", "float64")
 
 
 def device_arrays(A: Any) -> DeviceArrays | None:

@@ -22,9 +22,9 @@ HostProduct = Callable[[Any, Any], None]
 def host_products(problem: _core.Problem) -> dict[str, HostProduct]:
     """Return the products of the libraries that are installed, by the name of the library; SciPy's comes first.
 
-    None for float16, which they do not multiply.
+    None for values of two bytes, which they do not multiply.
     """
-    if problem.dtype == np.float16:
+    if problem.dtype.itemsize == 2:
         return {}
     matrix = problem.matrix
     A = scipy.sparse.csr_array((matrix.data, matrix.indices, _offsets(matrix)), shape=matrix.shape)

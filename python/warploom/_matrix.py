@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from warploom import _core
+from warploom import _bfloat16, _core
 from warploom._csr import CSR, views
 from warploom.errors import DtypeError, IndexOverflowError, InvalidMatrixError, ShapeError
 
@@ -37,7 +37,7 @@ def as_csr(A: Any, *, dtype: npt.DTypeLike | None = None, pattern_only: bool = F
         A `scipy.sparse` matrix or array (CSR is viewed in place, every other format is converted), a CSR
         tensor of PyTorch, a sparse matrix of CuPy or a `warploom.CSR` (downloaded if necessary). Column indices
         may be unsorted and may repeat, stored zeros are kept, and the arrays may be longer than necessary.
-    dtype : {"float16", "float32", "float64"}, optional
+    dtype : {"float16", "bfloat16", "float32", "float64"}, optional
         Value type of the view; by default that of `A` if it is one of these, and float64 for booleans and
         integers.
     pattern_only : bool
@@ -46,8 +46,8 @@ def as_csr(A: Any, *, dtype: npt.DTypeLike | None = None, pattern_only: bool = F
     Returns
     -------
     _core.CsrView
-        `indptr` int64 (m + 1), `indices` int32 and `data` float16, float32 or float64. The arrays of `A` are viewed,
-        not copied, where they are contiguous and already of these types.
+        `indptr` int64 (m + 1), `indices` int32 and `data` float16, bfloat16, float32 or float64. The arrays of `A` are
+        viewed, not copied, where they are contiguous and already of these types.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def compressed(
         None leaves the values out.
     shape : tuple of int
         (m, n).
-    dtype : {"float16", "float32", "float64"}, optional
+    dtype : {"float16", "bfloat16", "float32", "float64"}, optional
         As in `as_csr`.
 
     Returns
@@ -167,16 +167,19 @@ def from_arrays(format: str, arrays: Mapping[str, Any], shape: tuple[int, ...]) 
 
 def _wanted_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     try:
-        wanted = np.dtype(dtype)
+        wanted = _bfloat16.as_dtype(dtype)
     except TypeError as error:
-        raise DtypeError(f"dtype must be float16, float32 or float64, got {dtype!r}", argument="dtype") from error
+        raise DtypeError(f"dtype must be {_SUPPORTED}, got {dtype!r}", argument="dtype") from error
     if not _is_supported(wanted):
-        raise DtypeError(f"dtype must be float16, float32 or float64, got {wanted}", argument="dtype")
+        raise DtypeError(f"dtype must be {_SUPPORTED}, got {wanted}", argument="dtype")
     return wanted.newbyteorder("=")
 
 
+_SUPPORTED = "float16, bfloat16, float32 or float64"
+
+
 def _is_supported(dtype: np.dtype[Any]) -> bool:
-    return dtype.newbyteorder("=") in (np.float16, np.float32, np.float64)
+    return dtype.newbyteorder("=") in (np.float16, np.float32, np.float64, _bfloat16.DTYPE)
 
 
 def _two_sizes(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -203,6 +206,11 @@ def _array(values: Any, argument: str) -> _Array:
 def _tidy(array: _Array, dtype: npt.DTypeLike) -> _Array:
     """Return `array` as `dtype`, contiguous, aligned, in native byte order; the same object where it is all of that."""
     return np.require(array, dtype=dtype, requirements=["C_CONTIGUOUS", "ALIGNED"])
+
+
+def _tidy_values(array: _Array, dtype: np.dtype[Any]) -> _Array:
+    converts = array.dtype != dtype and _bfloat16.DTYPE in (array.dtype, dtype)
+    return _tidy(_bfloat16.cast(array, dtype) if converts else array, dtype)
 
 
 def _integers(values: Any, argument: str) -> _Array:
@@ -260,13 +268,13 @@ def _values(values: Any, wanted: np.dtype[Any] | None) -> _Array:
     if wanted is None:
         own = array.dtype.newbyteorder("=")
         wanted = own if _is_supported(own) else np.dtype(np.float64)
-    return _tidy(array, wanted)
+    return _tidy_values(array, wanted)
 
 
 def _check_value_dtype(dtype: np.dtype[Any]) -> None:
     if dtype.kind not in "biu" and not _is_supported(dtype):
         raise DtypeError(
-            f"data of A must be float16, float32, float64, integers or booleans, got {dtype}; see A.astype",
+            f"data of A must be float16, bfloat16, float32, float64, integers or booleans, got {dtype}; see A.astype",
             argument="data",
         )
 
@@ -278,7 +286,7 @@ def _recast(view: _core.CsrView, wanted: np.dtype[Any] | None, pattern_only: boo
         raise InvalidMatrixError("A is a pattern without values", argument="A")
     if wanted is None or view.data.dtype == wanted:
         return view
-    return _core.CsrView(view.indptr, view.indices, _tidy(view.data, wanted), *view.shape)
+    return _core.CsrView(view.indptr, view.indices, _tidy_values(view.data, wanted), *view.shape)
 
 
 # ----- one function per format a caller may hold: (indptr, indices, data, shape), to be validated -----
@@ -287,8 +295,9 @@ _Parts = tuple[Any, Any, Any, tuple[int, ...]]
 
 
 def _for_scipy(values: _Array) -> _Array:
-    """SciPy stores float16 but does not compute with it."""
-    return values.astype(np.float32) if values.dtype == np.float16 else values
+    """SciPy does not compute with types of two bytes."""
+    is_half = values.dtype == np.float16 or values.dtype == _bfloat16.DTYPE
+    return _bfloat16.cast(values, np.dtype(np.float32)) if is_half else values
 
 
 def _from_csr(A: Any) -> _Parts:
@@ -422,13 +431,9 @@ def _from_torch(A: Any) -> _Parts:
         raise InvalidMatrixError(
             f"A must be a CSR tensor, got layout {A.layout}; convert it with A.to_sparse_csr()", argument="A"
         )
-    values = A.values().detach()
-    if str(values.dtype) == "torch.bfloat16":  # NumPy has no such type
-        raise DtypeError(
-            "data of A must be float16, float32, float64, integers or booleans, got bfloat16", argument="data"
-        )
     _two_sizes(tuple(A.shape))
-    return A.crow_indices().cpu().numpy(), A.col_indices().cpu().numpy(), values.cpu().numpy(), tuple(A.shape)
+    values = _bfloat16.of_tensor(A.values().detach().cpu())
+    return A.crow_indices().cpu().numpy(), A.col_indices().cpu().numpy(), values, tuple(A.shape)
 
 
 def _cupy_to_scipy(A: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warploom import _bfloat16
 from warploom.errors import FileFormatError
 
 __all__ = ["decode", "digest", "encode", "read", "write"]
@@ -20,6 +21,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
     "F32": np.dtype("<f4"),
     "F16": np.dtype("<f2"),
+    "BF16": _bfloat16.DTYPE,
     "I64": np.dtype("<i8"),
     "I32": np.dtype("<i4"),
 }

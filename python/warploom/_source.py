@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from warploom import _bfloat16
 from warploom._csr import CSR, framework_of
 from warploom._device_matrix import device_arrays
 from warploom._matrix import as_csr
@@ -87,7 +88,7 @@ def to_host(array: Any) -> Any:
     """Return an array of NumPy, which is a view of host memory."""
     framework = framework_of(array)
     if framework == "torch":
-        return array.detach().cpu().numpy()
+        return _bfloat16.of_tensor(array.detach().cpu())
     return array.get() if framework == "cupy" else array
 
 
@@ -123,7 +124,7 @@ def transpose(given: Arrays, *, for_updates: bool) -> tuple[Arrays, Positions | 
     if framework is None:
         index = np.int32 if len(given.indices) < 2**31 else np.int64
         pattern = (given.indices.astype(index, copy=False), given.indptr.astype(index, copy=False))
-        if not for_updates and given.data.dtype != np.float16:  # with which SciPy does not compute
+        if not for_updates and given.data.dtype.itemsize != 2:  # with which SciPy does not compute
             columns = scipy.sparse.csr_array((given.data, *pattern), shape=(m, n)).tocsc()
             return Arrays(columns.indptr, columns.indices, columns.data, (n, m)), None
         order = np.arange(len(given.indices), dtype=index)

@@ -79,7 +79,7 @@ def candidates(
         Only candidates that work on dense operands of this layout (a vector counts as one column).
     device : {"cuda", "cpu"}
         On the CPU, parameters that only concern a GPU are left at their default.
-    dtype : {"float16", "float32", "float64"}, optional
+    dtype : {"float16", "bfloat16", "float32", "float64"}, optional
         Only candidates that work on values of this type.
     match : str or sequence of str, optional
         Shell-style patterns; a name is kept if one of them matches it.

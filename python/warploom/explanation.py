@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any
 
+from warploom import _bfloat16
 from warploom._core import Row
 from warploom.candidates import OPERATIONS, kernels
 
@@ -57,7 +58,7 @@ class Product:
         """Describe the product and where it runs, or what it was predicted for, in a line."""
         m, n = self.shape
         operands = f"k = {self.k:,}, {self.layout}-major, " if self.op == "spmm" else ""
-        return f"{self.op}: A {m:,} x {n:,}, {self.nnz:,} nonzeros, {self.dtype}, {operands}{where}"
+        return f"{self.op}: A {m:,} x {n:,}, {self.nnz:,} nonzeros, {_bfloat16.name_of(self.dtype)}, {operands}{where}"
 
 
 @dataclasses.dataclass(repr=False)

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from warploom import _core, _device
+from warploom import _bfloat16, _core, _device
 from warploom._csr import CSR, framework_of
 from warploom._source import Arrays, Positions, Source, to_host, transpose
 from warploom.errors import (
@@ -680,7 +680,7 @@ class Plan(_Multiplier):
     def __repr__(self) -> str:
         operands = f"k={self.k}, {self.layout}-major, " if self.op == "spmm" else ""
         return (
-            f"<Plan {self.candidate} for {self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, {self.dtype}, "
+            f"<Plan {self.candidate} for {self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, {_bfloat16.name_of(self.dtype)}, "
             f"{operands}on {self.device}>"
         )
 
@@ -703,17 +703,20 @@ def _check_unchanged(plan: Plan, arrays: Arrays, recipe: Recipe) -> None:
     if plan.nnz == 0:
         return
     random = np.random.default_rng(0)
-    x = (random.uniform(0.5, 1.5, n) * random.choice((-1, 1), n)).astype(plan.dtype)
+    signs = random.choice((-1, 1), n)
+    magnitude = _bfloat16.cast(random.uniform(0.5, 1.5, n), plan.dtype)
+    x = _bfloat16.cast(_bfloat16.cast(magnitude, _WIDE) * signs, plan.dtype)
     name = "spmv/none/csr/vector"
-    before = np.asarray(plan @ x, np.float64)
-    now = np.asarray(recipe.named(arrays.matrix(), name) @ x, np.float64)
-    magnitudes = CSR(arrays.indptr, arrays.indices, abs(arrays.data), arrays.shape)
-    bound = np.asarray(recipe.named(magnitudes, name) @ abs(x), np.float64)
+    before = _bfloat16.cast(np.asarray(plan @ x), _WIDE)
+    now = _bfloat16.cast(np.asarray(recipe.named(arrays.matrix(), name) @ x), _WIDE)
+    values = _absolute(arrays.data)
+    magnitudes = CSR(arrays.indptr, arrays.indices, values, arrays.shape)
+    bound = _bfloat16.cast(np.asarray(recipe.named(magnitudes, name) @ magnitude), _WIDE)
     longest = int((arrays.indptr[1:] - arrays.indptr[:-1]).max()) if m else 0
     known = np.isfinite(bound)
     with np.errstate(invalid="ignore"):
-        differs = known & (abs(before - now) > (longest + 10) * float(np.finfo(plan.dtype).eps) * bound)
-    if not known.all() and not bool((abs(arrays.data) <= float(np.finfo(plan.dtype).max)).all()):
+        differs = known & (abs(before - now) > (longest + 10) * _bfloat16.eps_of(plan.dtype) * bound)
+    if not known.all() and not bool((_widened(values) <= _bfloat16.largest_of(plan.dtype)).all()):
         differs |= ~known & (np.isfinite(before) != np.isfinite(now))  # and not because sums overflow
     rows = np.flatnonzero(differs | (known & ~np.isfinite(before)))
     if rows.size:
@@ -722,6 +725,21 @@ def _check_unchanged(plan: Plan, arrays: Arrays, recipe: Recipe) -> None:
             argument="A",
             position=int(rows[0]),
         )
+
+
+_WIDE = np.dtype(np.float64)
+
+
+def _widened(values: Any) -> Any:
+    """Return values as NumPy computes with them; those of other libraries are as they are."""
+    return _bfloat16.cast(values, _WIDE) if isinstance(values, np.ndarray) else values
+
+
+def _absolute(values: Any) -> Any:
+    """Return magnitudes, also of bfloat16, with which NumPy does not compute."""
+    if isinstance(values, np.ndarray) and _bfloat16.is_bfloat16(values.dtype):
+        return _bfloat16.cast(abs(_widened(values)), values.dtype)
+    return abs(values)
 
 
 class Operator(_Multiplier):
@@ -998,7 +1016,7 @@ class Operator(_Multiplier):
     def __repr__(self) -> str:
         chosen = ", ".join(f"{name}: {plan.candidate}" for name, plan in self.plans.items())
         return (
-            f"<Operator {self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, {self.dtype}, on {self.device}; "
+            f"<Operator {self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, {_bfloat16.name_of(self.dtype)}, on {self.device}; "
             f"{chosen or 'nothing chosen yet'}>"
         )
 
@@ -1007,7 +1025,7 @@ def _show(operator: Plan | Operator) -> str:
     """Describe a plan or operator in HTML, for notebooks."""
     m, n = operator.shape
     facts = {
-        "matrix": f"{m:,} x {n:,}, {operator.nnz:,} nonzeros, {operator.dtype}",
+        "matrix": f"{m:,} x {n:,}, {operator.nnz:,} nonzeros, {_bfloat16.name_of(operator.dtype)}",
         "device": f"{operator.device.name} ({operator.device})",
     }
     if isinstance(operator, Plan):

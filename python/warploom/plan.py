@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warploom import _core, _device, _plan_file, _terminal, paper_models, profiles
+from warploom import _bfloat16, _core, _device, _plan_file, _terminal, paper_models, profiles
 from warploom._csr import CSR
 from warploom._device_matrix import csr_tensors, device_arrays
 from warploom._host_products import host_products
@@ -70,9 +70,10 @@ def plan(
         ``"spmm"``.
     k : int, optional
         Columns of B to tune for, at least 1. The plan takes any number of them. Not needed for SpMV.
-    dtype : {"float16", "float32", "float64"}, optional
-        Value type of A, B and C; by default that of `A`, where integers count as float64. Products of float16 are
-        summed in float32; SpMV only.
+    dtype : {"float16", "bfloat16", "float32", "float64"}, optional
+        Value type of A, B and C; by default that of `A`, where integers count as float64. Products of float16 and
+        bfloat16 are summed in float32 and rounded once; a sum beyond the largest number becomes infinite.
+        ``torch.bfloat16``, and that of ml_dtypes, are taken for ``"bfloat16"``.
     layout : {"row", "column"}
         Layout of B and C: ``"row"`` is NumPy's and torch's default, ``"column"`` is Fortran order. An operand in the
         other one is copied. Ignored for SpMV, and without `op` and `k`: then there is a plan for each.
@@ -287,7 +288,7 @@ class _Settings:
     def save(self, operator: Plan | Operator, matrix: Arrays, path: Path | None) -> bytes:
         """Write a file, or return what it would hold."""
         arrays = {"indptr": np.asarray(matrix.indptr), "indices": np.asarray(matrix.indices), "data": matrix.data}
-        arrays["data"] = np.asarray(matrix.data).astype(self.dtype, copy=False)
+        arrays["data"] = _bfloat16.cast(np.asarray(matrix.data), self.dtype)
         described = {
             "format": _FILE_FORMAT,
             "warploom": _core.__version__,
@@ -543,7 +544,7 @@ def spmm(A: Any, B: Any, *, candidate: str, device: str | None = None, dtype: An
         column-major operands only gets copies in that layout.
     device : str, optional
         ``"cuda"``, ``"cuda:N"`` or ``"cpu"``.
-    dtype : {"float32", "float64"}, optional
+    dtype : {"float16", "bfloat16", "float32", "float64"}, optional
     layout : {"row", "column"}
         Preferred layout of the operands, where the kernel works on both.
 
@@ -585,7 +586,7 @@ def spmv(A: Any, x: Any, *, candidate: str, device: str | None = None, dtype: An
         For example ``"spmv/none/csr/vector[threads_per_row=8]"``; `warploom.candidates` lists them.
     device : str, optional
         ``"cuda"``, ``"cuda:N"`` or ``"cpu"``.
-    dtype : {"float16", "float32", "float64"}, optional
+    dtype : {"float16", "bfloat16", "float32", "float64"}, optional
 
     Returns
     -------
@@ -632,8 +633,9 @@ def problem_of(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, dev
     if device.kind == "cuda":
         tensors = csr_tensors(A)
         if tensors is not None:
+            name = None if wanted is None else _bfloat16.name_of(wanted)
             made = _core.Problem.of_tensors(
-                *tensors.arrays, wanted, *tensors.shape, op, columns, order, cache, device.ordinal, allocate, A
+                *tensors.arrays, name, *tensors.shape, op, columns, order, cache, device.ordinal, allocate, A
             )
             if made is not None:
                 return made
@@ -720,13 +722,13 @@ def _value_type(dtype: Any) -> np.dtype[Any] | None:
     if dtype is None:
         return None
     try:
-        resolved = np.dtype(dtype)
+        resolved = _bfloat16.as_dtype(dtype)
     except TypeError:
         raise DtypeError(f"'{dtype}' is not a NumPy dtype", argument="dtype") from None
-    for accepted in (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)):
+    for accepted in (np.dtype(np.float16), _bfloat16.DTYPE, np.dtype(np.float32), np.dtype(np.float64)):
         if resolved == accepted:
             return accepted
-    raise DtypeError(f"dtype must be float16, float32 or float64, got {resolved}", argument="dtype")
+    raise DtypeError(f"dtype must be float16, bfloat16, float32 or float64, got {resolved}", argument="dtype")
 
 
 def _columns(k: Any) -> int:

@@ -11,7 +11,7 @@ from warploom import _core, _device
 from warploom._matrix import as_csr
 from warploom.candidates import Candidate, kernels
 
-DTYPES = [np.float32, np.float64]
+DTYPES = [np.float16, np.float32, np.float64]
 CASES = [pytest.param(k, order, id=f"{k.format}-{k.name}-{order}") for k in kernels("spmm") for order in k.layouts]
 
 

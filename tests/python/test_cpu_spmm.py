@@ -21,7 +21,7 @@ from warploom.candidates import Candidate, kernels
 KERNELS = {f"{k.format}/{k.name}": k for k in kernels("spmm") if "cpu" in k.devices}
 PARAMETERS = {f"{k.format}/{k.name}": list(parameter_sets(k)) for k in kernels("spmm")}
 CASES = [(name, layout) for name, kernel in KERNELS.items() for layout in kernel.layouts]
-DTYPES = [np.float32, np.float64]
+DTYPES = [np.float16, np.float32, np.float64]
 
 
 def permutations(m, seed=0):

@@ -12,18 +12,28 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "warploom/bfloat16.hpp"
 #include "warploom/float16.hpp"
 
 namespace warploom {
 
-enum class value_type { float16, float32, float64 };
+enum class value_type { float16, float32, float64, bfloat16 };
 
 inline std::size_t size_of(value_type type) {
-  return type == value_type::float16 ? 2 : type == value_type::float32 ? 4 : 8;
+  return type == value_type::float64 ? 8 : type == value_type::float32 ? 4 : 2;
 }
 
 inline const char* name_of(value_type type) {
-  return type == value_type::float16 ? "float16" : type == value_type::float32 ? "float32" : "float64";
+  switch (type) {
+    case value_type::float16:
+      return "float16";
+    case value_type::bfloat16:
+      return "bfloat16";
+    case value_type::float32:
+      return "float32";
+    default:
+      return "float64";
+  }
 }
 
 // The sparsity pattern. Permutations and features need nothing else.
@@ -51,11 +61,12 @@ struct csr_view : csr_pattern {
 template <class Function>
 decltype(auto) dispatch_value_type(value_type type, Function&& function) {
   if (type == value_type::float16) return function(float16{});
+  if (type == value_type::bfloat16) return function(bfloat16{});
   if (type == value_type::float32) return function(float{});
   return function(double{});
 }
 
-// The same where float16 was refused before (SpMM).
+// The same where types of two bytes were refused before, or are computed with in float32.
 template <class Function>
 decltype(auto) dispatch_wide_value_type(value_type type, Function&& function) {
   if (type == value_type::float32) return function(float{});
@@ -69,6 +80,10 @@ struct accumulator {
 };
 template <>
 struct accumulator<float16> {
+  using type = float;
+};
+template <>
+struct accumulator<bfloat16> {
   using type = float;
 };
 template <class Value>

@@ -1,6 +1,7 @@
 // All that is public.
 #pragma once
 
+#include "warploom/bfloat16.hpp"
 #include "warploom/candidate.hpp"
 #include "warploom/csr_view.hpp"
 #include "warploom/cusparse.hpp"

@@ -33,7 +33,7 @@ constexpr unsigned blocks_for(std::int64_t threads, int threads_per_block = 256)
 
 // Calls `function` with an unsigned integer of the size of the values: enough for what only moves them.
 template <class Function>
-void dispatch_bits(value_type dtype, Function function) {
+decltype(auto) dispatch_bits(value_type dtype, Function function) {
   switch (size_of(dtype)) {
     case 2:
       return function(std::uint16_t{});

@@ -16,7 +16,8 @@ using prepare_cpu_function = std::unique_ptr<product_plan>(const csr_view& matri
 using prepare_cuda_function = std::unique_ptr<product_plan>(const device_csr& matrix, const product_request& request,
                                                             const device_allocator& allocate);
 
-inline const std::vector<value_type> all_value_types{value_type::float16, value_type::float32, value_type::float64};
+inline const std::vector<value_type> all_value_types{value_type::float16, value_type::bfloat16, value_type::float32,
+                                                     value_type::float64};
 
 // Answers of unsupported_reason.
 std::string no_reason(const matrix_summary& matrix, const product_request& request);

@@ -85,7 +85,7 @@ void validate(const problem& given) {
                 "k must be 1 for SpMV, got " + std::to_string(given.k) + "; op='spmm' multiplies several columns");
   }
   std::string known;
-  for (const value_type dtype : {value_type::float16, value_type::float32, value_type::float64}) {
+  for (const value_type dtype : {value_type::float16, value_type::bfloat16, value_type::float32, value_type::float64}) {
     bool works = false;
     for (const product_kernel& kernel : kernels(given.op)) works = works || kernel.works_on(dtype);
     if (works && dtype == given.dtype()) return;

@@ -46,6 +46,7 @@ precision precision_of(value_type dtype) {
   if (dtype == value_type::float32) {
     return {eps32, 0, std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::max()};
   }
+  if (dtype == value_type::bfloat16) return {eps32, 0x1p-7, 0x1p-133, 0x1.fep127};
   return {eps32, 0x1p-10, 0x1p-24, 65504};
 }
 

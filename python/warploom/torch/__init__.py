@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from warploom import _core
+from warploom import _bfloat16, _core, _device
 from warploom._csr import framework_of
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
 from warploom.operators import Operator, Plan, find_operator
@@ -177,11 +177,12 @@ class SpMM(torch.nn.Module):
         """Say what the matrix is."""
         m, n = self.plan.shape
         kind = "" if self.reduce == "sum" else f", {self.reduce}"
-        return f"{m} x {n}, nnz={self.plan.nnz}, {self.plan.dtype}, on {self.plan.device}{kind}"
+        dtype = _bfloat16.name_of(self.plan.dtype)
+        return f"{m} x {n}, nnz={self.plan.nnz}, {dtype}, on {self.plan.device}{kind}"
 
 
 _REDUCTIONS = ("sum", "mean", "max", "min")
-_DTYPES = {"float16": torch.float16, "float32": torch.float32, "float64": torch.float64}
+_DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
 _NARROWER = {
     torch.float64: (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.bool),
     torch.float32: (torch.float16, torch.bfloat16, torch.bool),
@@ -193,11 +194,11 @@ def _checked(plan: Plan | Operator, tensor: torch.Tensor, name: str) -> torch.Te
         raise DtypeError(f"{name} must be a tensor, got {type(tensor).__name__}", argument=name)
     if tensor.layout is not torch.strided:
         raise DtypeError(f"{name} must be dense, got a tensor of layout {tensor.layout}", argument=name)
-    dtype = _DTYPES[plan.dtype.name]
+    dtype = _DTYPES[_bfloat16.name_of(plan.dtype)]
     if tensor.dtype != dtype:
         if tensor.dtype not in _NARROWER.get(dtype, ()):
             raise DtypeError(
-                f"{name} is {tensor.dtype} but the plan works on {plan.dtype}; convert it, or make another plan",
+                f"{name} is {tensor.dtype} but the plan works on {_bfloat16.name_of(plan.dtype)}; convert it, or make another plan",
                 argument=name,
             )
         tensor = tensor.to(dtype)

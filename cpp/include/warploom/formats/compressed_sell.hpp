@@ -159,9 +159,9 @@ void for_each_entry(const compressed_sell_matrix& matrix, const sell_segment& se
   const std::byte* after_bases =
       indices + detail::round_up(segment.num_slots(), sell_slot_group) * sizeof(std::int32_t);
   const auto deltas = [&](const auto* codes) {
-    if (matrix.dtype == value_type::float16) {
+    if (size_of(matrix.dtype) == 2) {
       detail::visit_deltas<std::uint16_t>(matrix, segment, codes, visit);
-    } else if (matrix.dtype == value_type::float32) {
+    } else if (size_of(matrix.dtype) == 4) {
       detail::visit_deltas<std::uint32_t>(matrix, segment, codes, visit);
     } else {
       detail::visit_deltas<std::uint64_t>(matrix, segment, codes, visit);

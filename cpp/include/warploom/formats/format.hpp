@@ -26,7 +26,7 @@
 
 namespace warploom {
 
-enum class element_type { uint8, uint16, uint32, uint64, int32, int64, float16, float32, float64 };
+enum class element_type { uint8, uint16, uint32, uint64, int32, int64, float16, float32, float64, bfloat16 };
 
 // An array of a stored matrix, as it lies in memory.
 struct stored_array {
@@ -142,6 +142,7 @@ constexpr element_type element_type_of() {
 
 inline element_type element_type_of(value_type type) {
   if (type == value_type::float16) return element_type::float16;
+  if (type == value_type::bfloat16) return element_type::bfloat16;
   return type == value_type::float32 ? element_type::float32 : element_type::float64;
 }
 

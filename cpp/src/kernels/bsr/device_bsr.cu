@@ -181,7 +181,7 @@ void device_bsr::convert(const device_csr& matrix, int column_bits, const std::f
                            matrix.indices(),
                            nnz,
                            block_size_};
-  if (dtype_ == value_type::float16) {
+  if (size_of(dtype_) == 2) {
     find_repeats_kernel<<<blocks_for(nnz), threads_per_block, 0, stream_>>>(sorted, counts.as<std::int32_t>() + 1);
     check_launch("find_repeats_kernel");
   }

@@ -18,7 +18,7 @@ class device_bsr {
   // What a conversion finds out before it allocates memory for the blocks.
   struct sizes {
     std::int64_t places;
-    bool repeats;  // entries of one row and column, which are added up; looked for with float16 only
+    bool repeats;  // entries of one row and column, which are added up; looked for with values of two bytes only
   };
 
   // `accept` may throw. Synchronises the stream of the matrix once, to learn the sizes.

@@ -53,7 +53,7 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_
 }
 
 std::string pattern_reason(const csr_view& matrix, const product_request& request) {
-  const bool repeats = matrix.dtype == value_type::float16 && has_repeated_entries(matrix);
+  const bool repeats = size_of(matrix.dtype) == 2 && has_repeated_entries(matrix);
   const std::int64_t places = repeats ? 0 : bsr_places(matrix, request.parameters.at("block_size"));
   return bsr_reason(matrix.dtype, repeats, places, matrix.nnz());
 }
@@ -61,8 +61,8 @@ std::string pattern_reason(const csr_view& matrix, const product_request& reques
 }  // namespace
 
 std::string bsr_reason(value_type dtype, bool repeats, std::int64_t places, std::int64_t nnz) {
-  // Their sum would be rounded to float16 before it is multiplied with x.
-  if (dtype == value_type::float16 && repeats) return "would add repeated entries";
+  // Their sum would be rounded to two bytes before it is multiplied with x.
+  if (size_of(dtype) == 2 && repeats) return "would add repeated entries";
   const std::string reason = padding_reason(places, nnz);
   if (!reason.empty()) return reason;
   return places > std::numeric_limits<std::int32_t>::max() ? "needs fewer than 2^31 places" : "";

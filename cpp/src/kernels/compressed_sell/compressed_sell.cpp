@@ -452,9 +452,9 @@ compressed_sell_matrix to_compressed_sell(const csr_view& matrix, const compress
   result.segments.resize(result.num_slices() * options.parts);
   choose_encodings(matrix, result);
   place_segments(result);
-  if (matrix.dtype == value_type::float16) {
+  if (size_of(matrix.dtype) == 2) {
     write_segments<std::uint16_t>(matrix, result);
-  } else if (matrix.dtype == value_type::float32) {
+  } else if (size_of(matrix.dtype) == 4) {
     write_segments<std::uint32_t>(matrix, result);
   } else {
     write_segments<std::uint64_t>(matrix, result);

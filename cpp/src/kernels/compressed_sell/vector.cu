@@ -76,6 +76,8 @@ struct packed {
       return __uint_as_float(words[r]);
     } else if constexpr (std::is_same_v<T, __half>) {
       return __ushort_as_half(static_cast<unsigned short>(bits(r)));
+    } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+      return __ushort_as_bfloat16(static_cast<unsigned short>(bits(r)));
     } else {
       return static_cast<T>(bits(r));
     }

@@ -152,8 +152,10 @@ row_sums_function<Value, Offset> row_sums_for_this_cpu([[maybe_unused]] row_leng
 template row_sums_function<double, std::int32_t> row_sums_for_this_cpu(row_lengths_are);
 template row_sums_function<float, std::int32_t> row_sums_for_this_cpu(row_lengths_are);
 template row_sums_function<float16, std::int32_t> row_sums_for_this_cpu(row_lengths_are);
+template row_sums_function<bfloat16, std::int32_t> row_sums_for_this_cpu(row_lengths_are);
 template row_sums_function<double, std::int64_t> row_sums_for_this_cpu(row_lengths_are);
 template row_sums_function<float, std::int64_t> row_sums_for_this_cpu(row_lengths_are);
 template row_sums_function<float16, std::int64_t> row_sums_for_this_cpu(row_lengths_are);
+template row_sums_function<bfloat16, std::int64_t> row_sums_for_this_cpu(row_lengths_are);
 
 }  // namespace warploom

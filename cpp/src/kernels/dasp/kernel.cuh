@@ -301,6 +301,12 @@ __device__ __forceinline__ void load_four(const __half* from, float (&to)[4]) {
   const float2 high = __half22float2(*reinterpret_cast<const __half2*>(&bits.y));
   to[0] = low.x, to[1] = low.y, to[2] = high.x, to[3] = high.y;
 }
+__device__ __forceinline__ void load_four(const __nv_bfloat16* from, float (&to)[4]) {
+  const uint2 bits = __ldcs(reinterpret_cast<const uint2*>(from));
+  const float2 low = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&bits.x));
+  const float2 high = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&bits.y));
+  to[0] = low.x, to[1] = low.y, to[2] = high.x, to[3] = high.y;
+}
 __device__ __forceinline__ void load_four(const float* from, float (&to)[4]) {
   const float4 values = __ldcs(reinterpret_cast<const float4*>(from));
   to[0] = values.x, to[1] = values.y, to[2] = values.z, to[3] = values.w;

@@ -56,11 +56,11 @@ struct segments_view {
   const Value* data;
   const std::int32_t* split_of_partial;
   const row_segments* splits;
-  Value* workspace;   // [number of partials][workspace_columns]
-  unsigned* arrived;  // [number of splits][column tiles], zero between runs
+  sum_type_t<Value>* workspace;  // [number of partials][workspace_columns]
+  unsigned* arrived;             // [number of splits][column tiles], zero between runs
   int workspace_columns;
 
-  __device__ Value* slot(std::int64_t partial) const { return workspace + partial * workspace_columns; }
+  __device__ sum_type_t<Value>* slot(std::int64_t partial) const { return workspace + partial * workspace_columns; }
 };
 
 // The sum of the products of the nonzeros begin, begin + step, ... before end.

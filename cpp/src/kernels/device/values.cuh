@@ -1,7 +1,11 @@
-// Value types on the device: float16 is stored as __half and multiplied and summed in float32.
+// Value types on the device: float16 is stored as __half, bfloat16 as __nv_bfloat16, and both are multiplied and
+// summed in float32.
 #pragma once
 
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
+
+#include <type_traits>
 
 #include "warploom/csr_view.hpp"
 
@@ -15,6 +19,10 @@ template <>
 struct device_type<float16> {
   using type = __half;
 };
+template <>
+struct device_type<bfloat16> {
+  using type = __nv_bfloat16;
+};
 // What the host calls Value, as device code calls it.
 template <class Value>
 using device_type_t = typename device_type<Value>::type;
@@ -27,18 +35,25 @@ template <>
 struct sum_type<__half> {
   using type = float;
 };
+template <>
+struct sum_type<__nv_bfloat16> {
+  using type = float;
+};
 // The type in which products of Value (a device type) are summed.
 template <class Value>
 using sum_type_t = typename sum_type<Value>::type;
 
 __device__ __forceinline__ float widen(__half value) { return __half2float(value); }
+__device__ __forceinline__ float widen(__nv_bfloat16 value) { return __bfloat162float(value); }
 __device__ __forceinline__ float widen(float value) { return value; }
 __device__ __forceinline__ double widen(double value) { return value; }
 
 template <class Value>
 __device__ __forceinline__ Value narrow(sum_type_t<Value> sum) {
-  if constexpr (sizeof(Value) == 2) {
+  if constexpr (std::is_same_v<Value, __half>) {
     return __float2half_rn(sum);
+  } else if constexpr (std::is_same_v<Value, __nv_bfloat16>) {
+    return __float2bfloat16_rn(sum);
   } else {
     return sum;
   }

@@ -10,6 +10,7 @@
 #include "kernels/spmm/padded.hpp"
 #include "kernels/spmm/segmented.hpp"
 #include "kernels/spmm/segments.hpp"
+#include "kernels/spmm/widening_plan.hpp"
 
 namespace warploom {
 
@@ -28,19 +29,29 @@ void row_split(const balanced_rows& rows, const parameter_values&, const dense_v
   });
 }
 
-std::unique_ptr<product_plan> prepare_cpu_csr(const csr_view& matrix, const product_request& request) {
-  auto plan = make_rows_plan(store_all_rows(matrix, request.perm), request.parameters, row_split);
-  return in_requested_order(std::move(plan), matrix.dtype, request.order);
+std::unique_ptr<product_plan> prepare_cpu_csr(const csr_view& given, const product_request& request) {
+  return in_float32_at_least(given, request, [](const csr_view& matrix, const product_request& same) {
+    auto plan = make_rows_plan(store_all_rows(matrix, same.perm), same.parameters, row_split);
+    return in_requested_order(std::move(plan), matrix.dtype, same.order);
+  });
 }
 
-std::unique_ptr<product_plan> prepare_cpu_dcsr(const csr_view& matrix, const product_request& request) {
-  auto plan = make_rows_plan(store_nonempty_rows(matrix, request.perm), request.parameters, row_split);
-  return in_requested_order(std::move(plan), matrix.dtype, request.order);
+std::unique_ptr<product_plan> prepare_cpu_dcsr(const csr_view& given, const product_request& request) {
+  return in_float32_at_least(given, request, [](const csr_view& matrix, const product_request& same) {
+    auto plan = make_rows_plan(store_nonempty_rows(matrix, same.perm), same.parameters, row_split);
+    return in_requested_order(std::move(plan), matrix.dtype, same.order);
+  });
 }
 
-std::unique_ptr<product_plan> prepare_cpu_padded_csr(const csr_view& matrix, const product_request& request) {
-  auto plan = make_padded_plan(to_padded(store_all_rows(matrix, request.perm)), layout::row_major);
-  return in_requested_order(std::move(plan), matrix.dtype, request.order);
+std::unique_ptr<product_plan> prepare_cpu_padded_csr(const csr_view& given, const product_request& request) {
+  return in_float32_at_least(given, request, [](const csr_view& matrix, const product_request& same) {
+    auto plan = make_padded_plan(to_padded(store_all_rows(matrix, same.perm)), layout::row_major);
+    return in_requested_order(std::move(plan), matrix.dtype, same.order);
+  });
+}
+
+std::unique_ptr<product_plan> prepare_cpu_segmented_csr(const csr_view& given, const product_request& request) {
+  return in_float32_at_least(given, request, make_segmented_plan_in_requested_order);
 }
 
 // ---- Descriptions
@@ -128,6 +139,7 @@ product_kernel spmm_csr_row_split() {
       .source = "own",
       .layouts = {layout::row_major, layout::column_major},
       .parameters = row_split_parameters,
+      .dtypes = all_value_types,
       .from_device = true,
       .tried_on_cpu = true,
       .baseline_for = {layout::row_major},
@@ -148,6 +160,7 @@ product_kernel spmm_dcsr_row_split() {
       .source = "own",
       .layouts = {layout::row_major, layout::column_major},
       .parameters = row_split_parameters,
+      .dtypes = all_value_types,
       .from_device = true,
       .tried_on_cpu = true,
       .redundant = redundant_on_dcsr,
@@ -167,11 +180,12 @@ product_kernel spmm_segmented_csr_row_split() {
       .source = "own",
       .layouts = {layout::row_major, layout::column_major},
       .parameters = segmented_parameters,
+      .dtypes = all_value_types,
       .from_device = true,
       .redundant = redundant_on_segments,
       .unsupported_reason = needs_int32_offsets,
       .launch_limit = segment_thread_limit,
-      .prepare_cpu = make_segmented_plan_in_requested_order,
+      .prepare_cpu = prepare_cpu_segmented_csr,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmm_segmented_csr_row_split),
   };
 }
@@ -185,6 +199,7 @@ product_kernel spmm_padded_csr_row_split() {
       .source = "own",
       .layouts = {layout::row_major, layout::column_major},
       .parameters = padded_parameters,
+      .dtypes = all_value_types,
       .from_device = true,
       .redundant = too_many_column_threads,
       .unsupported_reason = padded_reason,

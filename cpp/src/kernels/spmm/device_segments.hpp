@@ -48,7 +48,7 @@ class device_segments {
   int columns_;
   std::shared_ptr<const device_csr> matrix_;
   segment_list list_;
-  device_array<Value> workspace_;
+  device_array<sum_type_t<Value>> workspace_;
   device_array<unsigned> arrived_;
 };
 

@@ -45,16 +45,18 @@ void transpose(const Value* from, std::int64_t ldfrom, Value* to, std::int64_t l
   check_launch("transpose");
 }
 
+// `Value`: an unsigned integer of the size of the values, which are only moved.
 template <class Value>
 class transposing_plan final : public product_plan {
  public:
-  transposing_plan(std::unique_ptr<product_plan> inner, std::int64_t num_rows, std::int64_t num_cols, std::int64_t k,
+  transposing_plan(std::unique_ptr<product_plan> inner, const matrix_summary& matrix, std::int64_t k,
                    const device_allocator& allocate)
       : inner_(std::move(inner)),
         columns_(k),
-        padded_(padded_columns(k)),
-        B_(num_cols * padded_, allocate),
-        C_(num_rows * padded_, allocate) {
+        dtype_(matrix.dtype),
+        padded_(padded_columns(k, dtype_)),
+        B_(matrix.num_cols * padded_, allocate),
+        C_(matrix.num_rows * padded_, allocate) {
     // The columns between k and `padded_` are never copied in: they are computed from these zeros and never copied out.
     if (B_.size() > 0) WARPLOOM_CUDA_CHECK(cudaMemset(B_.data(), 0, B_.bytes()));
   }
@@ -63,7 +65,7 @@ class transposing_plan final : public product_plan {
     if (C.num_rows == 0) return;
     for (std::int64_t first = 0; first < C.num_cols; first += columns_) {
       const std::int64_t k = std::min(columns_, C.num_cols - first);
-      const std::int64_t padded = padded_columns(k);
+      const std::int64_t padded = padded_columns(k, dtype_);
       transpose(static_cast<const Value*>(B.data) + first * B.leading_dimension, B.leading_dimension, B_.data(), padded,
                 k, B.num_rows, stream);
       inner_->run({B_.data(), B.num_rows, padded, padded}, {C_.data(), C.num_rows, padded, padded}, stream);
@@ -78,6 +80,7 @@ class transposing_plan final : public product_plan {
  private:
   std::unique_ptr<product_plan> inner_;
   std::int64_t columns_;
+  value_type dtype_;
   std::int64_t padded_;
   device_array<Value> B_;
   device_array<Value> C_;
@@ -87,9 +90,8 @@ class transposing_plan final : public product_plan {
 
 std::unique_ptr<product_plan> make_transposing_plan(std::unique_ptr<product_plan> inner, const matrix_summary& matrix,
                                                     std::int64_t k, const device_allocator& allocate) {
-  return dispatch_wide_value_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-    return std::make_unique<transposing_plan<decltype(value)>>(std::move(inner), matrix.num_rows, matrix.num_cols, k,
-                                                               allocate);
+  return dispatch_bits(matrix.dtype, [&](auto bits) -> std::unique_ptr<product_plan> {
+    return std::make_unique<transposing_plan<decltype(bits)>>(std::move(inner), matrix, k, allocate);
   });
 }
 

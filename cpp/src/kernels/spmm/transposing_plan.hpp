@@ -8,10 +8,13 @@
 namespace warploom::cuda {
 
 // Number of columns of the row-major copies for k columns of B: rows aligned to 16 bytes allow vector loads and stores.
-inline std::int64_t padded_columns(std::int64_t k) { return (k + 3) / 4 * 4; }
+inline std::int64_t padded_columns(std::int64_t k, value_type dtype) {
+  const std::int64_t at_once = size_of(dtype) == 2 ? 8 : 4;
+  return (k + at_once - 1) / at_once * at_once;
+}
 
 // Copies B to row-major order, runs `inner`, and copies the result back to column-major order. Holds room for k columns
-// of B and C; wider products are computed panel by panel. `inner` is prepared for padded_columns(k) columns.
+// of B and C; wider products are computed panel by panel. `inner` is prepared for padded_columns(k, dtype) columns.
 std::unique_ptr<product_plan> make_transposing_plan(std::unique_ptr<product_plan> inner, const matrix_summary& matrix,
                                                     std::int64_t k, const device_allocator& allocate);
 
