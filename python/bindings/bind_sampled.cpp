@@ -1,9 +1,11 @@
-// Sampled products of dense matrices, as Python sees them: the arguments are checked by warploom.torch.
+// Sampled products of dense matrices, as Python sees them: the arguments are checked by warploom.sddmm.
 #include <string>
+#include <tuple>
 
 #include "common.hpp"
 #include "device/cuda_function.hpp"
 #include "kernels/sampled/sampled_product.hpp"
+#include "kernels/sampled/vendor_sampled_product.hpp"
 #include "warploom/device.hpp"
 #include "warploom/error.hpp"
 
@@ -23,35 +25,102 @@ dense_view view_rows(const py::array& array, value_type dtype, std::int64_t rows
   return {const_cast<void*>(array.data()), rows, array.shape(1), array.shape(1)};
 }
 
-py::array sample_on_host(const csr_holder& pattern, const py::array& X, const py::array& Y) {
+std::tuple<dense_view, dense_view, value_type> view_operands(const py::array& X, const py::array& Y,
+                                                             std::int64_t num_rows, std::int64_t num_cols) {
   const std::optional<value_type> dtype = value_type_of(X);
-  if (!dtype) throw error(error_kind::dtype, "X", -1, "X must be float16, float32 or float64");
-  const dense_view X_view = view_rows(X, *dtype, pattern.view.num_rows, "X");
-  const dense_view Y_view = view_rows(Y, *dtype, pattern.view.num_cols, "Y");
+  if (!dtype) throw error(error_kind::dtype, "X", -1, "X must be float16, bfloat16, float32 or float64");
+  const dense_view X_view = view_rows(X, *dtype, num_rows, "X");
+  const dense_view Y_view = view_rows(Y, *dtype, num_cols, "Y");
   if (X_view.num_cols != Y_view.num_cols) {
     throw error(error_kind::shape, "Y", -1, "Y must have as many columns as X");
   }
-  py::array out(numpy_dtype(*dtype), std::vector<py::ssize_t>{pattern.view.nnz()});
+  return {X_view, Y_view, *dtype};
+}
+
+py::array sample_on_host(const csr_holder& pattern, const py::array& X, const py::array& Y) {
+  const auto [X_view, Y_view, dtype] = view_operands(X, Y, pattern.view.num_rows, pattern.view.num_cols);
+  py::array out(numpy_dtype(dtype), std::vector<py::ssize_t>{pattern.view.nnz()});
   void* const to = out.mutable_data();
   {
     const py::gil_scoped_release release;
-    sampled_product(pattern.view, X_view, Y_view, *dtype, to);
+    sampled_product(pattern.view, X_view, Y_view, dtype, to);
   }
   return out;
+}
+
+value_type parse_value_type(const std::string& name) {
+  for (const value_type type : {value_type::float16, value_type::bfloat16, value_type::float32, value_type::float64}) {
+    if (name == name_of(type)) return type;
+  }
+  throw error(error_kind::dtype, "dtype", -1, "dtype must be a supported value type, got '" + name + "'");
+}
+
+void check_size(const device_csr_arrays& arrays, std::int64_t nnz) {
+  if (nnz > arrays.num_indices) throw error(error_kind::shape, "out", -1, "out has more entries than the pattern");
 }
 
 void sample_on_device(const resident_csr& pattern, const std::string& dtype, std::uintptr_t X, std::uintptr_t Y,
                       std::int64_t k, std::uintptr_t out, std::int64_t nnz, std::uintptr_t stream) {
   const device_guard guard(pattern.device);
   const device_csr_arrays arrays = arrays_of(*pattern.matrix);
-  if (nnz > arrays.num_indices) throw error(error_kind::shape, "out", -1, "out has more entries than the pattern");
-  const value_type type = dtype == name_of(value_type::float16)   ? value_type::float16
-                          : dtype == name_of(value_type::float32) ? value_type::float32
-                                                                  : value_type::float64;
+  check_size(arrays, nnz);
   const dense_view X_view{reinterpret_cast<void*>(X), arrays.num_rows, k, k};
   const dense_view Y_view{reinterpret_cast<void*>(Y), arrays.num_cols, k, k};
   WARPLOOM_CUDA(sampled_product_cuda)
-  (arrays, nnz, X_view, Y_view, type, reinterpret_cast<void*>(out), reinterpret_cast<CUstream_st*>(stream));
+  (arrays, nnz, X_view, Y_view, parse_value_type(dtype), reinterpret_cast<void*>(out),
+   reinterpret_cast<CUstream_st*>(stream));
+}
+
+// Host operands, which are uploaded.
+py::array sample_host_on_device(const resident_csr& pattern, const py::array& X, const py::array& Y, std::int64_t nnz) {
+  const device_guard guard(pattern.device);
+  const device_csr_arrays arrays = arrays_of(*pattern.matrix);
+  check_size(arrays, nnz);
+  const auto [X_view, Y_view, dtype] = view_operands(X, Y, arrays.num_rows, arrays.num_cols);
+  py::array out(numpy_dtype(dtype), std::vector<py::ssize_t>{nnz});
+  void* const to = out.mutable_data();
+  {
+    const py::gil_scoped_release release;
+    const auto upload = [size = size_of(dtype)](const dense_view& given) {
+      const std::size_t bytes = given.num_rows * given.num_cols * size;
+      std::shared_ptr<void> copy = bytes == 0 ? nullptr : allocate_device_memory(bytes);
+      if (bytes > 0) copy_to_device(copy.get(), given.data, bytes, nullptr);
+      return copy;
+    };
+    const std::shared_ptr<void> X_copy = upload(X_view), Y_copy = upload(Y_view);
+    const std::size_t bytes = nnz * size_of(dtype);
+    const std::shared_ptr<void> result = bytes == 0 ? nullptr : allocate_device_memory(bytes);
+    dense_view X_there = X_view, Y_there = Y_view;
+    X_there.data = X_copy.get();
+    Y_there.data = Y_copy.get();
+    WARPLOOM_CUDA(sampled_product_cuda)(arrays, nnz, X_there, Y_there, dtype, result.get(), nullptr);
+    if (bytes > 0) copy_to_host(to, result.get(), bytes, nullptr);
+  }
+  return out;
+}
+
+// The vendor's product, with the pattern that it refers to.
+struct bound_vendor_product {
+  resident_csr pattern;
+  std::int64_t nnz;
+  std::unique_ptr<vendor_sampled_product> product;
+
+  void run(std::uintptr_t X, std::uintptr_t Y, std::int64_t k, std::uintptr_t out, std::uintptr_t stream) const {
+    const device_guard guard(pattern.device);
+    const device_csr_arrays arrays = arrays_of(*pattern.matrix);
+    product->run({reinterpret_cast<void*>(X), arrays.num_rows, k, k},
+                 {reinterpret_cast<void*>(Y), arrays.num_cols, k, k}, reinterpret_cast<void*>(out),
+                 reinterpret_cast<CUstream_st*>(stream));
+  }
+};
+
+std::unique_ptr<bound_vendor_product> prepare_vendor(const resident_csr& pattern, const std::string& dtype,
+                                                     std::int64_t nnz) {
+  const device_guard guard(pattern.device);
+  const device_csr_arrays arrays = arrays_of(*pattern.matrix);
+  check_size(arrays, nnz);
+  auto product = WARPLOOM_CUDA(prepare_vendor_sampled_product)(arrays, nnz, parse_value_type(dtype));
+  return std::make_unique<bound_vendor_product>(bound_vendor_product{pattern, nnz, std::move(product)});
 }
 
 }  // namespace
@@ -62,6 +131,14 @@ void bind_sampled(py::module_& module) {
   module.def("sampled_product_on_device", &sample_on_device, py::arg("pattern"), py::arg("dtype"), py::arg("X"),
              py::arg("Y"), py::arg("k"), py::arg("out"), py::arg("nnz"), py::arg("stream"),
              "Enqueue the same for row-major operands in device memory without padding, given by their addresses.");
+  module.def("sampled_product_of_host_operands", &sample_host_on_device, py::arg("pattern"), py::arg("X").noconvert(),
+             py::arg("Y").noconvert(), py::arg("nnz"),
+             "The same on the device of the pattern, for host arrays: complete on return.");
+  py::class_<bound_vendor_product>(module, "VendorSampledProduct",
+                                   "The vendor's sampled product, prepared for a pattern in device memory.")
+      .def(py::init(&prepare_vendor), py::arg("pattern"), py::arg("dtype"), py::arg("nnz"))
+      .def("run", &bound_vendor_product::run, py::arg("X"), py::arg("Y"), py::arg("k"), py::arg("out"),
+           py::arg("stream"), "Enqueue it for operands given by their addresses.");
 }
 
 }  // namespace warploom::python

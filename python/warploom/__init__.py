@@ -28,6 +28,7 @@ from warploom.io import load
 from warploom.pictures import spy
 from warploom.plan import load_plan, plan, predict, spmm, spmv
 from warploom.reordering import Reordered, reorder
+from warploom.sddmm import SddmmPlan, sddmm, sddmm_plan
 
 if TYPE_CHECKING:
     from warploom import bench, corpus, experiments, reproduce, training  # noqa: F401 - see __getattr__
@@ -38,6 +39,7 @@ __all__ = [
     "Operator",
     "Plan",
     "Reordered",
+    "SddmmPlan",
     "__version__",
     "bandwidth",
     "candidates",
@@ -57,6 +59,8 @@ __all__ = [
     "predictor",
     "profiles",
     "reorder",
+    "sddmm",
+    "sddmm_plan",
     "set_num_threads",
     "spmm",
     "spmv",

@@ -152,7 +152,11 @@ def as_array(B: Any, dtype: np.dtype[Any] | None) -> Any:
     if isinstance(B, HostArray):
         return dataclasses.replace(B, array=B.array.astype(dtype))
     if framework == "torch":
-        return B.to(getattr(sys.modules["torch"], _bfloat16.name_of(dtype))) if B.layout is sys.modules["torch"].strided else B
+        return (
+            B.to(getattr(sys.modules["torch"], _bfloat16.name_of(dtype)))
+            if B.layout is sys.modules["torch"].strided
+            else B
+        )
     if isinstance(B, np.ndarray):
         return _bfloat16.cast(B, dtype)
     return B.astype(dtype) if hasattr(B, "astype") else B

@@ -57,7 +57,9 @@ class DeviceArrays:
             values = self.values.resolve_neg().to(getattr(sys.modules["torch"], wanted)).contiguous()
             return DeviceValues(values.data_ptr(), values.shape[0], values.element_size(), wanted, values)
         if wanted == "bfloat16":
-            raise DtypeError("values of CuPy do not become bfloat16; bring them as tensors of PyTorch", argument="dtype")
+            raise DtypeError(
+                "values of CuPy do not become bfloat16; bring them as tensors of PyTorch", argument="dtype"
+            )
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(self.device):
             values = cupy.ascontiguousarray(self.values.astype(wanted, copy=False))

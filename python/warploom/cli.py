@@ -152,7 +152,9 @@ def main() -> None:
     help="Memory order of the dense matrices.",
 )
 @click.option(
-    "--dtype", type=click.Choice(["float16", "bfloat16", "float32", "float64"]), help="Value type; that of the matrix by default."
+    "--dtype",
+    type=click.Choice(["float16", "bfloat16", "float32", "float64"]),
+    help="Value type; that of the matrix by default.",
 )
 @click.option("--device", metavar="cuda|cuda:N|cpu", help="Where to run; a GPU if there is one by default.")
 @click.option(

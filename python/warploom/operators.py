@@ -680,8 +680,8 @@ class Plan(_Multiplier):
     def __repr__(self) -> str:
         operands = f"k={self.k}, {self.layout}-major, " if self.op == "spmm" else ""
         return (
-            f"<Plan {self.candidate} for {self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, {_bfloat16.name_of(self.dtype)}, "
-            f"{operands}on {self.device}>"
+            f"<Plan {self.candidate} for {self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, "
+            f"{_bfloat16.name_of(self.dtype)}, {operands}on {self.device}>"
         )
 
 
@@ -1016,7 +1016,8 @@ class Operator(_Multiplier):
     def __repr__(self) -> str:
         chosen = ", ".join(f"{name}: {plan.candidate}" for name, plan in self.plans.items())
         return (
-            f"<Operator {self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, {_bfloat16.name_of(self.dtype)}, on {self.device}; "
+            f"<Operator {self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, {_bfloat16.name_of(self.dtype)}, "
+            f"on {self.device}; "
             f"{chosen or 'nothing chosen yet'}>"
         )
 

@@ -23,16 +23,18 @@ constexpr int max_compared_of_vendor = 2;
 // Candidates that are tried one after the other where memory does not suffice.
 constexpr int max_tries = 5;
 
-// What a model is asked for. SpMM in float64 has none: that of float32 stands in.
-setting setting_of(const problem& given) {
-  const bool spmm = given.op == operation::spmm;
-  return {given.op, spmm && given.dtype() == value_type::float64 ? value_type::float32 : given.dtype(), given.order,
-          given.cache};
+// What a model is asked for. Where the profile has none for a value type, that of another one stands in.
+setting setting_of(const problem& given, const selector& chooser) {
+  setting of{given.op, given.dtype(), given.order, given.cache};
+  if (of.dtype == value_type::bfloat16 && !chooser.knows(of)) of.dtype = value_type::float16;
+  if (given.op == operation::spmm && !chooser.knows(of)) of.dtype = value_type::float32;
+  return of;
 }
 
-std::string stands_in(const problem& given) {
-  if (setting_of(given).dtype == given.dtype()) return "";
-  return std::string(name_of(given.dtype())) + ": predicted from " + name_of(setting_of(given).dtype);
+std::string stands_in(const problem& given, const selector& chooser) {
+  const setting of = setting_of(given, chooser);
+  if (of.dtype == given.dtype()) return "";
+  return std::string(name_of(given.dtype())) + ": predicted from " + name_of(of.dtype);
 }
 
 std::vector<double> compute(const char* set_name, const problem& given) {
@@ -63,7 +65,7 @@ struct ranked_features {
 // Features and ranking. Where preparation counts, features that take longer than they are expected to save in all
 // products are not computed.
 ranked_features rank(const problem& given, const selector& chooser, double calls) {
-  const setting of = setting_of(given);
+  const setting of = setting_of(given, chooser);
   ranked_features found;
   double features_ms = 0, ranking_ms = 0;
   auto start = clock::now();
@@ -168,7 +170,7 @@ explanation explain(const problem& given, prediction& predicted, const predictio
   found.baseline = make_candidate(baseline_kernel(given.op, given.order)).name();
   found.gpu = from.gpu;
   found.profile_note = from.note;
-  found.stands_in = stands_in(given);
+  found.stands_in = stands_in(given, from.chooser);
   const ranking& ranked = predicted.ranked();
   found.calls = ranked.calls;
   found.expected_loss = ranked.expected_loss;
@@ -207,7 +209,7 @@ explanation explain(const problem& given, prediction& predicted, const predictio
   const auto other = choices.first_of_another_kernel();
   if (first && other) {
     found.deciding_inputs =
-        from.chooser.deciding_inputs(predicted.features(), given.k, setting_of(given), *first, *other);
+        from.chooser.deciding_inputs(predicted.features(), given.k, setting_of(given, from.chooser), *first, *other);
   }
   return found;
 }
@@ -334,7 +336,7 @@ std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<c
       std::make_shared<prediction>(given, from->chooser, options, in.permutation_rows, given.on_gpu(), false);
   predicted->first();  // there is one
   const ranking& ranked = predicted->ranked();
-  const bool unsure = ranked.unsure || !stands_in(given).empty() || !from->note.empty();
+  const bool unsure = ranked.unsure || !stands_in(given, from->chooser).empty() || !from->note.empty();
   const double time_us = ranked.times_us[*predicted->chosen().first()];
   steps.insert(steps.end(), predicted->steps().begin(), predicted->steps().end());
   start = clock::now();

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from warploom import _bfloat16, _core, _device
+from warploom import _bfloat16, _core
 from warploom._csr import framework_of
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
 from warploom.operators import Operator, Plan, find_operator
 from warploom.plan import problem_of
+from warploom.sddmm import sample
 from warploom.torch._extremes import NONE, Neighbours, gradients, maxima
 
 __all__ = ["SpMM", "spmm"]
@@ -198,7 +199,8 @@ def _checked(plan: Plan | Operator, tensor: torch.Tensor, name: str) -> torch.Te
     if tensor.dtype != dtype:
         if tensor.dtype not in _NARROWER.get(dtype, ()):
             raise DtypeError(
-                f"{name} is {tensor.dtype} but the plan works on {_bfloat16.name_of(plan.dtype)}; convert it, or make another plan",
+                f"{name} is {tensor.dtype} but the plan works on {_bfloat16.name_of(plan.dtype)}; convert it, or make "
+                "another plan",
                 argument=name,
             )
         tensor = tensor.to(dtype)
@@ -241,21 +243,7 @@ def _sample(operator: Plan | Operator, of_rows: torch.Tensor, of_columns: torch.
     """Multiply at the entries of A only: for entry (i, j) the dot product of row i and row j of the two."""
     pattern = _pattern_of(operator)
     X, Y = (given.detach().resolve_neg().contiguous() for given in (of_rows, of_columns))
-    if X.device.type == "cpu":
-        return torch.from_numpy(_core.sampled_product(pattern, X.numpy(), Y.numpy()))
-    out = X.new_empty(operator.nnz)
-    stream = torch.cuda.current_stream(X.device).cuda_stream
-    _core.sampled_product_on_device(
-        pattern[0],
-        operator.dtype.name,
-        X.data_ptr(),
-        Y.data_ptr(),
-        X.shape[1],
-        out.data_ptr(),
-        operator.nnz,
-        stream,
-    )
-    return out
+    return sample(pattern, operator.nnz, X, Y)
 
 
 def _check_version(ctx: Any) -> None:

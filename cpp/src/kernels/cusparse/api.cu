@@ -52,6 +52,10 @@ void load_cusparse(const std::string& path) {
   find(library, "cusparseDestroyDnVec", api.DestroyDnVec);
   find(library, "cusparseSpMV_bufferSize", api.SpMV_bufferSize);
   find(library, "cusparseSpMV", api.SpMV);
+  find_optional(library, "cusparseSpMatSetValues", api.SpMatSetValues);
+  find_optional(library, "cusparseSDDMM_bufferSize", api.SDDMM_bufferSize);
+  find_optional(library, "cusparseSDDMM_preprocess", api.SDDMM_preprocess);
+  find_optional(library, "cusparseSDDMM", api.SDDMM);
   find_optional(library, "cusparseSpMV_preprocess", api.SpMV_preprocess);
   find_optional(library, "cusparseCreateSlicedEll", api.CreateSlicedEll);
   find_optional(library, "cusparseCreateBsr", api.CreateBsr);

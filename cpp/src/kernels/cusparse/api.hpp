@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "warploom/csr_view.hpp"
 #include "warploom/error.hpp"
 
 namespace warploom::cuda {
@@ -26,7 +27,7 @@ using dense_descriptor = dense_matrix*;
 using vector_descriptor = dense_vector*;
 
 enum status : int { success = 0, allocation_failed = 2, insufficient_resources = 11 };
-enum operation : int { non_transpose = 0 };
+enum operation : int { non_transpose = 0, transpose = 1 };
 enum index_type : int { index_int32 = 2, index_int64 = 3 };
 enum index_base : int { base_zero = 0 };
 enum order : int { column_major = 1, row_major = 2 };
@@ -40,6 +41,8 @@ enum spmm_algorithm : int {
   spmm_csr_algorithm2 = 6,
   spmm_csr_algorithm3 = 12,
 };
+
+enum sddmm_algorithm : int { sddmm_default = 0 };
 
 enum spmv_algorithm : int {
   spmv_default = 0,
@@ -77,6 +80,13 @@ struct functions {
   status (*SpMV)(handle, operation, const void* alpha, sparse_descriptor, vector_descriptor, const void* beta,
                  vector_descriptor, cudaDataType, spmv_algorithm, void* buffer);
   // Null in versions of the library that do not have them.
+  status (*SpMatSetValues)(sparse_descriptor, void* values);
+  status (*SDDMM_bufferSize)(handle, operation, operation, const void* alpha, dense_descriptor, dense_descriptor,
+                             const void* beta, sparse_descriptor, cudaDataType, sddmm_algorithm, std::size_t* size);
+  status (*SDDMM_preprocess)(handle, operation, operation, const void* alpha, dense_descriptor, dense_descriptor,
+                             const void* beta, sparse_descriptor, cudaDataType, sddmm_algorithm, void* buffer);
+  status (*SDDMM)(handle, operation, operation, const void* alpha, dense_descriptor, dense_descriptor, const void* beta,
+                  sparse_descriptor, cudaDataType, sddmm_algorithm, void* buffer);
   status (*SpMV_preprocess)(handle, operation, const void* alpha, sparse_descriptor, vector_descriptor,
                             const void* beta, vector_descriptor, cudaDataType, spmv_algorithm, void* buffer);
   status (*CreateSlicedEll)(sparse_descriptor*, std::int64_t rows, std::int64_t cols, std::int64_t nnz,
@@ -85,6 +95,33 @@ struct functions {
   status (*CreateBsr)(sparse_descriptor*, std::int64_t block_rows, std::int64_t block_cols, std::int64_t blocks,
                       std::int64_t block_height, std::int64_t block_width, void* offsets, void* indices, void* values,
                       index_type, index_type, index_base, cudaDataType, order);
+};
+
+// What the library calls a value type.
+inline cudaDataType data_type(value_type dtype) {
+  switch (dtype) {
+    case value_type::float16:
+      return CUDA_R_16F;
+    case value_type::bfloat16:
+      return CUDA_R_16BF;
+    case value_type::float32:
+      return CUDA_R_32F;
+    default:
+      return CUDA_R_64F;
+  }
+}
+
+// Factors of 1 and 0 in the type in which products of `dtype` are summed, as the library takes them.
+struct factors {
+  explicit factors(value_type dtype) : is_double(dtype == value_type::float64) {}
+
+  cudaDataType type() const { return is_double ? CUDA_R_64F : CUDA_R_32F; }
+  const void* one() const { return is_double ? static_cast<const void*>(&one64) : &one32; }
+  const void* zero() const { return is_double ? static_cast<const void*>(&zero64) : &zero32; }
+
+  bool is_double;
+  double one64 = 1, zero64 = 0;
+  float one32 = 1, zero32 = 0;
 };
 
 // The open library; throws error_kind::device if there is none.

@@ -19,6 +19,7 @@ product_kernel on_cusparse(std::string format, std::string summary, std::vector<
       .source = "cuSPARSE",
       .layouts = {layout::row_major, layout::column_major},
       .parameters = {{"algorithm", 0, std::move(algorithms), std::move(tried), false, std::move(meaning)}},
+      .dtypes = all_value_types,
       .permutes = false,
       .reproducible = false,
       .vendor = true,

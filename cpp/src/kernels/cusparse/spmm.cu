@@ -4,6 +4,7 @@
 
 #include "device/device_csr.hpp"
 #include "kernels/cusparse/api.hpp"
+#include "kernels/cusparse/dense_operand.hpp"
 #include "kernels/description.hpp"
 
 namespace warploom {
@@ -24,27 +25,6 @@ api::spmm_algorithm coo_algorithm(int number) {
   return algorithms[number];
 }
 
-class dense_operand {
- public:
-  dense_operand(const dense_view& matrix, layout order, cudaDataType type) {
-    WARPLOOM_CUSPARSE_CHECK(CreateDnMat, &handle_, matrix.num_rows, matrix.num_cols, matrix.leading_dimension,
-                            matrix.data, type, order == layout::row_major ? api::row_major : api::column_major);
-  }
-  ~dense_operand() { api::api().DestroyDnMat(handle_); }
-  dense_operand(const dense_operand&) = delete;
-  dense_operand& operator=(const dense_operand&) = delete;
-  operator api::dense_descriptor() const { return handle_; }
-
- private:
-  api::dense_descriptor handle_ = nullptr;
-};
-
-// The library takes pointers to mutable arrays but does not write to them.
-template <class Value>
-void* pointer(const Value* array) {
-  return const_cast<Value*>(array);
-}
-
 class cusparse_plan final : public product_plan {
  public:
   enum class sparse_format { csr, coo };
@@ -53,20 +33,21 @@ class cusparse_plan final : public product_plan {
                 sparse_format format)
       : num_rows_(matrix.num_rows()),
         order_(request.order),
-        type_(matrix.dtype() == value_type::float32 ? CUDA_R_32F : CUDA_R_64F),
+        dtype_(matrix.dtype()),
         algorithm_(format == sparse_format::csr ? csr_algorithm(request.parameters.at("algorithm"))
                                                 : coo_algorithm(request.parameters.at("algorithm"))),
         allocate_(allocate),
         csr_(matrix.kept(allocate)) {
     const device_csr& A = *csr_;
     if (format == sparse_format::csr) {
-      WARPLOOM_CUSPARSE_CHECK(CreateCsr, &matrix_, num_rows_, A.num_cols(), A.nnz(), pointer(A.indptr32()),
-                              pointer(A.indices()), pointer(A.values<std::byte>()), api::index_int32, api::index_int32,
-                              api::base_zero, type_);
+      WARPLOOM_CUSPARSE_CHECK(CreateCsr, &matrix_, num_rows_, A.num_cols(), A.nnz(), api::pointer(A.indptr32()),
+                              api::pointer(A.indices()), api::pointer(A.values<std::byte>()), api::index_int32,
+                              api::index_int32, api::base_zero, api::data_type(dtype_));
     } else {
       rows_ = cuda::row_indices_of(A, allocate);
-      WARPLOOM_CUSPARSE_CHECK(CreateCoo, &matrix_, num_rows_, A.num_cols(), A.nnz(), rows_.data(), pointer(A.indices()),
-                              pointer(A.values<std::byte>()), api::index_int32, api::base_zero, type_);
+      WARPLOOM_CUSPARSE_CHECK(CreateCoo, &matrix_, num_rows_, A.num_cols(), A.nnz(), rows_.data(),
+                              api::pointer(A.indices()), api::pointer(A.values<std::byte>()), api::index_int32,
+                              api::base_zero, api::data_type(dtype_));
     }
   }
 
@@ -76,23 +57,23 @@ class cusparse_plan final : public product_plan {
     if (C.num_rows == 0 || C.num_cols == 0) return;
     const api::handle handle = api::current_handle();
     WARPLOOM_CUSPARSE_CHECK(SetStream, handle, stream);
-    const dense_operand b(B, order_, type_);
-    const dense_operand c(C, order_, type_);
-    const double one[1] = {1.0}, zero[1] = {0.0};
-    const float onef[1] = {1.0f}, zerof[1] = {0.0f};
-    const void* alpha = type_ == CUDA_R_32F ? static_cast<const void*>(onef) : one;
-    const void* beta = type_ == CUDA_R_32F ? static_cast<const void*>(zerof) : zero;
+    const api::dense_operand b(B, order_, api::data_type(dtype_));
+    const api::dense_operand c(C, order_, api::data_type(dtype_));
+    const api::factors factors(dtype_);
+    const void* alpha = factors.one();
+    const void* beta = factors.zero();
     constexpr auto plain = api::non_transpose;
     if (prepared_columns_ != C.num_cols) {
       std::size_t size = 0;
-      WARPLOOM_CUSPARSE_CHECK(SpMM_bufferSize, handle, plain, plain, alpha, matrix_, b, beta, c, type_, algorithm_,
-                              &size);
+      WARPLOOM_CUSPARSE_CHECK(SpMM_bufferSize, handle, plain, plain, alpha, matrix_, b, beta, c, factors.type(),
+                              algorithm_, &size);
       if (size > buffer_.size()) buffer_ = {size, allocate_};
-      WARPLOOM_CUSPARSE_CHECK(SpMM_preprocess, handle, plain, plain, alpha, matrix_, b, beta, c, type_, algorithm_,
-                              buffer_.data());
+      WARPLOOM_CUSPARSE_CHECK(SpMM_preprocess, handle, plain, plain, alpha, matrix_, b, beta, c, factors.type(),
+                              algorithm_, buffer_.data());
       prepared_columns_ = C.num_cols;
     }
-    WARPLOOM_CUSPARSE_CHECK(SpMM, handle, plain, plain, alpha, matrix_, b, beta, c, type_, algorithm_, buffer_.data());
+    WARPLOOM_CUSPARSE_CHECK(SpMM, handle, plain, plain, alpha, matrix_, b, beta, c, factors.type(), algorithm_,
+                            buffer_.data());
   }
 
   std::size_t bytes() const override { return csr_->bytes() + rows_.bytes() + buffer_.bytes(); }
@@ -102,7 +83,7 @@ class cusparse_plan final : public product_plan {
  private:
   std::int64_t num_rows_;
   layout order_;
-  cudaDataType type_;
+  value_type dtype_;
   api::spmm_algorithm algorithm_;
   device_allocator allocate_;
   std::shared_ptr<const device_csr> csr_;

@@ -5,6 +5,7 @@
 
 #include "device/device_csr.hpp"
 #include "kernels/cusparse/api.hpp"
+#include "kernels/cusparse/dense_operand.hpp"
 #include "kernels/description.hpp"
 #include "kernels/sell/device_sell.hpp"
 #include "kernels/sell/slice_height.hpp"
@@ -15,10 +16,6 @@ namespace warploom {
 namespace {
 
 namespace api = cuda::cusparse;
-
-cudaDataType data_type(value_type dtype) {
-  return dtype == value_type::float16 ? CUDA_R_16F : dtype == value_type::float32 ? CUDA_R_32F : CUDA_R_64F;
-}
 
 class vector_operand {
  public:
@@ -55,11 +52,10 @@ struct vendor_matrix {
   ~vendor_matrix() {
     if (handle != nullptr) api::api().DestroySpMat(handle);
   }
-  value_array all_values(cudaDataType type) const {
+  value_array all_values(value_type dtype) const {
     if (csr) return csr->all_values();
     if (slices.places() > 0) return slices.all_values();
-    const std::size_t size = type == CUDA_R_16F ? 2 : type == CUDA_R_32F ? 4 : 8;
-    return {data.data(), static_cast<std::int64_t>(data.size() / size)};
+    return {data.data(), static_cast<std::int64_t>(data.size() / size_of(dtype))};
   }
   std::size_t bytes() const {
     return (csr ? csr->bytes() : 0) + slices.bytes() + rows.bytes() + indices.bytes() + data.bytes();
@@ -72,7 +68,7 @@ class cusparse_plan final : public spmv_plan {
                 const device_allocator& allocate)
       : num_rows_(shape.num_rows()),
         num_cols_(shape.num_cols()),
-        type_(data_type(shape.dtype())),
+        dtype_(shape.dtype()),
         algorithm_(algorithm),
         allocate_(allocate),
         matrix_(std::move(matrix)) {}
@@ -81,14 +77,12 @@ class cusparse_plan final : public spmv_plan {
     if (num_rows_ == 0) return;
     const api::handle handle = api::current_handle();
     WARPLOOM_CUSPARSE_CHECK(SetStream, handle, stream);
-    const vector_operand x(num_cols_, x_values, type_);
-    const vector_operand y(num_rows_, y_values, type_);
-    const double one = 1.0, zero = 0.0;
-    const float onef = 1.0f, zerof = 0.0f;
-    const bool wide = type_ == CUDA_R_64F;
-    const void* alpha = wide ? static_cast<const void*>(&one) : &onef;
-    const void* beta = wide ? static_cast<const void*>(&zero) : &zerof;
-    const cudaDataType sum_type = wide ? CUDA_R_64F : CUDA_R_32F;
+    const vector_operand x(num_cols_, x_values, api::data_type(dtype_));
+    const vector_operand y(num_rows_, y_values, api::data_type(dtype_));
+    const api::factors factors(dtype_);
+    const void* alpha = factors.one();
+    const void* beta = factors.zero();
+    const cudaDataType sum_type = factors.type();
     constexpr auto plain = api::non_transpose;
     if (!prepared_) {
       std::size_t size = 0;
@@ -107,24 +101,18 @@ class cusparse_plan final : public spmv_plan {
 
   std::size_t bytes() const override { return matrix_.bytes() + buffer_.bytes(); }
   // What the library finds out in advance is of the pattern alone, as its documentation has it.
-  std::vector<value_array> value_arrays() override { return {matrix_.all_values(type_)}; }
+  std::vector<value_array> value_arrays() override { return {matrix_.all_values(dtype_)}; }
 
  private:
   std::int64_t num_rows_;
   std::int64_t num_cols_;
-  cudaDataType type_;
+  value_type dtype_;
   api::spmv_algorithm algorithm_;
   device_allocator allocate_;
   vendor_matrix matrix_;
   cuda::device_array<std::byte> buffer_;
   bool prepared_ = false;
 };
-
-// The library takes pointers to mutable arrays but does not write to them.
-template <class Value>
-void* pointer(const Value* array) {
-  return const_cast<Value*>(array);
-}
 
 }  // namespace
 
@@ -134,9 +122,9 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_csr_cusparse(const device_csr& m
   vendor_matrix stored;
   stored.csr = matrix.kept(allocate);
   const device_csr& A = *stored.csr;
-  WARPLOOM_CUSPARSE_CHECK(CreateCsr, &stored.handle, A.num_rows(), A.num_cols(), A.nnz(), pointer(A.indptr32()),
-                          pointer(A.indices()), pointer(A.values<std::byte>()), api::index_int32, api::index_int32,
-                          api::base_zero, data_type(A.dtype()));
+  WARPLOOM_CUSPARSE_CHECK(CreateCsr, &stored.handle, A.num_rows(), A.num_cols(), A.nnz(), api::pointer(A.indptr32()),
+                          api::pointer(A.indices()), api::pointer(A.values<std::byte>()), api::index_int32,
+                          api::index_int32, api::base_zero, api::data_type(A.dtype()));
   return std::make_unique<cusparse_plan>(matrix, std::move(stored), algorithms[request.parameters.at("algorithm")],
                                          allocate);
 }
@@ -149,8 +137,8 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_coo_cusparse(const device_csr& m
   stored.rows = cuda::row_indices_of(matrix, allocate);
   const device_csr& A = *stored.csr;
   WARPLOOM_CUSPARSE_CHECK(CreateCoo, &stored.handle, A.num_rows(), A.num_cols(), A.nnz(), stored.rows.data(),
-                          pointer(A.indices()), pointer(A.values<std::byte>()), api::index_int32, api::base_zero,
-                          data_type(A.dtype()));
+                          api::pointer(A.indices()), api::pointer(A.values<std::byte>()), api::index_int32,
+                          api::base_zero, api::data_type(A.dtype()));
   return std::make_unique<cusparse_plan>(matrix, std::move(stored), algorithms[request.parameters.at("algorithm")],
                                          allocate);
 }
@@ -171,7 +159,7 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_sell_cusparse(const device_csr& 
   WARPLOOM_CUSPARSE_CHECK(CreateSlicedEll, &stored.handle, matrix.num_rows(), matrix.num_cols(), matrix.nnz(),
                           slices.places(), slices.height, slices.tail_ptr.data(), slices.indices.data(),
                           slices.data.data(), api::index_int32, api::index_int32, api::base_zero,
-                          data_type(matrix.dtype()));
+                          api::data_type(matrix.dtype()));
   return std::make_unique<cusparse_plan>(matrix, std::move(stored), api::spmv_sell_algorithm1, allocate);
 }
 
@@ -188,7 +176,7 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_bsr_cusparse(const device_csr& s
   stored.data = cuda::upload(bsr.data.data(), bsr.data.size(), allocate);
   WARPLOOM_CUSPARSE_CHECK(CreateBsr, &stored.handle, bsr.num_block_rows(), matrix.num_cols / size, bsr.num_blocks(),
                           size, size, stored.rows.data(), stored.indices.data(), stored.data.data(), api::index_int32,
-                          api::index_int32, api::base_zero, data_type(matrix.dtype), api::row_major);
+                          api::index_int32, api::base_zero, api::data_type(matrix.dtype), api::row_major);
   return std::make_unique<cusparse_plan>(source, std::move(stored), api::spmv_bsr_algorithm1, allocate);
 }
 

@@ -1,123 +1,189 @@
-// Groups of T threads take runs of consecutive nonzeros, whatever rows they are in: a long row is no more work for a
-// group than many short ones. A group looks up the row of its first nonzero and walks on from there; the row of X stays
-// in the L1 cache meanwhile. Rows of Y are read by neighbouring threads at neighbouring columns.
+// The sampled product on a GPU: a warp takes runs of consecutive nonzeros, 32 at a time, whatever rows they are in, so
+// that a long row is no more work for it than many short ones. Each lane finds the row and the column of one of the 32;
+// then groups of T lanes take T of them each, U at once: U rows of Y are in flight, read by neighbouring lanes in
+// vectors of 16 bytes, and the row of X, which neighbouring nonzeros mostly share, comes from the L1. The U sums of a
+// group are added up together, which takes about as many shuffles as one of them alone.
+//
+// Values of two bytes are multiplied and summed in float32 and rounded once. The order of additions depends on k and on
+// how the operands are aligned, not on the pattern and not on the run.
+//
+// At least m rows of X and n rows of Y are read once, the pattern once (4 bytes a nonzero and 4 a row), and s bytes a
+// nonzero are written; where rows of Y miss the caches, each nonzero costs s k bytes more (s bytes a value).
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "device/runtime.hpp"
-#include "kernels/device/values.cuh"
+#include "kernels/device/rows.cuh"
+#include "kernels/device/vector.cuh"
 #include "kernels/device/warp.cuh"
+#include "kernels/dispatch_constant.hpp"
 #include "kernels/sampled/sampled_product.hpp"
 
 namespace warploom {
 namespace {
 
-constexpr int threads_per_block = 256;
-constexpr int nonzeros_per_group = 8;
+constexpr int threads_per_block = 128;
 
-template <class Offset, class Index, class Value>
+template <class Value>
 struct sampled_view {
-  std::int64_t num_rows;
-  std::int64_t num_cols;
+  int num_rows;
+  int num_cols;
   std::int64_t nnz;
+  int nnz_per_warp;  // a multiple of 32
   std::int64_t k;
-  const Offset* indptr;
-  const Index* indices;
+  cuda::offsets_view indptr;
+  const void* indices;
+  bool wide_indices;
   const Value* X;
   std::int64_t X_leading;
   const Value* Y;
   std::int64_t Y_leading;
   Value* out;
+
+  // -1 for what is no column: the arrays may have changed since they were checked.
+  __device__ int column(std::int64_t j) const {
+    const std::int64_t found = wide_indices ? __ldg(static_cast<const long long*>(indices) + j)
+                                            : __ldg(static_cast<const std::int32_t*>(indices) + j);
+    return found >= 0 && found < num_cols ? static_cast<int>(found) : -1;
+  }
 };
 
-// The last row that begins at or before nonzero j.
-template <class Offset>
-__device__ __forceinline__ std::int64_t row_of(const Offset* __restrict__ indptr, std::int64_t num_rows,
-                                               std::int64_t j) {
-  std::int64_t low = 0;
-  std::int64_t high = num_rows;
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (__ldg(indptr + middle) <= j) {
-      low = middle;
-    } else {
-      high = middle;
-    }
+// The last row that begins at or before nonzero j, the same for the whole warp: 32 places are probed at once. Some row
+// if the offsets are not those of a matrix.
+__device__ __forceinline__ int row_of_warp(const cuda::offsets_view& indptr, int num_rows, std::int64_t j) {
+  const int lane = static_cast<int>(cuda::lane_id());
+  int first = 0;
+  int end = num_rows;
+  while (end - first > 1) {
+    const int step = (end - first + 31) / 32;
+    const std::int64_t probe = first + std::int64_t{lane} * step;
+    const unsigned not_past = cuda::ballot(probe < end && indptr[probe] <= j);
+    first += max(__popc(not_past) - 1, 0) * step;
+    end = min(end - first, step) + first;
   }
-  return low;
+  return first;
 }
 
-template <int T, class Offset, class Index, class Value>
-__global__ void __launch_bounds__(threads_per_block) sampled_kernel(const sampled_view<Offset, Index, Value> given) {
-  const std::int64_t group = (std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x) / T;
-  const int lane = threadIdx.x % T;
-  const std::int64_t first = group * nonzeros_per_group;
-  std::int64_t row = first < given.nnz ? row_of(given.indptr, given.num_rows, first) : 0;
-  for (int i = 0; i < nonzeros_per_group; ++i) {
-    const std::int64_t j = first + i;
-    cuda::sum_type_t<Value> sum = 0;
-    if (j < given.nnz) {
-      while (row + 1 < given.num_rows && __ldg(given.indptr + row + 1) <= j) ++row;
-      const std::int64_t column = __ldg(given.indices + j);
-      if (column >= 0 && column < given.num_cols) {
-        const Value* const x = given.X + row * given.X_leading;
-        const Value* const y = given.Y + column * given.Y_leading;
-        for (std::int64_t c = lane; c < given.k; c += T) sum += cuda::widen(__ldg(x + c)) * cuda::widen(__ldg(y + c));
+// The same for each lane, of which none is before row `first`: most are near it.
+__device__ __forceinline__ int row_from(const cuda::offsets_view& indptr, int num_rows, int first, std::int64_t j) {
+  const auto begins_by = [&](int step) { return step < num_rows - first && indptr[std::int64_t{first} + step] <= j; };
+  int step = 1;
+  while (step < 1 << 30 && begins_by(step)) {
+    first += step;
+    step *= 2;
+  }
+  for (step /= 2; step > 0; step /= 2) {
+    if (begins_by(step)) first += step;
+  }
+  return first;
+}
+
+// V columns a lane, T lanes a group, U nonzeros at once.
+template <class Value, int V, int T, int U>
+__global__ void __launch_bounds__(threads_per_block) sampled_kernel(const sampled_view<Value> given) {
+  using sum_type = cuda::sum_type_t<Value>;
+  static_assert(U <= T && T % U == 0, "each of the first U lanes of a group stores a sum");
+  const int lane = static_cast<int>(cuda::lane_id());
+  const int lane_of_group = lane % T;
+  const int first_of_group = lane - lane_of_group;  // of the 32 nonzeros
+  const std::int64_t warp = (std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x) / 32;
+  const std::int64_t begin = warp * given.nnz_per_warp;
+  if (begin >= given.nnz) return;  // whole warps
+  const std::int64_t end = min(begin + given.nnz_per_warp, given.nnz);
+  int row_of_first = row_of_warp(given.indptr, given.num_rows, begin);
+  for (std::int64_t window = begin; window < end; window += 32) {
+    const std::int64_t mine = window + lane;
+    const int row = row_from(given.indptr, given.num_rows, row_of_first, min(mine, end - 1));
+    const int column = mine < end ? given.column(mine) : -1;
+    row_of_first = cuda::from_lane(row, 31);
+#pragma unroll 1
+    for (int batch = 0; batch < T; batch += U) {
+      int rows[U], columns[U];
+#pragma unroll
+      for (int u = 0; u < U; ++u) {
+        rows[u] = cuda::from_lane(row, first_of_group + batch + u);
+        columns[u] = cuda::from_lane(column, first_of_group + batch + u);
       }
+      sum_type sums[U] = {};
+      for (std::int64_t c = lane_of_group * V; c < given.k; c += T * V) {
+        cuda::loaded_values<Value, V> y[U], x;
+#pragma unroll
+        for (int u = 0; u < U; ++u) {
+          if (columns[u] >= 0) y[u].load_from(given.Y + columns[u] * given.Y_leading + c);
+        }
+#pragma unroll
+        for (int u = 0; u < U; ++u) {
+          if (u == 0 || rows[u] != rows[u - 1]) x.load_from(given.X + rows[u] * given.X_leading + c);
+          if (columns[u] >= 0) {
+#pragma unroll
+            for (int v = 0; v < V; ++v) sums[u] += x[v] * y[u][v];
+          }
+        }
+      }
+      sum_type sum = cuda::interleaved_reduce_scatter(sums, lane);
+      sum = cuda::interleaved_sum<U, T>(sum);
+      const std::int64_t place = window + first_of_group + batch + lane_of_group;
+      if (lane_of_group < U && place < end) given.out[place] = cuda::narrow<Value>(sum);
     }
-    sum = cuda::group_sum<T>(sum);
-    if (lane == 0 && j < given.nnz) given.out[j] = cuda::narrow<Value>(sum);
   }
 }
 
-template <int T, class Offset, class Index, class Value>
-void launch(const sampled_view<Offset, Index, Value>& given, cudaStream_t stream) {
-  const std::int64_t groups = (given.nnz + nonzeros_per_group - 1) / nonzeros_per_group;
-  const std::int64_t blocks = (groups * T + threads_per_block - 1) / threads_per_block;
-  sampled_kernel<T><<<static_cast<unsigned>(blocks), threads_per_block, 0, stream>>>(given);
+// Nonzeros of a warp: many, so that looking for the first row is a small part of its work, but all multiprocessors get
+// some.
+int nonzeros_per_warp(std::int64_t nnz) {
+  constexpr std::int64_t warps_wanted = 16384;  // some for every place of a large GPU
+  return static_cast<int>(std::clamp<std::int64_t>(nnz / warps_wanted / 32 * 32, 32, 256));
+}
+
+template <class Value, int V, int T>
+void launch(const sampled_view<Value>& given, cudaStream_t stream) {
+  constexpr int U = T < 8 ? T : 8;
+  const std::int64_t warps = (given.nnz + given.nnz_per_warp - 1) / given.nnz_per_warp;
+  sampled_kernel<Value, V, T, U>
+      <<<cuda::blocks_for(warps * 32, threads_per_block), threads_per_block, 0, stream>>>(given);
   cuda::check_launch("sampled_kernel");
 }
 
-template <class Offset, class Index, class Value>
-void sample(const device_csr_arrays& pattern, std::int64_t nnz, const dense_view& X, const dense_view& Y, void* out,
-            cudaStream_t stream) {
-  const sampled_view<Offset, Index, Value> given{pattern.num_rows,
-                                                 pattern.num_cols,
-                                                 nnz,
-                                                 X.num_cols,
-                                                 static_cast<const Offset*>(pattern.indptr),
-                                                 static_cast<const Index*>(pattern.indices),
-                                                 static_cast<const Value*>(X.data),
-                                                 X.leading_dimension,
-                                                 static_cast<const Value*>(Y.data),
-                                                 Y.leading_dimension,
-                                                 static_cast<Value*>(out)};
-  if (X.num_cols <= 4) {
-    launch<4>(given, stream);
-  } else if (X.num_cols <= 8) {
-    launch<8>(given, stream);
-  } else if (X.num_cols <= 16) {
-    launch<16>(given, stream);
-  } else {
-    launch<32>(given, stream);
-  }
+template <int V, class Value>
+void launch(const sampled_view<Value>& given, cudaStream_t stream) {
+  const std::int64_t vectors = std::clamp<std::int64_t>((given.k + V - 1) / V, 4, 32);
+  const auto lanes = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(vectors)));
+  cuda::dispatch_constant<4, 8, 16, 32>(lanes, [&](auto threads) { launch<Value, V, threads>(given, stream); });
+}
+
+// Whether every row of X and Y lets a lane load `width` values at once.
+template <class Value>
+bool takes_vectors(const sampled_view<Value>& given, int width) {
+  const auto addresses = reinterpret_cast<std::uintptr_t>(given.X) | reinterpret_cast<std::uintptr_t>(given.Y);
+  return addresses % (width * sizeof(Value)) == 0 && (given.X_leading | given.Y_leading | given.k) % width == 0;
 }
 
 }  // namespace
 
 void sampled_product_cuda(const device_csr_arrays& pattern, std::int64_t nnz, const dense_view& X, const dense_view& Y,
                           value_type dtype, void* out, CUstream_st* stream) {
-  if (nnz == 0) return;
+  if (nnz == 0 || pattern.num_rows == 0) return;
   cuda::dispatch_device_type(dtype, [&](auto value) {
     using Value = decltype(value);
-    if (pattern.wide_indptr && pattern.wide_indices) {
-      sample<std::int64_t, std::int64_t, Value>(pattern, nnz, X, Y, out, stream);
-    } else if (pattern.wide_indptr) {
-      sample<std::int64_t, std::int32_t, Value>(pattern, nnz, X, Y, out, stream);
-    } else if (pattern.wide_indices) {
-      sample<std::int32_t, std::int64_t, Value>(pattern, nnz, X, Y, out, stream);
+    const sampled_view<Value> given{static_cast<int>(pattern.num_rows),
+                                    static_cast<int>(pattern.num_cols),
+                                    nnz,
+                                    nonzeros_per_warp(nnz),
+                                    X.num_cols,
+                                    {pattern.indptr, pattern.wide_indptr},
+                                    pattern.indices,
+                                    pattern.wide_indices,
+                                    static_cast<const Value*>(X.data),
+                                    X.leading_dimension,
+                                    static_cast<const Value*>(Y.data),
+                                    Y.leading_dimension,
+                                    static_cast<Value*>(out)};
+    constexpr int widest = 16 / sizeof(Value);
+    if (takes_vectors(given, widest)) {
+      launch<widest>(given, stream);
     } else {
-      sample<std::int32_t, std::int32_t, Value>(pattern, nnz, X, Y, out, stream);
+      launch<1>(given, stream);
     }
   });
 }

@@ -12,7 +12,7 @@
 namespace warploom {
 
 // X [num_rows, k] and Y [num_cols, k] are row-major, `out` is [nnz] in the order of the nonzeros; all of `dtype`, in
-// host memory. float16 is summed in float32. The result does not depend on the number of threads.
+// host memory. float16 and bfloat16 are summed in float32. The result does not depend on the number of threads.
 void sampled_product(const csr_pattern& pattern, const dense_view& X, const dense_view& Y, value_type dtype, void* out);
 
 // The same in GPU memory, enqueued on `stream`. Nothing outside of X and Y is read even if the arrays of the pattern

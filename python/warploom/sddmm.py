@@ -1,0 +1,280 @@
+"""Sampled products of dense matrices (SDDMM): X Y^T at the stored entries of a sparse matrix only."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from warploom import _bfloat16, _core, _device
+from warploom._csr import CSR, framework_of
+from warploom._device_matrix import csr_tensors, device_arrays
+from warploom._matrix import as_csr
+from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
+
+__all__ = ["SddmmPlan", "sample", "sddmm", "sddmm_plan"]
+
+_CANDIDATES = ("sddmm/none/csr/warp_windows", "sddmm/none/csr/cusparse")
+
+
+def sddmm(A: Any, X: Any, Y: Any, *, device: str | None = None) -> Any:
+    """Multiply two dense matrices at the stored entries of a sparse matrix: no dense product is made.
+
+    Parameters
+    ----------
+    A : sparse matrix, shape (m, n)
+        As for `warploom.plan`. Its values do not count.
+    X : array of shape (m, k)
+    Y : array of shape (n, k)
+        Of the type of `X`, where `X` is: float16, bfloat16, float32 or float64.
+    device : str, optional
+        ``"cuda"``, ``"cuda:N"`` or ``"cpu"``; by default where `X` is.
+
+    Returns
+    -------
+    array of shape (nnz,)
+        For each entry (i, j) of A, in their order, the dot product of row i of X and row j of Y; of the same kind as
+        `X`. Sums of float16 and bfloat16 are those of float32, rounded once.
+
+    Raises
+    ------
+    InvalidMatrixError, ShapeError, DtypeError, IndexOverflowError
+        `A` is malformed, or `X` or `Y` does not fit; ``argument`` names it.
+    DeviceError
+        The operands are on another device.
+
+    See Also
+    --------
+    sddmm_plan : checks and uploads the matrix once, for several products.
+    warploom.torch.spmm : whose gradient for the values of A is such a product.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse, warploom as wl
+    >>> A = scipy.sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])
+    >>> X, Y = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> values = wl.sddmm(A, X, Y)
+    >>> values
+    array([2., 3.])
+    >>> scipy.sparse.csr_array((values, A.indices, A.indptr), A.shape).toarray()
+    array([[0., 2.],
+           [3., 0.]])
+    """
+    if device is None:
+        where = _where(X)
+        device = "cpu" if where is None else f"cuda:{where}"
+    return sddmm_plan(A, device=device)(X, Y)
+
+
+def sddmm_plan(A: Any, *, device: str | None = None, select: str = _CANDIDATES[0]) -> SddmmPlan:
+    """Prepare sampled products for the pattern of a sparse matrix.
+
+    Parameters
+    ----------
+    A : sparse matrix, shape (m, n)
+        As for `warploom.plan`. On a GPU its arrays may be referred to: they are to stay as they are.
+    device : str, optional
+        ``"cuda"``, ``"cuda:N"`` or ``"cpu"``; by default the GPU if there is one.
+    select : str
+        ``"sddmm/none/csr/warp_windows"``, or ``"sddmm/none/csr/cusparse"`` for the vendor's, on a GPU and not for
+        bfloat16.
+
+    Returns
+    -------
+    SddmmPlan
+
+    Raises
+    ------
+    InvalidMatrixError, ShapeError, IndexOverflowError
+        `A` is malformed.
+    ParameterError
+        There is no such candidate, or it does not run there.
+    DeviceError
+        There is no such device.
+    """
+    if select not in _CANDIDATES:
+        raise ParameterError(f"select must be one of {', '.join(_CANDIDATES)}, got {select!r}", argument="select")
+    return SddmmPlan(A, _device.Device.parse(device), select)
+
+
+class SddmmPlan:
+    """Sampled products for the pattern of one matrix on one device; made by `sddmm_plan`.
+
+    ``plan(X, Y)`` has a value for each entry of the matrix. A plan may be used from several threads.
+    """
+
+    def __init__(self, A: Any, device: _device.Device, candidate: str) -> None:
+        self.device = device
+        """Where it runs."""
+        self.candidate = candidate
+        """What it runs."""
+        self._lock = threading.Lock()
+        self._vendor: dict[str, _core.VendorSampledProduct] = {}
+        vendor = candidate == _CANDIDATES[1]
+        if device.kind == "cpu":
+            if vendor:
+                raise ParameterError(f"{candidate} runs on a GPU only", argument="select")
+            view = as_csr(A, pattern_only=True)
+            self._pattern: Any = _core.CsrView(view.indptr.copy(), view.indices.copy(), None, *view.shape)
+        else:
+            self._pattern = _resident(A, device)
+            if vendor and (reason := _device.load_cusparse()):
+                raise ParameterError(f"{candidate} needs cuSPARSE: {reason}", argument="select")
+        self.shape: tuple[int, int] = view.shape if device.kind == "cpu" else self._pattern[1].shape
+        """Rows and columns of the matrix."""
+        self.nnz: int = view.nnz if device.kind == "cpu" else self._pattern[1].nnz
+        """Stored entries of it."""
+
+    def __call__(self, X: Any, Y: Any, out: Any = None) -> Any:
+        """Multiply.
+
+        Parameters
+        ----------
+        X : array of shape (m, k)
+        Y : array of shape (n, k)
+            NumPy arrays or tensors in host memory, or torch tensors or CuPy arrays on the GPU of the plan, where the
+            product is enqueued on the caller's current stream. Rows that are not contiguous are copied.
+        out : array of shape (nnz,), optional
+            Overwritten with the result; contiguous, of the kind and type of `X`.
+
+        Returns
+        -------
+        array of shape (nnz,)
+
+        Raises
+        ------
+        ShapeError, DtypeError, DeviceError, ParameterError
+            An operand does not fit; ``argument`` names it.
+        """
+        X, Y = (np.asarray(given) if isinstance(given, (list, tuple)) else given for given in (X, Y))
+        dtype = _type_of(X)
+        x, y = _rows(X, dtype, self.shape[0], "X"), _rows(Y, dtype, self.shape[1], "Y")
+        if x.columns != y.columns:
+            raise ShapeError(f"Y must have {x.columns} columns, as X has, got {y.columns}", argument="Y")
+        for operand, name in ((x, "X"), (y, "Y")):
+            if operand.on_gpu and (self.device.kind == "cpu" or operand.device != self.device.ordinal):
+                raise DeviceError(
+                    f"the plan was made for {self.device} but {name} is on GPU {operand.device}", argument=name
+                )
+        if x.on_gpu != y.on_gpu:
+            raise DeviceError("Y must be where X is", argument="Y")
+        result = None if out is None else _values(out, x, dtype, self.nnz)
+        made: Any = None
+        if result is None:
+            made, address, _ = x.new(self.nnz, 1, "column")
+        else:
+            address = result.pointer
+        if x.on_gpu:
+            self._enqueue(x, y, address, _bfloat16.name_of(dtype))
+        else:
+            found = self._on_host(_device.host_array(x.owner), _device.host_array(y.owner))
+            _device.host_array(made if out is None else out).reshape(-1)[...] = found
+        return _device.finish(made).reshape(-1) if out is None else out
+
+    def _on_host(self, X: Any, Y: Any) -> Any:
+        if self.device.kind == "cpu":
+            return _core.sampled_product(self._pattern, X, Y)
+        if self.candidate == _CANDIDATES[1]:
+            raise DeviceError("operands of cuSPARSE's sampled product must be in GPU memory", argument="X")
+        return _core.sampled_product_of_host_operands(self._pattern[0], X, Y, self.nnz)
+
+    def _enqueue(self, x: _device.Operand, y: _device.Operand, out: int, dtype: str) -> None:
+        if self.candidate != _CANDIDATES[1]:
+            _core.sampled_product_on_device(
+                self._pattern[0], dtype, x.pointer, y.pointer, x.columns, out, self.nnz, x.stream
+            )
+            return
+        with self._lock:
+            if dtype not in self._vendor:
+                self._vendor[dtype] = _core.VendorSampledProduct(self._pattern[0], dtype, self.nnz)
+            self._vendor[dtype].run(x.pointer, y.pointer, x.columns, out, x.stream)
+
+    def __repr__(self) -> str:
+        m, n = self.shape
+        return f"<SddmmPlan {self.candidate} for {m} x {n}, nnz={self.nnz}, on {self.device}>"
+
+
+def sample(pattern: Any, nnz: int, X: Any, Y: Any) -> Any:
+    """Multiply two contiguous tensors at the entries of a pattern: what the gradients of `warploom.torch` are made of.
+
+    `pattern` is a validated `_core.CsrView` in host memory, or a pair of a `_core.DeviceCsr` and what keeps it.
+    """
+    if X.device.type == "cpu":
+        import torch
+
+        found = _core.sampled_product(pattern, _bfloat16.of_tensor(X), _bfloat16.of_tensor(Y))
+        if X.dtype == torch.bfloat16:
+            return torch.from_numpy(found.view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(found)
+    import torch
+
+    out = X.new_empty(nnz)
+    stream = torch.cuda.current_stream(X.device).cuda_stream
+    name = str(X.dtype).removeprefix("torch.")
+    _core.sampled_product_on_device(
+        pattern[0], name, X.data_ptr(), Y.data_ptr(), X.shape[1], out.data_ptr(), nnz, stream
+    )
+    return out
+
+
+def _resident(A: Any, device: _device.Device) -> tuple[Any, Any]:
+    """Return the pattern in GPU memory, and what it may be a view of."""
+    from warploom.plan import problem_of
+
+    known = csr_tensors(A) is not None or device_arrays(A) is not None
+    given = A if known else _with_ones(A)
+    problem = problem_of(given, "spmv", None, None, "column", "warm", device)
+    return problem.resident(), problem
+
+
+def _with_ones(A: Any) -> Any:
+    """Return the pattern of a matrix in host memory with values of a supported type, whatever those of it are."""
+    view = as_csr(A, pattern_only=True)
+    return CSR(view.indptr, view.indices, np.ones(view.nnz, np.float32), view.shape)
+
+
+def _where(X: Any) -> int | None:
+    """Return the number of the GPU that an operand is on; None for the host."""
+    framework = framework_of(X)
+    if framework == "torch":
+        return int(X.device.index) if X.device.type == "cuda" else None
+    if framework == "cupy":
+        return int(X.device.id)
+    return int(X.__dlpack_device__()[1]) if _device.is_dlpack_cuda(X) else None
+
+
+def _type_of(X: Any) -> np.dtype[Any]:
+    name = str(getattr(X, "dtype", type(X).__name__)).removeprefix("torch.")
+    try:
+        dtype = _bfloat16.as_dtype(X.dtype if isinstance(X, np.ndarray) else name)
+    except TypeError:
+        dtype = np.dtype(object)
+    if dtype not in (np.float16, np.float32, np.float64, _bfloat16.DTYPE):
+        raise DtypeError(f"X must be float16, bfloat16, float32 or float64, got {name}", argument="X")
+    return dtype
+
+
+def _rows(given: Any, dtype: np.dtype[Any], rows: int, name: str) -> _device.Operand:
+    """View an operand whose rows follow each other without a gap; copies it if they do not."""
+    shape = tuple(getattr(given, "shape", ()))
+    if len(shape) != 2 or shape[0] != rows:
+        raise ShapeError(f"{name} must have shape ({rows}, k), got {shape}", argument=name)
+    seen = _device.operand(given, dtype, "row", name)
+    if seen.leading_dimension == max(shape[1], 1) or 0 in shape:
+        return seen
+    packed = given.contiguous() if framework_of(given) == "torch" else given.copy()
+    return _device.operand(packed, dtype, "row", name)
+
+
+def _values(out: Any, like: _device.Operand, dtype: np.dtype[Any], nnz: int) -> _device.Operand:
+    """Check what a result is written to."""
+    shape = tuple(getattr(out, "shape", ()))
+    if shape != (nnz,):
+        raise ShapeError(f"out must have shape ({nnz},), got {shape}", argument="out")
+    seen = _device.operand(out.reshape(-1, 1), dtype, "column", "out")
+    if seen.device != like.device:
+        raise DeviceError("out must be where X is", argument="out")
+    if seen.copied or (isinstance(out, np.ndarray) and not (out.flags.writeable and out.flags.c_contiguous)):
+        raise ParameterError("out must be contiguous and writable", argument="out")
+    return seen
