@@ -5,13 +5,28 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 import warploom as wl
-from battery import battery
-from products import assert_product, operand, parameter_sets, prepare_product, tried_settings
-from warploom import _core, _device
+from battery import battery, typed
+from products import (
+    ORDER,
+    assert_product,
+    operand,
+    parameter_sets,
+    prepare_product,
+    tensor_of,
+    tried_settings,
+    unwritten,
+    widened,
+)
+from warploom import _bfloat16, _core, _device
 from warploom._matrix import as_csr
 from warploom.candidates import Candidate, kernels
 
-DTYPES = [np.float16, np.float32, np.float64]
+TYPED = [
+    pytest.param(k, order, _bfloat16.as_dtype(dtype), id=f"{k.format}-{k.name}-{order}-{dtype}")
+    for k in kernels("spmm")
+    for order in k.layouts
+    for dtype in k.dtypes
+]
 CASES = [pytest.param(k, order, id=f"{k.format}-{k.name}-{order}") for k in kernels("spmm") for order in k.layouts]
 
 
@@ -30,7 +45,7 @@ def multiply(matrix, kernel, order, B, k=None, parameters=None, perm=None):
     plan = prepare(matrix, kernel, order, k or max(B.shape[1], 1), parameters, perm)
     results = []
     for _ in range(2):
-        C = np.full((matrix.shape[0], B.shape[1]), np.nan, B.dtype, order={"row": "C", "column": "F"}[order])
+        C = unwritten((matrix.shape[0], B.shape[1]), B.dtype, ORDER[order])
         plan.run_host(B, C)
         results.append(C)
     if kernel.reproducible:
@@ -43,9 +58,8 @@ def vendor_refuses(kernel, matrix):
     return kernel.name == "cusparse" and (0 in matrix.shape or matrix.nnz == 0)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", battery(np.float32))
-@pytest.mark.parametrize(("kernel", "order"), CASES)
+@pytest.mark.parametrize(("kernel", "order", "dtype"), TYPED)
 def test_battery(kernel, order, name, dtype):
     matrix = battery(dtype)[name]
     if vendor_refuses(kernel, matrix) or (kernel.name == "cusparse" and name in ("nan inf",)):
@@ -60,30 +74,30 @@ def test_battery(kernel, order, name, dtype):
             assert_product(matrix, B, multiply(matrix, kernel, order, B, perm=perm))
 
 
-@pytest.mark.parametrize(("kernel", "order"), CASES)
-def test_every_parameter_value(kernel, order):
-    for dtype in DTYPES:
-        for name in ("random wide", "one giant row", "empty rows", "random"):
-            if kernel.format == "padded-csr" and name == "one giant row":
-                continue
-            matrix = battery(dtype)[name]
-            for parameters in parameter_sets(kernel):
-                for k in (5, 32, 100):
-                    B = operand((matrix.shape[1], k), dtype, order)
-                    assert_product(matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
+@pytest.mark.parametrize(("kernel", "order", "dtype"), TYPED)
+def test_every_parameter_value(kernel, order, dtype):
+    for name in ("random wide", "one giant row", "empty rows", "random"):
+        if kernel.format == "padded-csr" and name == "one giant row":
+            continue
+        matrix = battery(dtype)[name]
+        for parameters in parameter_sets(kernel):
+            for k in (5, 32, 100, 136):
+                B = operand((matrix.shape[1], k), dtype, order)
+                assert_product(matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
 
 
-@pytest.mark.parametrize(("kernel", "order"), CASES)
-def test_every_combination_of_parameters(kernel, order):
-    matrix = battery(np.float32)["random wide"]
+@pytest.mark.parametrize(("kernel", "order", "dtype"), TYPED)
+def test_every_combination_of_parameters(kernel, order, dtype):
+    if dtype == np.float64:
+        pytest.skip("the kernels are those of float32")
+    matrix = battery(dtype)["random wide"]
     for k in (4, 32, 130):
-        B = operand((matrix.shape[1], k), np.float32, order)
+        B = operand((matrix.shape[1], k), dtype, order)
         for parameters in tried_settings(kernel):
             assert_product(matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("kernel", "order"), CASES)
+@pytest.mark.parametrize(("kernel", "order", "dtype"), TYPED)
 def test_larger_than_one_wave(kernel, order, dtype):
     """Power-law rows, so that many segments, blocks and column tiles take part."""
     rng = np.random.default_rng(5)
@@ -91,11 +105,11 @@ def test_larger_than_one_wave(kernel, order, dtype):
     lengths = np.minimum(n, (rng.pareto(1.2, m) * 4).astype(np.int64))
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     indices = rng.integers(0, n, indptr[-1], dtype=np.int32)
-    matrix = csr_array((rng.standard_normal(indptr[-1]).astype(dtype), indices, indptr), shape=(m, n))
+    matrix = typed(csr_array((rng.standard_normal(indptr[-1]), indices, indptr), shape=(m, n)), dtype)
     B = operand((n, k), dtype, order)
     settings = [{}]
     if kernel.format == "padded-csr":
-        matrix = csr_array(random_array((m, n), density=6 / n, rng=rng, format="csr")).astype(dtype)
+        matrix = typed(csr_array(random_array((m, n), density=6 / n, rng=rng, format="csr")), dtype)
     if kernel.format == "segmented-csr":
         settings += [{"segment_length": 16, "longest_first": 1}, {"segment_length": 32, "longest_first": 0}]
     for parameters in settings:
@@ -104,28 +118,28 @@ def test_larger_than_one_wave(kernel, order, dtype):
     assert_product(matrix, B, multiply(matrix, kernel, order, B, k=20))
 
 
-@pytest.mark.parametrize(("kernel", "order"), CASES)
-def test_strided_operands_and_odd_alignment(kernel, order):
+@pytest.mark.parametrize(("kernel", "order", "dtype"), TYPED)
+def test_strided_operands_and_odd_alignment(kernel, order, dtype):
     """Padding between rows or columns survives, and operands need not start on a vector boundary."""
-    matrix = battery(np.float32)["random"]
-    for k, pad in ((8, 8), (32, 1), (30, 2), (33, 3)):
+    matrix = battery(dtype)["random"]
+    for k, pad in ((8, 8), (32, 1), (30, 2), (33, 3), (40, 4), (64, 12)):
         minor = k if order == "row" else matrix.shape[1]
         major = matrix.shape[1] if order == "row" else k
-        base = np.random.default_rng(1).standard_normal((major, minor + pad)).astype(np.float32)
+        base = operand((major, minor + pad), dtype, "row", 1)
         B = base[:, pad:] if order == "row" else base[:, pad:].T
         minor_c = k if order == "row" else matrix.shape[0]
         major_c = matrix.shape[0] if order == "row" else k
-        held = np.full((major_c, minor_c + pad), 7.0, np.float32)
+        held = _bfloat16.cast(np.full((major_c, minor_c + pad), 7.0), dtype)
         C = held[:, :minor_c] if order == "row" else held[:, :minor_c].T
         if kernel.name == "cusparse" and _device.load_cusparse():
             pytest.skip("no cuSPARSE")
         prepare(matrix, kernel, order, k).run_host(B, C)
         assert_product(matrix, B, C)
-        assert (held[:, minor_c:] == 7.0).all()
+        assert (widened(held)[:, minor_c:] == 7.0).all()
 
 
 @pytest.mark.parametrize("order", ["row", "column"])
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_permutations_of_the_registry_give_the_callers_row_order(dtype, order):
     matrix = csr_array(random_array((500, 400), density=0.03, rng=np.random.default_rng(2), format="csr")).astype(dtype)
     B = operand((400, 40), dtype, order)
@@ -155,3 +169,45 @@ def test_more_tiles_of_columns_than_a_grid_has():
             B = operand((5, 140_001), np.float32, "row")
             narrow = {"threads_per_row": 1, "columns_per_thread": 1}
             assert_product(matrix, B, multiply(matrix, kernel, "row", B, parameters=narrow))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_of_half_precision_are_those_of_float32(dtype):
+    """Summed in two bytes, a long row of ones would stop growing; beyond the largest number a sum is infinite."""
+    kind = _bfloat16.as_dtype(dtype)
+    ones = typed(csr_array(np.ones((2, 3000))), kind)
+    values = np.full((3000, 40), 1.0)
+    values[:, 1] = 3e38 if dtype == "bfloat16" else 60000
+    for kernel in kernels("spmm"):
+        for order in kernel.layouts:
+            if dtype in kernel.dtypes and kernel.name != "cusparse":
+                B = np.asarray(_bfloat16.cast(values, kind), order=ORDER[order])
+                C = widened(multiply(ones, kernel, order, B))
+                assert (C[:, 0] == widened(_bfloat16.cast(np.array([3000.0]), kind))).all()
+                assert (C[:, 1] == np.inf).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("k", [8, 32, 33])
+def test_tensors_of_half_precision_by_prediction(dtype, k):
+    """A matrix and an operand of PyTorch, a plan that is chosen by itself, and the transpose."""
+    torch = pytest.importorskip("torch")
+    matrix = typed(csr_array(random_array((3000, 2000), density=0.01, rng=np.random.default_rng(2))), dtype_of(dtype))
+    arrays = (torch.from_numpy(np.asarray(matrix.indptr)), torch.from_numpy(np.asarray(matrix.indices)))
+    A = torch.sparse_csr_tensor(*arrays, tensor_of(matrix.data), matrix.shape).cuda()
+    plan = wl.plan(A, k=k, device="cuda")
+    assert plan.dtype == dtype_of(dtype)
+    assert "predicted from" in str(plan.explain()) or plan.explain().chosen
+    B = tensor_of(operand((2000, k), dtype_of(dtype), "row")).cuda()
+    C = plan @ B
+    assert C.dtype == B.dtype
+    assert_product(matrix, _bfloat16.of_tensor(B.cpu()), _bfloat16.of_tensor(C.cpu()))
+    X = tensor_of(operand((3000, k), dtype_of(dtype), "row")).cuda()
+    transposed = typed(
+        csr_array(csr_array((widened(matrix.data), matrix.indices, matrix.indptr), matrix.shape).T), plan.dtype
+    )
+    assert_product(transposed, _bfloat16.of_tensor(X.cpu()), _bfloat16.of_tensor((plan.T @ X).cpu()))
+
+
+def dtype_of(name):
+    return _bfloat16.as_dtype(name)

@@ -7,13 +7,25 @@ import pytest
 from scipy.sparse import csr_array, diags_array, kronsum, random_array
 
 import warploom as wl
-from battery import battery
-from products import assert_product, parameter_sets, permutations_of, prepare_spmv, tried_settings, vector
-from warploom import _device
+from battery import battery, typed
+from products import (
+    assert_product,
+    parameter_sets,
+    permutations_of,
+    prepare_spmv,
+    tensor_of,
+    tried_settings,
+    unwritten,
+    vector,
+    widened,
+)
+from warploom import _bfloat16, _device
 from warploom.candidates import find_kernel, kernels
 
 CASES = [
-    pytest.param(k, np.dtype(dtype), id=f"{k.format}-{k.name}-{dtype}") for k in kernels("spmv") for dtype in k.dtypes
+    pytest.param(k, _bfloat16.as_dtype(dtype), id=f"{k.format}-{k.name}-{dtype}")
+    for k in kernels("spmv")
+    for dtype in k.dtypes
 ]
 
 
@@ -30,7 +42,7 @@ def multiply(matrix, kernel, x, parameters=None, perm=None):
         return None
     results = []
     for _ in range(2):
-        y = np.full((matrix.shape[0], 1), np.nan, x.dtype)
+        y = unwritten((matrix.shape[0], 1), x.dtype)
         plan.run_host(x.reshape(-1, 1), y)
         results.append(y[:, 0])
     if kernel.reproducible:
@@ -58,7 +70,8 @@ def power_law(dtype):
     indices = rng.integers(0, n, indptr[-1], dtype=np.int32)
     matrix = csr_array((np.ones(indptr[-1]), indices, indptr), shape=(m, n))
     matrix.sum_duplicates()  # BSR adds repeated entries up, which rounds in float16
-    return csr_array((rng.uniform(-1, 1, matrix.nnz).astype(dtype), matrix.indices, matrix.indptr), shape=(m, n))
+    matrix.data = rng.uniform(-1, 1, matrix.nnz)
+    return typed(matrix, dtype)
 
 
 @functools.cache
@@ -66,7 +79,7 @@ def stencil(dtype, n=150):
     """5-point Laplacian on an n x n grid: regular enough for every padded format."""
     line = diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n))
     matrix = csr_array(kronsum(line, line, format="csr"))
-    return csr_array((matrix.data.astype(dtype), matrix.indices, matrix.indptr), shape=matrix.shape)
+    return typed(matrix, dtype)
 
 
 def vendor_refuses(kernel, matrix):
@@ -148,16 +161,16 @@ def test_vectors_on_odd_addresses(kernel, dtype):
         pytest.skip("refused")
     m, n = matrix.shape
     for shift in (1, 3):
-        x = torch.from_numpy(vector(n + shift, dtype)).cuda()
+        x = tensor_of(vector(n + shift, dtype)).cuda()
         y = torch.full((m + shift + 4,), 7.0, dtype=x.dtype, device="cuda")
         size = x.element_size()
         stream = torch.cuda.current_stream().cuda_stream
         plan.run_device(x.data_ptr() + shift * size, n, y.data_ptr() + shift * size, m, 1, stream)
         torch.cuda.synchronize()
-        host = y.cpu().numpy()
-        assert (host[:shift] == 7).all()
-        assert (host[m + shift :] == 7).all()
-        assert_product(matrix, x.cpu().numpy()[shift:, None], host[shift : m + shift, None])
+        host = _bfloat16.of_tensor(y.cpu())
+        assert (widened(host[:shift]) == 7).all()
+        assert (widened(host[m + shift :]) == 7).all()
+        assert_product(matrix, _bfloat16.of_tensor(x.cpu())[shift:, None], host[shift : m + shift, None])
 
 
 @pytest.mark.parametrize(("kernel", "dtype"), CASES)
@@ -166,7 +179,9 @@ def test_nonfinite_x_spreads_only_where_the_matrix_has_entries(kernel, dtype):
         pytest.skip("multiplies its fill-in")
     matrix = battery(dtype)["random"]
     x = vector(matrix.shape[1], dtype)
+    x = widened(x)
     x[0], x[1], x[-1] = np.inf, np.nan, -np.inf
+    x = _bfloat16.cast(x, dtype)
     if not check(matrix, kernel, x):
         pytest.skip("refused")
 
@@ -205,7 +220,7 @@ def test_conversion_on_the_device_can_be_timed_and_leaves_the_plan_alone(kernel,
         pytest.skip("not converted on the device")
     assert (times > 0).all()
     x = vector(matrix.shape[1], dtype)
-    y = np.full((matrix.shape[0], 1), np.nan, dtype)
+    y = unwritten((matrix.shape[0], 1), dtype)
     plan.run_host(x.reshape(-1, 1), y)
     assert_product(matrix, x[:, None], y)
 
@@ -219,7 +234,7 @@ def test_torch_vectors_on_the_current_stream_and_in_a_graph(kernel, dtype):
         plan = wl.plan(matrix, op="spmv", device="cuda", select=name)
     except wl.errors.ParameterError as error:
         pytest.skip(str(error))
-    x = torch.from_numpy(vector(matrix.shape[1], dtype)).cuda()
+    x = tensor_of(vector(matrix.shape[1], dtype)).cuda()
     y = plan @ x
     assert (y.dtype, y.device, tuple(y.shape)) == (x.dtype, x.device, (matrix.shape[0],))
     stream = torch.cuda.Stream()
@@ -228,17 +243,18 @@ def test_torch_vectors_on_the_current_stream_and_in_a_graph(kernel, dtype):
         late = x * 2
         y = plan @ late  # would read `late` too early on any other stream
     stream.synchronize()
-    assert_product(matrix, late.cpu().numpy()[:, None], y.cpu().numpy()[:, None])
+    assert_product(matrix, _bfloat16.of_tensor(late.cpu())[:, None], _bfloat16.of_tensor(y.cpu())[:, None])
 
     graph = torch.cuda.CUDAGraph()
     static = x.clone()
     with torch.cuda.graph(graph):
         captured = plan @ static
     for seed in range(3):
-        static.copy_(torch.from_numpy(vector(matrix.shape[1], dtype, seed)))
+        static.copy_(tensor_of(vector(matrix.shape[1], dtype, seed)))
         graph.replay()
         torch.cuda.synchronize()
-        assert_product(matrix, static.cpu().numpy()[:, None], captured.cpu().numpy()[:, None])
+        x, y = (_bfloat16.of_tensor(tensor.cpu()) for tensor in (static, captured))
+        assert_product(matrix, x[:, None], y[:, None])
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

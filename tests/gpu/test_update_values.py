@@ -7,14 +7,14 @@ import pytest
 from scipy.sparse import csr_array
 
 import warploom as wl
-from products import assert_product
+from products import assert_product, widened
 from updates import matrices, new_values, stencil, with_values
-from warploom import _device, errors
+from warploom import _bfloat16, _device, errors
 from warploom.candidates import Candidate, kernels
 
 K = 5
 CASES = [
-    pytest.param(k, layout, np.dtype(dtype), id=f"{k.op}-{k.format}-{k.name}-{layout}-{dtype}")
+    pytest.param(k, layout, _bfloat16.as_dtype(dtype), id=f"{k.op}-{k.format}-{k.name}-{layout}-{dtype}")
     for op in ("spmv", "spmm")
     for k in kernels(op)
     for layout in (k.layouts if op == "spmm" else ["column"])
@@ -32,13 +32,13 @@ def plan_for(A, kernel, layout, permutation="none", **options):
 
 def operand_for(A, kernel):
     shape = (A.shape[1], K) if kernel.op == "spmm" else (A.shape[1],)
-    return np.random.default_rng(2).standard_normal(shape).astype(A.dtype)
+    return _bfloat16.cast(np.random.default_rng(2).standard_normal(shape), A.data.dtype)
 
 
 def assert_same(A, kernel, B, found, expected):
     if kernel.reproducible:
         assert found.tobytes() == expected.tobytes()
-    elif np.isfinite(A.data).all():
+    elif np.isfinite(widened(A.data)).all():
         assert_product(A, B.reshape(len(B), -1), found.reshape(len(found), -1))
 
 

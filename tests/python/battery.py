@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array, random_array
 
-__all__ = ["battery"]
+from warploom import _bfloat16
+
+__all__ = ["battery", "typed"]
+
+
+def typed(matrix, dtype) -> csr_array:
+    """Return the matrix with its values in another type, also in one that SciPy makes no matrix of."""
+    result = csr_array((matrix.data.astype(np.float64), matrix.indices, matrix.indptr), shape=matrix.shape)
+    result.data = _bfloat16.cast(matrix.data, np.dtype(dtype))
+    return result
 
 
 def _from_rows(shape, rows, dtype) -> csr_array:
@@ -63,6 +72,8 @@ def _arrow(dtype, n=300) -> csr_array:
 
 def battery(dtype) -> dict[str, csr_array]:
     """Return the matrices, their values of the given dtype."""
+    if _bfloat16.is_bfloat16(np.dtype(dtype)):
+        return {name: typed(matrix, dtype) for name, matrix in battery(np.float32).items()}
     return {
         "empty 0x0": _from_rows((0, 0), [], dtype),
         "empty 0xn": _from_rows((0, 7), [], dtype),

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from scipy.sparse import csr_array
 
-from warploom import _core
+from warploom import _bfloat16, _core
 from warploom._matrix import as_csr
 from warploom.candidates import Candidate, find_kernel
 
@@ -21,8 +21,11 @@ __all__ = [
     "prepare_product",
     "prepare_spmv",
     "reason_against",
+    "tensor_of",
     "tried_settings",
+    "unwritten",
     "vector",
+    "widened",
 ]
 
 ORDER = {"row": "C", "column": "F"}
@@ -79,37 +82,58 @@ def spoil(matrix):
 
 
 def vector(size, dtype, seed=0):
-    return np.random.default_rng(seed).standard_normal(size).astype(dtype)
+    return _bfloat16.cast(np.random.default_rng(seed).standard_normal(size), np.dtype(dtype))
 
 
 def operand(shape, dtype, layout, seed=0):
-    values = np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+    values = _bfloat16.cast(np.random.default_rng(seed).standard_normal(shape), np.dtype(dtype))
     return np.asarray(values, order=ORDER[layout])
+
+
+def unwritten(shape, dtype, order="C"):
+    """Return an array of NaN, to be overwritten."""
+    return np.asarray(_bfloat16.cast(np.full(shape, np.nan, np.float32), np.dtype(dtype)), order=order)
+
+
+def widened(array):
+    """Return an array as NumPy computes with it, in float64."""
+    return _bfloat16.cast(array, np.dtype(np.float64))
+
+
+def tensor_of(array):
+    """Return a tensor of PyTorch that holds the same, also in bfloat16."""
+    import torch
+
+    if not _bfloat16.is_bfloat16(array.dtype):
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
 
 
 def magnitudes(matrix):
     """|A| in float64, duplicates kept apart: SciPy's abs() would add them up first."""
-    return csr_array((abs(matrix.data.astype(np.float64)), matrix.indices, matrix.indptr), shape=matrix.shape)
+    return csr_array((abs(widened(matrix.data)), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def assert_product(matrix, B, C):
     """Check C row by row against float64 sums, within rounding; what is not finite must equal SciPy's.
 
-    Products of float16 are summed in float32 and rounded once more.
+    Products of float16 and bfloat16 are summed in float32 and rounded once more: a sum in float32 is off by at most
+    2^-24 of |A| |B| for each nonzero.
     """
-    half = B.dtype == np.float16
+    half = B.dtype.itemsize == 2
     with np.errstate(invalid="ignore", over="ignore"):
-        exact = matrix.astype(np.float64) @ B.astype(np.float64)
-        scale = magnitudes(matrix) @ abs(B.astype(np.float64))
-        expected = exact.astype(np.float16) if half else matrix @ B
+        exact = csr_array((widened(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape) @ widened(B)
+        scale = magnitudes(matrix) @ abs(widened(B))
+        expected = widened(_bfloat16.cast(exact, B.dtype)) if half else matrix @ B
     assert C.dtype == B.dtype
     assert C.shape == expected.shape
+    C = widened(C) if half else C
     finite = np.isfinite(expected)
     np.testing.assert_array_equal(C[~finite], expected[~finite])
     nnz_row = np.diff(matrix.indptr)[:, None]
     eps = np.finfo(np.float32 if half else B.dtype).eps
     bound = np.broadcast_to(eps * (nnz_row + 2) * np.where(finite, scale, 0), C.shape)
     if half:
-        limits = np.finfo(np.float16)
-        bound = bound + np.where(finite, limits.eps * abs(exact) + float(limits.smallest_subnormal), 0)
+        smallest = 2.0**-24 if B.dtype == np.float16 else 2.0**-133
+        bound = bound + np.where(finite, _bfloat16.eps_of(B.dtype) * abs(exact) + smallest, 0)
     assert np.all(abs(C[finite] - exact[finite]) <= bound[finite])

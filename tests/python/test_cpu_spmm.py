@@ -12,16 +12,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 
-from battery import battery
-from products import ORDER, assert_product, magnitudes, operand, parameter_sets, prepare_product, spoil
-from warploom import _core, errors
+from battery import battery, typed
+from products import (
+    ORDER,
+    assert_product,
+    magnitudes,
+    operand,
+    parameter_sets,
+    prepare_product,
+    spoil,
+    unwritten,
+    widened,
+)
+from warploom import _bfloat16, _core, errors
 from warploom._matrix import as_csr
 from warploom.candidates import Candidate, kernels
 
 KERNELS = {f"{k.format}/{k.name}": k for k in kernels("spmm") if "cpu" in k.devices}
 PARAMETERS = {f"{k.format}/{k.name}": list(parameter_sets(k)) for k in kernels("spmm")}
 CASES = [(name, layout) for name, kernel in KERNELS.items() for layout in kernel.layouts]
-DTYPES = [np.float16, np.float32, np.float64]
+DTYPES = [np.float32, np.float64]
+TYPED = [
+    pytest.param(name, layout, _bfloat16.as_dtype(dtype), id=f"{name}-{layout}-{dtype}")
+    for name, kernel in KERNELS.items()
+    for layout in kernel.layouts
+    for dtype in kernel.dtypes
+]
 
 
 def permutations(m, seed=0):
@@ -43,7 +59,7 @@ def prepare(matrix, case, *, k=8, layout, parameters=None, perm=None, device=-1)
 
 
 def run(plan, m, B, layout):
-    C = np.full((m, B.shape[1]), np.nan, dtype=B.dtype, order=ORDER[layout])
+    C = unwritten((m, B.shape[1]), B.dtype, ORDER[layout])
     plan.run_host(B, C)
     return C
 
@@ -58,9 +74,8 @@ def threads():
     _core.set_num_threads(0)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", battery(np.float64))
-@pytest.mark.parametrize(("case", "layout"), CASES)
+@pytest.mark.parametrize(("case", "layout", "dtype"), TYPED)
 def test_battery(case, layout, name, dtype):
     matrix = battery(dtype)[name]
     m, n = matrix.shape
@@ -74,20 +89,21 @@ def test_battery(case, layout, name, dtype):
     [(case, layout, parameters) for case, layout in CASES for parameters in PARAMETERS[case]],
 )
 def test_every_parameter_value(case, layout, parameters):
-    for name, dtype in itertools.product(["arrow", "one giant row", "random tall", "empty nx0"], DTYPES):
+    dtypes = [_bfloat16.as_dtype(dtype) for dtype in KERNELS[case].dtypes]
+    for name, dtype in itertools.product(["arrow", "one giant row", "random tall", "empty nx0"], dtypes):
         matrix = battery(dtype)[name]
         perm = list(permutations(matrix.shape[0]))[-1]
         B = operand((matrix.shape[1], 19), dtype, layout)
         assert_product(matrix, B, multiply(matrix, case, B, layout, parameters=parameters, perm=perm))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("case", "layout"), CASES)
+@pytest.mark.parametrize(("case", "layout", "dtype"), TYPED)
 def test_nonfinite_values_of_B_spread_as_in_scipy(case, layout, dtype):
     """Also an explicit zero times infinity is NaN, and zeros of B are not skipped."""
     matrix = battery(dtype)["explicit zeros"]
-    B = operand((3, 6), dtype, layout)
+    B = operand((3, 6), np.float32, layout)
     B[:, :3] = [[np.inf, np.nan, 0], [0, -np.inf, np.inf], [np.nan, 0, np.inf]]
+    B = np.asarray(_bfloat16.cast(B, dtype), order=ORDER[layout])
     assert_product(matrix, B, multiply(matrix, case, B, layout))
     assert_product(battery(dtype)["nan inf"], B, multiply(battery(dtype)["nan inf"], case, B, layout))
 
@@ -107,11 +123,10 @@ def test_any_number_of_columns_and_padding(case, layout):
         assert np.all(padded[:, k:] == 7)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("case", "layout"), CASES)
+@pytest.mark.parametrize(("case", "layout", "dtype"), TYPED)
 def test_result_does_not_depend_on_threads(case, layout, dtype, threads):
     rng = np.random.default_rng(6)
-    matrix = csr_array(random_array((3000, 2000), density=0.01, rng=rng, dtype=np.float64)).astype(dtype)
+    matrix = typed(csr_array(random_array((3000, 2000), density=0.01, rng=rng, dtype=np.float64)), dtype)
     B = operand((2000, 33), dtype, layout)
     results = []
     for count in [1, 2, 5]:
@@ -291,6 +306,20 @@ class TestErrors:
         with pytest.raises(errors.InvalidMatrixError) as caught:
             prepare_product("spmm", pattern, *case.split("/"), 8, layout)
         assert caught.value.argument == "data"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_of_half_precision_are_those_of_float32(dtype):
+    """Summed in two bytes, a long row of ones would stop growing; beyond the largest number a sum is infinite."""
+    kind = _bfloat16.as_dtype(dtype)
+    ones = typed(csr_array(np.ones((2, 3000))), kind)
+    B = np.full((3000, 9), 1.0)
+    B[:, 1] = 3e38 if dtype == "bfloat16" else 60000
+    for case, layout in CASES:
+        if dtype in KERNELS[case].dtypes:
+            C = multiply(ones, case, np.asarray(_bfloat16.cast(B, kind), order=ORDER[layout]), layout)
+            assert (widened(C)[:, 0] == widened(_bfloat16.cast(np.array([3000.0]), kind))).all()
+            assert (widened(C)[:, 1] == np.inf).all()
 
 
 def test_unknown_kernel_names_the_known_ones():

@@ -9,11 +9,11 @@ from scipy.sparse import csr_array, random_array
 
 import warploom as wl
 from updates import matrices, new_values, with_values
-from warploom import errors
+from warploom import _bfloat16, errors
 from warploom.candidates import Candidate, kernels
 
 CASES = [
-    pytest.param(k, layout, np.dtype(dtype), id=f"{k.op}-{k.format}-{k.name}-{layout}-{dtype}")
+    pytest.param(k, layout, _bfloat16.as_dtype(dtype), id=f"{k.op}-{k.format}-{k.name}-{layout}-{dtype}")
     for op in ("spmv", "spmm")
     for k in kernels(op)
     if "cpu" in k.devices
@@ -30,7 +30,7 @@ def plan_for(A, kernel, layout="column", permutation="none", **options):
 
 def operand_for(A, kernel):
     shape = (A.shape[1], 3) if kernel.op == "spmm" else (A.shape[1],)
-    return np.random.default_rng(2).standard_normal(shape).astype(A.dtype)
+    return _bfloat16.cast(np.random.default_rng(2).standard_normal(shape), A.data.dtype)
 
 
 def check(A, kernel, layout, permutation="none"):

@@ -7,14 +7,17 @@ import functools
 import numpy as np
 from scipy.sparse import csr_array, diags_array, kronsum
 
-from battery import battery
+from battery import battery, typed
+from warploom import _bfloat16
 
 __all__ = ["matrices", "new_values", "stencil", "with_values"]
 
 
 def with_values(A, data):
     """Return the matrix with other values, its arrays as they are."""
-    return csr_array((data, A.indices, A.indptr), shape=A.shape)
+    return typed(
+        csr_array((_bfloat16.cast(data, np.dtype(np.float64)), A.indices, A.indptr), shape=A.shape), data.dtype
+    )
 
 
 def new_values(A, seed=1):
@@ -22,7 +25,7 @@ def new_values(A, seed=1):
     values = np.random.default_rng(seed).standard_normal(A.nnz)
     values[: A.nnz // 8 : 3] = 0.0
     values[1 : A.nnz // 8 : 3] = -0.0
-    return values.astype(A.dtype)
+    return _bfloat16.cast(values, A.data.dtype)
 
 
 def _rows(m, n, lengths, dtype, seed=0):
@@ -30,7 +33,7 @@ def _rows(m, n, lengths, dtype, seed=0):
     rng = np.random.default_rng(seed)
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     indices = np.concatenate([rng.choice(n, length, replace=False) for length in lengths]).astype(np.int32)
-    return csr_array((rng.uniform(-1, 1, indptr[-1]).astype(dtype), indices, indptr), shape=(m, n))
+    return typed(csr_array((rng.uniform(-1, 1, indptr[-1]), indices, indptr), shape=(m, n)), dtype)
 
 
 @functools.cache
@@ -38,7 +41,7 @@ def stencil(dtype, n=64):
     """Return the 5-point stencil on a grid of n x n: parts of it repeat in every format."""
     line = diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n))
     matrix = csr_array(kronsum(line, line, format="csr"))
-    return with_values(matrix, matrix.data.astype(dtype))
+    return typed(matrix, dtype)
 
 
 @functools.cache

@@ -1,0 +1,164 @@
+"""Sampled products on the GPU against float64 sums, and against the vendor's."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import warploom as wl
+from battery import battery
+from products import tensor_of
+from sampled import DTYPES, assert_sampled, operands
+from warploom import _bfloat16, _device, errors
+
+torch = pytest.importorskip("torch")
+
+CANDIDATES = ("sddmm/none/csr/warp_windows", "sddmm/none/csr/cusparse")
+
+
+def plan_for(A, candidate, dtype):
+    if candidate.endswith("cusparse"):
+        if reason := _device.load_cusparse():
+            pytest.skip(f"no cuSPARSE: {reason}")
+        if dtype == "bfloat16":
+            pytest.skip("cuSPARSE does not sample bfloat16")
+        if 0 in A.shape or A.nnz == 0:
+            pytest.skip("cuSPARSE takes no empty matrix")
+    return wl.sddmm_plan(A, device="cuda", select=candidate)
+
+
+def multiply(plan, X, Y):
+    """Run twice, into memory that was written to before."""
+    results = []
+    for _ in range(2):
+        out = torch.full((plan.nnz,), float("nan"), dtype=tensor_of(X).dtype, device="cuda")
+        assert plan(tensor_of(X).cuda(), tensor_of(Y).cuda(), out=out) is out
+        results.append(_bfloat16.of_tensor(out.cpu()))
+    np.testing.assert_array_equal(results[0].view(np.uint8), results[1].view(np.uint8))
+    return results[1]
+
+
+@pytest.mark.parametrize("candidate", CANDIDATES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", battery(np.float64))
+def test_battery(name, dtype, candidate):
+    A = battery(np.float64)[name]
+    plan = plan_for(A, candidate, dtype)
+    for k in (0, 1, 3, 4, 7, 8, 16, 24, 32, 33, 64, 128, 130, 256, 300):
+        if k == 0 and candidate.endswith("cusparse"):
+            continue
+        X, Y = operands(A.shape, k, dtype)
+        assert_sampled(A, X, Y, multiply(plan, X, Y))
+
+
+def skewed(m=30_000, n=20_000, seed=5):
+    """Rows from none to thousands of nonzeros, stretches of empty rows, and one row with most columns."""
+    rng = np.random.default_rng(seed)
+    lengths = np.minimum(n, (rng.pareto(1.2, m) * 4).astype(np.int64))
+    lengths[5_000:15_000] = 0
+    lengths[[0, 20_000, m - 1]] = n, 3 * n // 4, 0
+    indptr = np.append(0, np.cumsum(lengths))
+    indices = rng.integers(0, n, indptr[-1], dtype=np.int32)
+    return csr_array((np.ones(indptr[-1], np.float32), indices, indptr), shape=(m, n))
+
+
+@pytest.mark.parametrize("candidate", CANDIDATES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("k", [5, 32, 128])
+def test_larger_than_one_wave(k, dtype, candidate):
+    A = skewed()
+    X, Y = operands(A.shape, k, dtype)
+    assert_sampled(A, X, Y, multiply(plan_for(A, candidate, dtype), X, Y))
+
+
+@pytest.mark.parametrize("wide", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tensors_as_they_are(dtype, wide):
+    """Row offsets and columns of 32 and 64 bits, and operands that begin anywhere or have gaps between rows."""
+    A = skewed(2000, 1500)
+    kinds = [torch.int64 if is_wide else torch.int32 for is_wide in wide]
+    indptr = torch.from_numpy(A.indptr.astype(np.int64)).to(kinds[0]).cuda()
+    indices = torch.from_numpy(A.indices.astype(np.int64)).to(kinds[1]).cuda()
+    given = wl.CSR(indptr, indices, torch.ones(A.nnz, device="cuda"), A.shape)
+    for k in (8, 33, 64):
+        X, Y = operands(A.shape, k, dtype)
+        x, y = tensor_of(X).cuda(), tensor_of(Y).cuda()
+        expected = wl.sddmm(given, x, y)
+        assert (expected.dtype, expected.device, expected.shape) == (x.dtype, x.device, (A.nnz,))
+        assert_sampled(A, X, Y, _bfloat16.of_tensor(expected.cpu()))
+        shifted = torch.empty(x.numel() + 1, dtype=x.dtype, device="cuda")[1:].view(x.shape)
+        shifted.copy_(x)
+        assert_sampled(A, X, Y, _bfloat16.of_tensor(wl.sddmm(given, shifted, y).cpu()))
+        gaps = torch.empty((len(X), k + 3), dtype=x.dtype, device="cuda")[:, :k]
+        gaps.copy_(x)
+        assert torch.equal(wl.sddmm(given, gaps, y), expected)
+        assert torch.equal(wl.sddmm(given, x.t().contiguous().t(), y), expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_host_operands(dtype):
+    A = battery(np.float64)["random"]
+    plan = wl.sddmm_plan(A, device="cuda")
+    X, Y = operands(A.shape, 12, dtype)
+    assert_sampled(A, X, Y, plan(X, Y))
+    found = plan(tensor_of(X), tensor_of(Y))
+    assert found.device.type == "cpu"
+    assert_sampled(A, X, Y, _bfloat16.of_tensor(found))
+
+
+def test_on_the_current_stream_and_in_a_graph():
+    A = skewed(3000, 2000)
+    plan = wl.sddmm_plan(A, device="cuda")
+    X, Y = operands(A.shape, 32, "float32")
+    x, y = tensor_of(X).cuda(), tensor_of(Y).cuda()
+    expected = plan(x, y)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(50_000_000)
+        late = x * 2
+        doubled = plan(late, y)  # would read `late` too early on any other stream
+    stream.synchronize()
+    assert torch.equal(doubled, 2 * expected)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = plan(x, y)
+    x.mul_(3)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert_sampled(A, _bfloat16.of_tensor(x.cpu()), Y, captured.cpu().numpy())
+
+
+def test_arrays_that_changed_since_they_were_checked():
+    """Nothing outside of X and Y is read."""
+    A = skewed(2000, 1500)
+    arrays = [torch.from_numpy(np.asarray(a)).cuda() for a in (A.indptr, A.indices, A.data)]
+    plan = wl.sddmm_plan(wl.CSR(*arrays, A.shape), device="cuda")
+    x, y = (tensor_of(given).cuda() for given in operands(A.shape, 32, "float32"))
+    for spoilt in (2**30, -(2**30)):
+        arrays[0].fill_(spoilt)
+        arrays[1].fill_(spoilt)
+        assert plan(x, y).shape == (A.nnz,)
+    torch.cuda.synchronize()
+
+
+def test_the_gradient_is_a_sampled_product():
+    import warploom.torch
+
+    A = skewed(500, 400)
+    plan = wl.plan(A.astype(np.float32), k=16, device="cuda", select="spmm/none/csr/row_split", updatable=True)
+    values = torch.rand(A.nnz, device="cuda", requires_grad=True)
+    B = torch.rand(400, 16, device="cuda")
+    grad = torch.rand(500, 16, device="cuda")
+    warploom.torch.spmm(plan, B, values).backward(grad)
+    assert torch.equal(values.grad, wl.sddmm_plan(A, device="cuda")(grad, B))
+
+
+def test_operands_elsewhere():
+    plan = wl.sddmm_plan(battery(np.float64)["tridiagonal"], device="cuda")
+    host, there = torch.zeros(70, 4), torch.zeros(70, 4, device="cuda")
+    for X, Y in ((host, there), (there, host)):
+        with pytest.raises(errors.DeviceError) as caught:
+            plan(X, Y)
+        assert caught.value.argument == "Y"
+    with pytest.raises(errors.DeviceError) as caught:
+        wl.sddmm_plan(battery(np.float64)["tridiagonal"], device="cpu")(there, there)
+    assert caught.value.argument == "X"
