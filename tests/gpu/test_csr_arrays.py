@@ -218,9 +218,14 @@ def test_arrays_on_different_gpus():
     assert caught.value.argument == "data"
 
 
-def test_bfloat16_is_refused():
+def test_bfloat16_of_tensors():
     torch = pytest.importorskip("torch")
     arrays = {name: to_torch(array) for name, array in SOUND.items()}
     arrays["data"] = arrays["data"].to(torch.bfloat16)
-    with pytest.raises(errors.DtypeError, match="data must be float16, float32, float64, integers or booleans"):
-        wl.CSR(**arrays, shape=(4, 5))
+    A = wl.CSR(**arrays, shape=(4, 5))
+    x = torch.ones(5, dtype=torch.bfloat16, device="cuda")
+    y = wl.plan(A, "spmv", device="cuda", select="spmv/none/csr/vector") @ x
+    assert y.dtype == torch.bfloat16
+    wide = wl.CSR(arrays["indptr"], arrays["indices"], arrays["data"].float(), (4, 5))
+    expected = wl.plan(wide, "spmv", device="cuda", select="spmv/none/csr/vector") @ x.float()
+    assert torch.equal(y, expected.to(torch.bfloat16))

@@ -80,7 +80,7 @@ def test_bad_arguments_of_the_list_are_refused():
     refused("layout", wl.candidates, layout="diagonal")
     refused("device", wl.candidates, device="gpu")
     refused("op", wl.candidates, "spgemm")
-    refused("dtype", wl.candidates, "spmv", dtype="bfloat16")
+    refused("dtype", wl.candidates, "spmv", dtype="int8")
     refused("match", wl.candidates, match=5)
     refused("match", wl.candidates, match=["*", None])
 

@@ -160,7 +160,7 @@ def test_bad_files(asked, tmp_path):
         ["--k", "-3"],
         ["--k", "many"],
         ["--layout", "diagonal"],
-        ["--dtype", "bfloat16"],
+        ["--dtype", "int8"],
         ["--op", "spgemm"],
     ],
 )

@@ -133,8 +133,8 @@ def test_positions_are_integers(name, dtype):
 
 def test_values_are_real_numbers():
     torch = pytest.importorskip("torch")
-    for data in (DATA.astype(complex), torch.zeros(6, dtype=torch.bfloat16), np.array(["a"] * 6)):
-        with pytest.raises(errors.DtypeError, match="data must be float16, float32, float64") as caught:
+    for data in (DATA.astype(complex), torch.zeros(6, dtype=torch.complex64), np.array(["a"] * 6)):
+        with pytest.raises(errors.DtypeError, match="data must be float16, bfloat16, float32, float64") as caught:
             wl.CSR(INDPTR, INDICES, data, SHAPE)
         assert caught.value.argument == "data"
 

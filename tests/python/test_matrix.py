@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warploom import _core, errors
+from warploom import _bfloat16, _core, errors
 from warploom._matrix import as_csr, compressed
 
 BEYOND = 2**32 + 3  # as a 32-bit integer this would be a harmless 3
@@ -350,7 +350,7 @@ def test_unsupported_values_of_every_format(format):
 
 @pytest.mark.parametrize("dtype", [np.int32, "complex64", "no such type"])
 def test_unsupported_dtype_argument(dtype):
-    with pytest.raises(errors.DtypeError, match="dtype must be float16, float32 or float64") as caught:
+    with pytest.raises(errors.DtypeError, match="dtype must be float16, bfloat16, float32 or float64") as caught:
         as_csr(small(), dtype=dtype)
     assert caught.value.argument == "dtype"
 
@@ -509,12 +509,32 @@ def test_malformed_torch_csr(torch):
 
 def test_other_torch_tensors(torch):
     A = torch_csr(torch, small())
-    for dtype in (torch.bfloat16, torch.complex64):
-        with pytest.raises(errors.DtypeError):
-            as_csr(torch_csr(torch, small()).to(dtype))
+    with pytest.raises(errors.DtypeError):
+        as_csr(torch_csr(torch, small()).to(torch.complex64))
     for other in (A.to_dense(), A.to_sparse_coo()):
         with pytest.raises(errors.InvalidMatrixError, match=r"to_sparse_csr\(\)"):
             as_csr(other)
+
+
+def test_bfloat16(torch):
+    """Bits of tensors are viewed as they are; other values are rounded to the nearest, ties to even."""
+    A = torch_csr(torch, small()).to(torch.bfloat16)
+    view = as_csr(A)
+    assert _bfloat16.is_bfloat16(view.data.dtype)
+    np.testing.assert_array_equal(view.data.view(np.int16), A.values().view(torch.int16).numpy())
+    for wanted in (np.float32, np.float64, np.float16):
+        np.testing.assert_array_equal(as_csr(A, dtype=wanted).data, A.values().double().numpy().astype(wanted))
+    values = np.random.default_rng(0).standard_normal(1000) * 10.0 ** np.arange(-500, 500).clip(-45, 38)
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1 + 2.0**-8, 1 + 3 * 2.0**-8, -1 - 2.0**-8, 3.4e38, 2.0**-133]
+    with np.errstate(over="ignore"):
+        data = np.concatenate([values, special]).astype(np.float32)
+    row = sp.csr_array((data, np.zeros(len(data), np.int32), [0, len(data)]), shape=(1, 1))
+    expected = torch.from_numpy(data).to(torch.bfloat16)
+    for dtype in ("bfloat16", torch.bfloat16):
+        rounded = as_csr(row, dtype=dtype).data
+        known = ~np.isnan(data)
+        np.testing.assert_array_equal(rounded.view(np.int16)[known], expected.view(torch.int16).numpy()[known])
+        assert np.isnan(_bfloat16.cast(rounded, np.dtype(np.float32))[~known]).all()
 
 
 class OnDevice(SimpleNamespace):

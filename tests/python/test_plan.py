@@ -411,7 +411,7 @@ def test_parameters_are_named(matrix):
     assert "unroll" in refused(wl.errors.ParameterError, "warps", make, matrix, PLAIN + "[warps=5]")
 
 
-@pytest.mark.parametrize("dtype", ["float16", "int32", "complex128", "nonsense", object, "U3"])
+@pytest.mark.parametrize("dtype", ["int32", "complex128", "nonsense", object, "U3"])
 def test_bad_dtype(matrix, dtype):
     refused(wl.errors.DtypeError, "dtype", make, matrix, dtype=dtype)
 
@@ -435,7 +435,7 @@ def test_bad_arguments_of_spmm(matrix):
     raises("candidate", candidate=None)
     raises("device", device="gpu")
     raises("unroll", candidate=PLAIN + "[unroll=5]")
-    refused(wl.errors.DtypeError, "dtype", wl.spmm, matrix, B, candidate=PLAIN, device="cpu", dtype="float16")
+    refused(wl.errors.DtypeError, "dtype", wl.spmm, matrix, B, candidate=PLAIN, device="cpu", dtype="int8")
     refused(wl.errors.ShapeError, "B", wl.spmm, matrix, B[:-1], candidate=PLAIN, device="cpu")
     refused(wl.errors.ShapeError, "B", wl.spmm, matrix, B[None], candidate=PLAIN, device="cpu")
 
