@@ -145,7 +145,7 @@ def test_permutations_of_the_registry_give_the_callers_row_order(dtype, order):
     B = operand((400, 40), dtype, order)
     for permutation in wl.permutations.names():
         for kernel in kernels("spmm"):
-            if order in kernel.layouts and kernel.permutes:
+            if order in kernel.layouts and kernel.permutes and np.dtype(dtype).name in kernel.dtypes:
                 name = f"spmm/{permutation}/{kernel.format}/{kernel.name}"
                 C = wl.spmm(matrix, B, candidate=name, device="cuda", layout=order)
                 assert_product(matrix, B, C)
@@ -156,7 +156,7 @@ def test_nonfinite_values_of_B_spread_as_in_scipy():
     B = np.array([[np.inf, 1.0], [np.nan, -np.inf], [2.0, 3.0]], np.float32)
     for kernel in kernels("spmm"):
         for order in kernel.layouts:
-            if kernel.name != "cusparse":
+            if kernel.name != "cusparse" and "float32" in kernel.dtypes:
                 ordered = np.asarray(B, order={"row": "C", "column": "F"}[order])
                 assert_product(matrix, ordered, multiply(matrix, kernel, order, ordered))
 

@@ -17,6 +17,7 @@ namespace warploom {
   row(spmm_segmented_csr_c_stationary) \
   row(spmm_padded_csr_c_stationary) \
   row(spmm_padded_csr_row_split) \
+  row(spmm_column_vectors_tensor_core) \
   row(spmm_csr_cusparse) \
   row(spmm_coo_cusparse)
 
@@ -58,6 +59,7 @@ namespace warploom {
   row(ell_format) \
   row(hyb_format) \
   row(bsr_format) \
+  row(column_vectors_format) \
   row(sell_format) \
   row(compressed_sell_format) \
   row(cmrs_format) \

@@ -2,6 +2,7 @@ from warploom.formats.base import Format as Format
 from warploom.formats.bsr import BSR as BSR
 from warploom.formats.cmrs import CMRS as CMRS
 from warploom.formats.column_panels import ColumnPanels as ColumnPanels
+from warploom.formats.column_vectors import ColumnVectors as ColumnVectors
 from warploom.formats.compressed_sell import CompressedSELL as CompressedSELL
 from warploom.formats.coo import COO as COO
 from warploom.formats.csr import CSR as CSR

@@ -21,26 +21,26 @@ namespace {
 constexpr std::int64_t block_rows_per_task = 1024;
 
 // The block columns of a block row, ascending.
-void find_block_columns(const csr_pattern& matrix, std::int64_t block_row, int size,
+void find_block_columns(const csr_pattern& matrix, std::int64_t block_row, block_shape shape,
                         std::vector<std::int32_t>& columns) {
   columns.clear();
-  const std::int64_t first = block_row * size;
-  const std::int64_t last = std::min(first + size, matrix.num_rows);
+  const std::int64_t first = block_row * shape.rows;
+  const std::int64_t last = std::min(first + shape.rows, matrix.num_rows);
   for (std::int64_t j = matrix.indptr[first]; j < matrix.indptr[last]; ++j) {
-    const std::int32_t column = matrix.indices[j] / size;
+    const std::int32_t column = matrix.indices[j] / shape.cols;
     if (columns.empty() || columns.back() != column) columns.push_back(column);
   }
   std::sort(columns.begin(), columns.end());
   columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
 }
 
-std::vector<std::int64_t> block_offsets(const csr_pattern& matrix, int size) {
-  const std::int64_t block_rows = (matrix.num_rows + size - 1) / size;
+std::vector<std::int64_t> block_offsets(const csr_pattern& matrix, block_shape shape) {
+  const std::int64_t block_rows = (matrix.num_rows + shape.rows - 1) / shape.rows;
   std::vector<std::int64_t> offsets(block_rows + 1, 0);
   parallel_for(0, block_rows, block_rows_per_task, [&](std::int64_t begin, std::int64_t end) {
     std::vector<std::int32_t> columns;
     for (std::int64_t b = begin; b < end; ++b) {
-      find_block_columns(matrix, b, size, columns);
+      find_block_columns(matrix, b, shape, columns);
       offsets[b + 1] = static_cast<std::int64_t>(columns.size());
     }
   });
@@ -50,16 +50,16 @@ std::vector<std::int64_t> block_offsets(const csr_pattern& matrix, int size) {
 
 template <class Value>
 void fill_block_row(bsr_matrix& result, const csr_view& matrix, std::int64_t block_row) {
-  const int size = result.block_size;
+  const auto [height, width] = result.block;
   auto* values = reinterpret_cast<Value*>(result.data.data());
   const auto first = result.indices.begin() + result.indptr[block_row];
   const auto last = result.indices.begin() + result.indptr[block_row + 1];
-  for (std::int64_t row = block_row * size; row < std::min((block_row + 1) * size, matrix.num_rows); ++row) {
+  for (std::int64_t row = block_row * height; row < std::min((block_row + 1) * height, matrix.num_rows); ++row) {
     for (std::int64_t j = matrix.indptr[row]; j < matrix.indptr[row + 1]; ++j) {
       const std::int32_t column = matrix.indices[j];
-      const std::int64_t block = std::lower_bound(first, last, column / size) - result.indices.begin();
-      const std::int64_t place = (row % size) * size + column % size;
-      Value& value = values[block * size * size + place];
+      const std::int64_t block = std::lower_bound(first, last, column / width) - result.indices.begin();
+      const std::int64_t place = (row % height) * width + column % width;
+      Value& value = values[block * height * width + place];
       const std::uint64_t bit = std::uint64_t{1} << place;
       using sum_type = accumulator_t<Value>;
       value = (result.occupied[block] & bit) ? Value(sum_type(value) + sum_type(matrix.values<Value>()[j]))
@@ -74,7 +74,7 @@ void fill(bsr_matrix& result, const csr_view& matrix) {
   parallel_for(0, result.num_block_rows(), block_rows_per_task, [&](std::int64_t begin, std::int64_t end) {
     std::vector<std::int32_t> columns;
     for (std::int64_t b = begin; b < end; ++b) {
-      find_block_columns(matrix, b, result.block_size, columns);
+      find_block_columns(matrix, b, result.block, columns);
       std::copy(columns.begin(), columns.end(), result.indices.begin() + result.indptr[b]);
       fill_block_row<Value>(result, matrix, b);
     }
@@ -83,21 +83,21 @@ void fill(bsr_matrix& result, const csr_view& matrix) {
 
 // The occupied places of row `i` of a block, as the lowest bits.
 std::uint64_t occupied_of_row(const bsr_matrix& matrix, std::int64_t block, std::int64_t i) {
-  const std::uint64_t row_bits = (std::uint64_t{1} << matrix.block_size) - 1;
-  return matrix.occupied[block] >> (i * matrix.block_size) & row_bits;
+  const std::uint64_t row_bits = (std::uint64_t{1} << matrix.block.cols) - 1;
+  return matrix.occupied[block] >> (i * matrix.block.cols) & row_bits;
 }
 
 template <class Value>
 void gather_row(csr_matrix& result, const bsr_matrix& matrix, std::int64_t row) {
-  const int size = matrix.block_size;
+  const auto [height, width] = matrix.block;
   const auto* values = reinterpret_cast<const Value*>(matrix.data.data());
   auto* to_values = reinterpret_cast<Value*>(result.data.data());
   std::int64_t to = result.indptr[row];
-  for (std::int64_t block = matrix.indptr[row / size]; block < matrix.indptr[row / size + 1]; ++block) {
-    for (std::uint64_t bits = occupied_of_row(matrix, block, row % size); bits != 0; bits &= bits - 1) {
+  for (std::int64_t block = matrix.indptr[row / height]; block < matrix.indptr[row / height + 1]; ++block) {
+    for (std::uint64_t bits = occupied_of_row(matrix, block, row % height); bits != 0; bits &= bits - 1) {
       const int j = std::countr_zero(bits);
-      result.indices[to] = matrix.indices[block] * size + j;
-      to_values[to] = values[(block * size + row % size) * size + j];
+      result.indices[to] = matrix.indices[block] * width + j;
+      to_values[to] = values[(block * height + row % height) * width + j];
       ++to;
     }
   }
@@ -115,9 +115,13 @@ std::size_t bsr_matrix::bytes() const {
          occupied.size() * sizeof(occupied[0]);
 }
 
+std::int64_t bsr_places(const csr_pattern& matrix, block_shape block) {
+  return block_offsets(matrix, block).back() * block.places();
+}
+
 std::int64_t bsr_places(const csr_pattern& matrix, int block_size) {
   check_block_size(block_size);
-  return block_offsets(matrix, block_size).back() * block_size * block_size;
+  return bsr_places(matrix, block_shape{block_size, block_size});
 }
 
 bool has_repeated_entries(const csr_pattern& matrix) {
@@ -137,12 +141,16 @@ bool has_repeated_entries(const csr_pattern& matrix) {
 
 bsr_matrix to_bsr(const csr_view& matrix, int block_size) {
   check_block_size(block_size);
+  return to_bsr(matrix, block_shape{block_size, block_size});
+}
+
+bsr_matrix to_bsr(const csr_view& matrix, block_shape block) {
   bsr_matrix result;
   result.num_rows = matrix.num_rows;
   result.num_cols = matrix.num_cols;
   result.dtype = matrix.dtype;
-  result.block_size = block_size;
-  result.indptr = block_offsets(matrix, block_size);
+  result.block = block;
+  result.indptr = block_offsets(matrix, block);
   result.indices.resize(result.num_blocks());
   result.data.resize(result.places() * size_of(matrix.dtype));
   result.occupied.resize(result.num_blocks());
@@ -152,12 +160,12 @@ bsr_matrix to_bsr(const csr_view& matrix, int block_size) {
 }
 
 csr_matrix to_csr(const bsr_matrix& matrix) {
-  const int size = matrix.block_size;
+  const int height = matrix.block.rows;
   csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
   parallel_for(0, matrix.num_rows, block_rows_per_task, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      for (std::int64_t block = matrix.indptr[row / size]; block < matrix.indptr[row / size + 1]; ++block) {
-        result.indptr[row + 1] += std::popcount(occupied_of_row(matrix, block, row % size));
+      for (std::int64_t block = matrix.indptr[row / height]; block < matrix.indptr[row / height + 1]; ++block) {
+        result.indptr[row + 1] += std::popcount(occupied_of_row(matrix, block, row % height));
       }
     }
   });
@@ -174,7 +182,7 @@ csr_matrix to_csr(const bsr_matrix& matrix) {
 
 std::vector<format_field> bsr_matrix::fields() const {
   return {
-      {"block_size", std::int64_t{block_size}}, {"indptr", array_of(indptr)},     {"indices", array_of(indices)},
+      {"block_size", std::int64_t{block.rows}}, {"indptr", array_of(indptr)},     {"indices", array_of(indices)},
       {"data", array_of(data, dtype)},          {"occupied", array_of(occupied)},
   };
 }

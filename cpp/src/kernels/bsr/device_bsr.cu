@@ -24,13 +24,13 @@ constexpr int threads_per_block = 256;
 template <class Key>
 __global__ void __launch_bounds__(threads_per_block)
     key_nonzeros_kernel(const std::int32_t* __restrict__ indptr, const std::int32_t* __restrict__ indices, int num_rows,
-                        unsigned nnz, unsigned nnz_of_warp, int log2_size, int column_bits, Key* __restrict__ keys,
-                        std::int32_t* __restrict__ rows, std::int32_t* __restrict__ positions) {
+                        unsigned nnz, unsigned nnz_of_warp, int log2_rows, int log2_cols, int column_bits,
+                        Key* __restrict__ keys, std::int32_t* __restrict__ rows, std::int32_t* __restrict__ positions) {
   const unsigned warp = (blockIdx.x * threads_per_block + threadIdx.x) / 32;
   const unsigned first = min(warp * nnz_of_warp, nnz);
   for_each_nonzero(indptr, num_rows, first, min(first + nnz_of_warp, nnz), [&](unsigned j, int row, bool there) {
     if (!there) return;
-    keys[j] = static_cast<Key>(row >> log2_size) << column_bits | static_cast<Key>(__ldcs(indices + j) >> log2_size);
+    keys[j] = static_cast<Key>(row >> log2_rows) << column_bits | static_cast<Key>(__ldcs(indices + j) >> log2_cols);
     rows[j] = row;
     positions[j] = static_cast<std::int32_t>(j);
   });
@@ -50,15 +50,14 @@ struct sorted_view {
   const std::int32_t* rows;
   const std::int32_t* indices;
   unsigned nnz;
-  int block_size;
+  block_shape block;
 
   __device__ unsigned end_of(unsigned block, unsigned blocks) const {
     return block + 1 < blocks ? static_cast<unsigned>(begins[block + 1]) : nnz;
   }
   // Of the block.
   __device__ int place(int position) const {
-    const int mask = block_size - 1;
-    return (__ldg(rows + position) & mask) * block_size + (__ldg(indices + position) & mask);
+    return (__ldg(rows + position) & (block.rows - 1)) * block.cols + (__ldg(indices + position) & (block.cols - 1));
   }
 };
 
@@ -89,7 +88,7 @@ __global__ void __launch_bounds__(threads_per_block)
   const Key key = keys[begin];
   block_rows[block] = static_cast<std::int32_t>(key >> column_bits);
   indices[block] = static_cast<std::int32_t>(key & ((Key{1} << column_bits) - 1));
-  Value* const places = data + std::int64_t{block} * sorted.block_size * sorted.block_size;
+  Value* const places = data + std::int64_t{block} * (sorted.block.rows * sorted.block.cols);
   unsigned long long mask = 0;
 #pragma unroll 2
   for (unsigned i = begin; i < end; ++i) {
@@ -122,12 +121,12 @@ __global__ void find_block_rows_kernel(const std::int32_t* __restrict__ block_ro
 
 }  // namespace
 
-device_bsr::device_bsr(const device_csr& matrix, int block_size, const std::function<void(const sizes&)>& accept,
+device_bsr::device_bsr(const device_csr& matrix, block_shape block, const std::function<void(const sizes&)>& accept,
                        const device_allocator& allocate)
     : num_rows_(matrix.num_rows()),
       num_cols_(matrix.num_cols()),
       dtype_(matrix.dtype()),
-      block_size_(block_size),
+      block_(block),
       stream_(matrix.stream()) {
   if (matrix.nnz() == 0) {
     accept({0, false});
@@ -135,7 +134,7 @@ device_bsr::device_bsr(const device_csr& matrix, int block_size, const std::func
     fill_device(indptr_.data(), 0, indptr_.bytes(), stream_);
     return;
   }
-  const int column_bits = bits_for(static_cast<std::uint64_t>((num_cols_ - 1) / block_size));
+  const int column_bits = bits_for(static_cast<std::uint64_t>((num_cols_ - 1) / block.cols));
   if (column_bits + bits_for(static_cast<std::uint64_t>(num_block_rows() - 1)) <= 32) {
     convert<std::uint32_t>(matrix, column_bits, accept, allocate);
   } else {
@@ -156,8 +155,8 @@ void device_bsr::convert(const device_csr& matrix, int column_bits, const std::f
     const unsigned share = nnz_per_warp(nnz);
     key_nonzeros_kernel<<<blocks_for((std::int64_t{nnz} + share - 1) / share * 32), threads_per_block, 0, stream_>>>(
         matrix.indptr32(), matrix.indices(), static_cast<int>(num_rows_), nnz, share,
-        std::countr_zero(static_cast<unsigned>(block_size_)), column_bits, keys.as<Key>(), rows.as<std::int32_t>(),
-        in_order.as<std::int32_t>());
+        std::countr_zero(static_cast<unsigned>(block_.rows)), std::countr_zero(static_cast<unsigned>(block_.cols)),
+        column_bits, keys.as<Key>(), rows.as<std::int32_t>(), in_order.as<std::int32_t>());
     check_launch("key_nonzeros_kernel");
     sort_pairs(keys.as<const Key>(), sorted_keys.as<Key>(), in_order.as<const std::int32_t>(),
                positions.as<std::int32_t>(), nnz,
@@ -180,7 +179,7 @@ void device_bsr::convert(const device_csr& matrix, int column_bits, const std::f
                            rows.as<const std::int32_t>(),
                            matrix.indices(),
                            nnz,
-                           block_size_};
+                           block_};
   if (size_of(dtype_) == 2) {
     find_repeats_kernel<<<blocks_for(nnz), threads_per_block, 0, stream_>>>(sorted, counts.as<std::int32_t>() + 1);
     check_launch("find_repeats_kernel");
@@ -188,7 +187,7 @@ void device_bsr::convert(const device_csr& matrix, int column_bits, const std::f
   std::int32_t found[2];
   copy_to_host(found, counts.data(), sizeof(found), stream_);
   const std::int64_t num_blocks = found[0];
-  const std::int64_t places = num_blocks * block_size_ * block_size_;
+  const std::int64_t places = num_blocks * block_.places();
   accept({places, found[1] != 0});
 
   indptr_ = {static_cast<std::size_t>(num_block_rows()) + 1, allocate};
@@ -215,7 +214,7 @@ bsr_matrix device_bsr::download() const {
   result.num_rows = num_rows_;
   result.num_cols = num_cols_;
   result.dtype = dtype_;
-  result.block_size = block_size_;
+  result.block = block_;
   std::vector<std::int32_t> indptr(indptr_.size());
   copy_to_host(indptr.data(), indptr_.data(), indptr_.bytes(), stream_);
   result.indptr.assign(indptr.begin(), indptr.end());
@@ -237,7 +236,7 @@ std::unique_ptr<stored_matrix> bsr_on_gpu(const device_csr& matrix, const option
   const int block_size = options.integer("block_size");
   check_block_size(block_size);
   const auto accept = [](const cuda::device_bsr::sizes&) {};
-  return stored(cuda::device_bsr(matrix, block_size, accept, allocate_device_memory).download());
+  return stored(cuda::device_bsr(matrix, {block_size, block_size}, accept, allocate_device_memory).download());
 }
 
 }  // namespace warploom

@@ -22,13 +22,15 @@ class device_bsr {
   };
 
   // `accept` may throw. Synchronises the stream of the matrix once, to learn the sizes.
-  device_bsr(const device_csr& matrix, int block_size, const std::function<void(const sizes&)>& accept,
+  device_bsr(const device_csr& matrix, block_shape block, const std::function<void(const sizes&)>& accept,
              const device_allocator& allocate);
 
   std::int64_t num_rows() const { return num_rows_; }
   std::int64_t num_cols() const { return num_cols_; }
-  std::int64_t num_block_rows() const { return (num_rows_ + block_size_ - 1) / block_size_; }
-  int block_size() const { return block_size_; }
+  value_type dtype() const { return dtype_; }
+  std::int64_t num_blocks() const { return static_cast<std::int64_t>(indices_.size()); }
+  std::int64_t num_block_rows() const { return (num_rows_ + block_.rows - 1) / block_.rows; }
+  int block_size() const { return block_.rows; }
   const std::int32_t* indptr() const { return indptr_.data(); }
   const std::int32_t* indices() const { return indices_.data(); }
   template <class Value>
@@ -50,7 +52,7 @@ class device_bsr {
   std::int64_t num_rows_;
   std::int64_t num_cols_;
   value_type dtype_;
-  int block_size_;
+  block_shape block_;
   cudaStream_t stream_;
   device_array<std::int32_t> indptr_;
   device_array<std::int32_t> indices_;

@@ -19,7 +19,7 @@ class cpu_bsr_plan final : public cpu_balanced_plan<cpu_bsr_plan, bsr_matrix> {
   explicit cpu_bsr_plan(bsr_matrix matrix) : cpu_balanced_plan(std::move(matrix)) {
     matrix_.occupied = {};  // for the conversion back to CSR only
     ranges_ = balance_work(matrix_.num_block_rows(), [&](std::int64_t b) {
-      return (matrix_.indptr[b + 1] - matrix_.indptr[b]) * matrix_.block_size * matrix_.block_size;
+      return (matrix_.indptr[b + 1] - matrix_.indptr[b]) * matrix_.block.places();
     });
   }
 
@@ -33,7 +33,7 @@ class cpu_bsr_plan final : public cpu_balanced_plan<cpu_bsr_plan, bsr_matrix> {
  private:
   template <class Value>
   void multiply_block_row(std::int64_t block_row, const Value* x, Value* y) const {
-    const std::int64_t size = matrix_.block_size;
+    const std::int64_t size = matrix_.block.rows;
     const auto* values = reinterpret_cast<const Value*>(matrix_.data.data());
     std::array<accumulator_t<Value>, 8> sums{};
     for (std::int64_t block = matrix_.indptr[block_row]; block < matrix_.indptr[block_row + 1]; ++block) {

@@ -141,7 +141,8 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_bsr_vector(const device_csr& mat
   const auto accept = [&](const cuda::device_bsr::sizes& sizes) {
     refuse_candidate(label, bsr_reason(matrix.dtype(), sizes.repeats, sizes.places, matrix.nnz()));
   };
-  cuda::device_bsr blocks(matrix, request.parameters.at("block_size"), accept, allocate);
+  const int block_size = request.parameters.at("block_size");
+  cuda::device_bsr blocks(matrix, {block_size, block_size}, accept, allocate);
   blocks.forget_occupied();
   const int threads = request.parameters.at("threads_per_block_row");
   return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {

@@ -169,7 +169,7 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_bsr_cusparse(const device_csr& s
   if (api::api().CreateBsr == nullptr) throw error(error_kind::device, "cusparse", -1, "cuSPARSE has no generic BSR");
   const bsr_matrix bsr = to_bsr(matrix, request.parameters.at("block_size"));
   const std::vector<std::int32_t> offsets(bsr.indptr.begin(), bsr.indptr.end());
-  const std::int64_t size = bsr.block_size;
+  const std::int64_t size = bsr.block.rows;
   vendor_matrix stored;
   stored.rows = cuda::upload(offsets.data(), offsets.size(), allocate);
   stored.indices = cuda::upload(bsr.indices.data(), bsr.indices.size(), allocate);

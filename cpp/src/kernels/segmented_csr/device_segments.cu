@@ -88,18 +88,22 @@ void sort_by_length(const int4* segments, int4* sorted, std::int64_t size, std::
 }  // namespace
 
 segment_list::segment_list(const device_csr& matrix, const std::int32_t* row_ids, int segment_length,
-                           bool longest_first, const device_allocator& allocate) {
-  const cudaStream_t stream = matrix.stream();
-  const auto num_rows = static_cast<unsigned>(matrix.num_rows());
+                           bool longest_first, const device_allocator& allocate)
+    : segment_list(matrix.indptr32(), matrix.num_rows(), matrix.summary().longest_row, row_ids, segment_length,
+                   longest_first, matrix.stream(), allocate) {}
+
+segment_list::segment_list(const std::int32_t* indptr, std::int64_t all_rows, std::int64_t longest_row,
+                           const std::int32_t* row_ids, int segment_length, bool longest_first, cudaStream_t stream,
+                           const device_allocator& allocate) {
+  const auto num_rows = static_cast<unsigned>(all_rows);
   if (num_rows == 0) return;
-  const std::int64_t longest_row = matrix.summary().longest_row;
   const bool cuts = longest_row > segment_length;
   const std::size_t count_bytes = cuts ? (num_rows + std::size_t{1}) * sizeof(std::int32_t) : 0;
   const pooled_memory first(count_bytes, stream), cut_before(count_bytes, stream);
   std::int32_t num_segments = static_cast<std::int32_t>(num_rows), num_cut = 0;
   if (cuts) {
     count_segments_kernel<<<blocks_for(std::int64_t{num_rows} + 1), threads_per_block, 0, stream>>>(
-        matrix.indptr32(), num_rows, segment_length, first.as<std::int32_t>(), cut_before.as<std::int32_t>());
+        indptr, num_rows, segment_length, first.as<std::int32_t>(), cut_before.as<std::int32_t>());
     check_launch("count_segments_kernel");
     exclusive_scan(first.as<std::int32_t>(), first.as<std::int32_t>(), std::int64_t{num_rows} + 1, stream);
     exclusive_scan(cut_before.as<std::int32_t>(), cut_before.as<std::int32_t>(), std::int64_t{num_rows} + 1, stream);
@@ -119,7 +123,7 @@ segment_list::segment_list(const device_csr& matrix, const std::int32_t* row_ids
   splits = {static_cast<std::size_t>(num_cut), allocate};
   const pooled_memory in_row_order(longest_first ? segments.bytes() : 0, stream);
   write_segments_kernel<<<blocks_for(num_rows), threads_per_block, 0, stream>>>(
-      {matrix.indptr32(), row_ids, num_rows, segment_length, first.as<std::int32_t>(), cut_before.as<std::int32_t>(),
+      {indptr, row_ids, num_rows, segment_length, first.as<std::int32_t>(), cut_before.as<std::int32_t>(),
        longest_first ? in_row_order.as<int4>() : segments.data(), split_of_partial.data(), splits.data()});
   check_launch("write_segments_kernel");
   if (longest_first) sort_by_length(in_row_order.as<int4>(), segments.data(), num_segments, longest_row, stream);

@@ -16,6 +16,9 @@ struct segment_list {
   device_array<std::int32_t> split_of_partial;  // [number of partial sums]
   device_array<row_segments> splits;            // one for each cut row
 
+  // Of rows with these offsets on the device, of which none is longer than `longest_row`. `row_ids` may be null.
+  segment_list(const std::int32_t* indptr, std::int64_t num_rows, std::int64_t longest_row, const std::int32_t* row_ids,
+               int segment_length, bool longest_first, cudaStream_t stream, const device_allocator& allocate);
   // `row_ids` of the stored rows may be null.
   segment_list(const device_csr& matrix, const std::int32_t* row_ids, int segment_length, bool longest_first,
                const device_allocator& allocate);

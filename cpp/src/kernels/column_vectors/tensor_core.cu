@@ -1,0 +1,344 @@
+// SpMM on tensor cores, row-major B and C, float16 and bfloat16 with sums in float32.
+//
+// A warp takes a window of 8 rows, or a segment of its column vectors, and 16 vectors at a time: the instruction
+// m16n8k16 multiplies 16 columns of B, transposed, with the 16 vectors, so that the sparse matrix is the operand of
+// width 8 and no more than 8 rows need share a column. Which columns of B make up the 16 is free: with those that a
+// lane reads at once, V neighbouring ones of four rows of B, rows of B go from memory to registers in vectors of up to
+// 16 bytes, a row of C is written in the same way, and nothing passes through shared memory. In the words of the
+// instruction, lane l has g = l / 4 and t = l % 4; it reads columns g V .. g V + V of vectors 2 t, 2 t + 1, 2 t + 8 and
+// 2 t + 9, and ends up with the same columns of rows 2 t and 2 t + 1 of the window. Values are stored vector by vector,
+// 16 bytes each; the instruction movmatrix gives every lane those of its row of the window.
+//
+// Long windows are cut into segments like the rows of segmented CSR: each leaves its sums in a workspace, and the last
+// to finish adds them in their order.
+//
+// At least m rows of C and n rows of B once, 20 bytes a vector; where rows of B miss the caches, each vector costs 2 k
+// bytes more, where a kernel on CSR pays that for each nonzero.
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "kernels/bsr/device_bsr.hpp"
+#include "kernels/bsr/reason.hpp"
+#include "kernels/description.hpp"
+#include "kernels/device/last_arrival.cuh"
+#include "kernels/device/vector.cuh"
+#include "kernels/device/warp.cuh"
+#include "kernels/segmented_csr/device_segments.hpp"
+#include "kernels/spmm/transposing_plan.hpp"
+#include "warploom/formats/format.hpp"
+
+namespace warploom {
+namespace {
+
+constexpr int threads_per_block = 128;
+constexpr int window_rows = column_vector.rows;
+constexpr int vectors_at_once = 16;
+static_assert(window_rows == 8 && column_vector.cols == 1, "the width of the instruction");
+
+template <class Value>
+struct window_product {
+  cuda::segments_view<Value> A;  // segments of windows; `indices` and `data` are those of the vectors
+  const std::int32_t* row_ids;   // null: the caller's order
+  int num_rows;
+  const Value* B;
+  Value* C;
+  std::int64_t ldb;
+  std::int64_t ldc;
+  int k;
+};
+
+// Lane l has two values of row l / 4 of an 8 x 8 matrix, and gets those of column l / 4.
+__device__ __forceinline__ unsigned transposed(unsigned two_values) {
+  unsigned result;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(two_values));
+  return result;
+}
+
+template <class Value>
+__device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+#if __CUDA_ARCH__ >= 800
+  if constexpr (std::is_same_v<Value, __half>) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
+#else
+  __trap();  // never launched there
+#endif
+}
+
+// V neighbouring values in V / 2 words. Without `Whole`, those before `count` only, one by one.
+template <class Value, int V, bool Whole>
+__device__ __forceinline__ void load_words(unsigned (&words)[V / 2], const Value* from, int count) {
+  if constexpr (Whole) {
+    if (count <= 0) return;
+    const auto loaded = cuda::load<unsigned, V / 2>(reinterpret_cast<const unsigned*>(from));
+#pragma unroll
+    for (int i = 0; i < V / 2; ++i) words[i] = loaded.lane[i];
+  } else {
+    const auto* bits = reinterpret_cast<const unsigned short*>(from);
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      if (i < count) words[i / 2] |= static_cast<unsigned>(__ldg(bits + i)) << (i % 2 * 16);
+    }
+  }
+}
+
+// A lane's sums: N times V columns, 8 V columns apart, of two rows.
+template <int V, int N>
+struct lane_sums {
+  float c[N][V / 2][4] = {};
+
+  // Column v of the n-th V columns, row 0 or 1.
+  __device__ __forceinline__ float& at(int n, int v, int row) { return c[n][v / 2][v % 2 * 2 + row]; }
+};
+
+// The first of a lane's V columns for each n, and the columns from there to the end of C.
+template <int V, int N>
+struct lane_columns {
+  int first;
+  int k;
+
+  __device__ explicit lane_columns(int num_columns)
+      : first(static_cast<int>(blockIdx.y) * 8 * V * N + static_cast<int>(cuda::lane_id() / 4) * V), k(num_columns) {}
+  __device__ int begin(int n) const { return first + n * 8 * V; }
+  __device__ int left(int n) const { return k - begin(n); }
+};
+
+template <class Value, int V, int N, bool Whole>
+__device__ __forceinline__ void accumulate(lane_sums<V, N>& sums, const window_product<Value>& product, int begin,
+                                           int length, const lane_columns<V, N>& columns) {
+  const int lane = static_cast<int>(cuda::lane_id());
+  const int g = lane / 4, t = lane % 4;
+  const std::int32_t* const indices = product.A.indices + begin;
+  const auto* const pairs = reinterpret_cast<const unsigned*>(product.A.data) + std::int64_t{begin} * (window_rows / 2);
+  for (int first = 0; first < length; first += vectors_at_once) {
+    const int mine = first + lane % vectors_at_once;
+    const int column = mine < length ? __ldg(indices + mine) : -1;
+    // Rows 2 t and 2 t + 1 of vectors g and g + 8.
+    unsigned values[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int vector = first + g + 8 * i;
+      values[i] = vector < length ? __ldg(pairs + vector * (window_rows / 2) + t) : 0u;
+    }
+    int rows[4];  // of B
+#pragma unroll
+    for (int i = 0; i < 4; ++i) rows[i] = cuda::from_lane(column, 2 * t + i % 2 + i / 2 * 8);
+    unsigned words[4][N][V / 2] = {};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+        if (rows[i] < 0) continue;
+        load_words<Value, V, Whole>(words[i][n], product.B + rows[i] * product.ldb + columns.begin(n), columns.left(n));
+      }
+    }
+    const unsigned b[2] = {transposed(values[0]), transposed(values[1])};
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int tile = 0; tile < V / 2; ++tile) {
+        // The lower halves of the words are a column of B, which is row g of the operand; the upper ones are row g + 8.
+        const unsigned a[4] = {__byte_perm(words[0][n][tile], words[1][n][tile], 0x5410),
+                               __byte_perm(words[0][n][tile], words[1][n][tile], 0x7632),
+                               __byte_perm(words[2][n][tile], words[3][n][tile], 0x5410),
+                               __byte_perm(words[2][n][tile], words[3][n][tile], 0x7632)};
+        multiply_add<Value>(sums.c[n][tile], a, b);
+      }
+    }
+  }
+}
+
+template <class Value, int V, int N, bool Whole>
+__device__ __forceinline__ void store(lane_sums<V, N>& sums, const window_product<Value>& product, int window,
+                                      const lane_columns<V, N>& columns) {
+  const int t = static_cast<int>(cuda::lane_id() % 4);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const std::int64_t stored_row = std::int64_t{window} * window_rows + 2 * t + i;
+    if (stored_row >= product.num_rows) continue;
+    const std::int64_t row = product.row_ids ? product.row_ids[stored_row] : stored_row;
+    Value* const c = product.C + row * product.ldc;
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+      cuda::vector<Value, V> rounded;
+#pragma unroll
+      for (int v = 0; v < V; ++v) rounded.lane[v] = cuda::narrow<Value>(sums.at(n, v, i));
+      if constexpr (Whole) {
+        if (columns.left(n) > 0) cuda::store_streaming<Value, V>(c + columns.begin(n), rounded);
+      } else {
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+          if (v < columns.left(n)) c[columns.begin(n) + v] = rounded.lane[v];
+        }
+      }
+    }
+  }
+}
+
+// Calls function(n, v, i, place) for every sum of a lane, with its place in the 8 x `width` sums of a window.
+template <int V, int N, class Function>
+__device__ __forceinline__ void for_each_place(const lane_columns<V, N>& columns, int width, Function&& function) {
+  const int t = static_cast<int>(cuda::lane_id() % 4);
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      if (v >= columns.left(n)) continue;
+#pragma unroll
+      for (int i = 0; i < 2; ++i) function(n, v, i, (2 * t + i) * width + columns.begin(n) + v);
+    }
+  }
+}
+
+// Leaves the sums of one segment of a cut window and, if all the others are there, gets their total. Called by whole
+// warps.
+template <class Value, int V, int N>
+__device__ bool add_segment(lane_sums<V, N>& sums, const window_product<Value>& product, int partial,
+                            const lane_columns<V, N>& columns) {
+  const cuda::segments_view<Value>& A = product.A;
+  const int width = A.workspace_columns / window_rows;
+  const cuda::cut_row<Value> pieces(A, true, partial, blockIdx.y, gridDim.y);
+  float* const slot = A.slot(partial);
+  for_each_place(columns, width, [&](int n, int v, int i, int place) { __stcg(slot + place, sums.at(n, v, i)); });
+  if (!pieces.arrives_last(true, 32)) return false;
+  sums = {};
+  const float* slots = A.slot(pieces.slots.first);
+  for (int piece = 0; piece < pieces.slots.count; ++piece, slots += A.workspace_columns) {
+    for_each_place(columns, width, [&](int n, int v, int i, int place) { sums.at(n, v, i) += __ldcg(slots + place); });
+  }
+  pieces.reset(32);
+  return true;
+}
+
+template <class Value, int V, int N, bool Whole>
+__global__ void __launch_bounds__(threads_per_block) window_kernel(const window_product<Value> product) {
+  const unsigned i = (blockIdx.x * threads_per_block + threadIdx.x) / 32;
+  if (i >= product.A.num_segments) return;  // whole warps
+  const lane_columns<V, N> columns(product.k);
+  const int4 segment = __ldg(product.A.segments + i);  // window, first vector, vectors, partial sum
+  lane_sums<V, N> sums;
+  accumulate<Value, V, N, Whole>(sums, product, segment.y, segment.z, columns);
+  if (segment.w >= 0 && !add_segment(sums, product, segment.w, columns)) return;
+  store<Value, V, N, Whole>(sums, product, segment.x, columns);
+}
+
+constexpr int narrowest_tile = 32;  // columns
+
+template <class Value>
+class tensor_core_plan final : public product_plan {
+ public:
+  tensor_core_plan(cuda::device_bsr vectors, const device_csr& matrix, const product_request& request,
+                   const device_allocator& allocate)
+      : vectors_(std::move(vectors)),
+        row_ids_(request.row_ids),
+        columns_(static_cast<int>(request.k)),
+        segments_(vectors_.indptr(), vectors_.num_block_rows(), window_rows * matrix.summary().longest_row, nullptr,
+                  request.parameters.at("segment_length"), true, matrix.stream(), allocate),
+        workspace_(segments_.split_of_partial.size() * window_rows * columns_, allocate),
+        arrived_(segments_.splits.size() * ((columns_ + narrowest_tile - 1) / narrowest_tile), allocate) {
+    if (arrived_.size() > 0) fill_device(arrived_.data(), 0, arrived_.bytes(), matrix.stream());
+  }
+
+  void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
+    if (C.num_rows == 0 || C.num_cols == 0) return;
+    // The workspace is as wide as the plan, and a grid has at most 65,535 tiles: what is wider is computed by panels.
+    const std::int64_t widest = std::min<std::int64_t>(columns_, std::int64_t{65535} * narrowest_tile);
+    for (std::int64_t first = 0; first < C.num_cols; first += widest) {
+      const auto k = static_cast<int>(std::min<std::int64_t>(widest, C.num_cols - first));
+      run_panel({view(), row_ids_.get(), static_cast<int>(C.num_rows), static_cast<const Value*>(B.data) + first,
+                 static_cast<Value*>(C.data) + first, B.leading_dimension, C.leading_dimension, k},
+                stream);
+    }
+  }
+
+  std::size_t bytes() const override {
+    const std::size_t ids = row_ids_ ? vectors_.num_rows() * sizeof(std::int32_t) : 0;
+    return vectors_.bytes() + ids + segments_.bytes() + workspace_.bytes() + arrived_.bytes();
+  }
+  std::vector<value_array> value_arrays() override { return {vectors_.all_values()}; }
+
+ private:
+  cuda::segments_view<Value> view() const {
+    return {static_cast<unsigned>(segments_.segments.size()),
+            segments_.segments.data(),
+            vectors_.indices(),
+            vectors_.template values<Value>(),
+            segments_.split_of_partial.data(),
+            segments_.splits.data(),
+            workspace_.data(),
+            arrived_.data(),
+            window_rows * columns_};
+  }
+
+  static bool takes_vectors(const window_product<Value>& product, int width) {
+    const auto addresses = reinterpret_cast<std::uintptr_t>(product.B) | reinterpret_cast<std::uintptr_t>(product.C);
+    return addresses % (width * sizeof(Value)) == 0 && (product.ldb | product.ldc | product.k) % width == 0;
+  }
+
+  void run_panel(const window_product<Value>& product, cudaStream_t stream) const {
+    if (product.k > 64 && takes_vectors(product, 8)) return launch<8, 2, true>(product, stream);
+    if (product.k > 32 && takes_vectors(product, 8)) return launch<8, 1, true>(product, stream);
+    if (takes_vectors(product, 4)) return launch<4, 1, true>(product, stream);
+    launch<4, 1, false>(product, stream);
+  }
+
+  template <int V, int N, bool Whole>
+  void launch(const window_product<Value>& product, cudaStream_t stream) const {
+    static_assert(8 * V * N >= narrowest_tile);
+    constexpr int tile = 8 * V * N;
+    const dim3 grid(cuda::blocks_for(std::int64_t{product.A.num_segments} * 32, threads_per_block),
+                    static_cast<unsigned>((product.k + tile - 1) / tile));
+    window_kernel<Value, V, N, Whole><<<grid, threads_per_block, 0, stream>>>(product);
+    cuda::check_launch("window_kernel");
+  }
+
+  cuda::device_bsr vectors_;
+  device_permutation row_ids_;
+  int columns_;
+  cuda::segment_list segments_;
+  cuda::device_array<float> workspace_;
+  cuda::device_array<unsigned> arrived_;
+};
+
+}  // namespace
+
+std::unique_ptr<product_plan> prepare_cuda_spmm_column_vectors_tensor_core(const device_csr& matrix,
+                                                                           const product_request& given,
+                                                                           const device_allocator& allocate) {
+  const std::string label = "column-vectors/tensor_core";
+  if (cuda::device_attribute(cudaDevAttrComputeCapabilityMajor) < 8) {
+    refuse_candidate(label, "needs a GPU of compute capability 8.0 or newer");
+  }
+  const auto accept = [&](const cuda::device_bsr::sizes& sizes) {
+    refuse_candidate(label, bsr_reason(matrix.dtype(), sizes.repeats, sizes.places, matrix.nnz()));
+  };
+  cuda::device_bsr vectors(matrix, column_vector, accept, allocate);
+  vectors.forget_occupied();
+  product_request request = given;
+  const std::int64_t k = request.k;
+  if (request.order == layout::column_major) request.k = cuda::padded_columns(k, matrix.dtype());
+  std::unique_ptr<product_plan> plan;
+  if (matrix.dtype() == value_type::float16) {
+    plan = std::make_unique<tensor_core_plan<__half>>(std::move(vectors), matrix, request, allocate);
+  } else {
+    plan = std::make_unique<tensor_core_plan<__nv_bfloat16>>(std::move(vectors), matrix, request, allocate);
+  }
+  if (request.order == layout::row_major) return plan;
+  return cuda::make_transposing_plan(std::move(plan), matrix.summary(), k, allocate);
+}
+
+std::unique_ptr<stored_matrix> column_vectors_on_gpu(const device_csr& matrix, const option_values&) {
+  const auto accept = [](const cuda::device_bsr::sizes&) {};
+  return stored(cuda::device_bsr(matrix, column_vector, accept, allocate_device_memory).download());
+}
+
+}  // namespace warploom
