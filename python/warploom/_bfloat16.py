@@ -18,7 +18,8 @@ def _dtype() -> np.dtype[Any]:
         import ml_dtypes
     except ImportError:
         return np.dtype([("bfloat16", "<u2")])
-    return np.dtype(ml_dtypes.bfloat16)
+    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return dtype
 
 
 DTYPE = _dtype()

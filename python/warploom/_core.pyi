@@ -763,6 +763,16 @@ class VendorProblem:
         Microseconds from the start of planning until so many products are done.
         """
 
+class VendorSampledProduct:
+    """
+    The vendor's sampled product, prepared for a pattern in device memory.
+    """
+    def __init__(self, pattern: DeviceCsr, dtype: str, nnz: int) -> None: ...
+    def run(self, X: int, Y: int, k: int, out: int, stream: int) -> None:
+        """
+        Enqueue it for operands given by their addresses.
+        """
+
 def _cta_aware_by_brute_force(
     matrix: CsrView, warps: int = 32, threads: int = 32, elements_per_cache_line: int = 32
 ) -> numpy.typing.NDArray[numpy.int32]:
@@ -1033,6 +1043,13 @@ def sampled_product_on_device(
 ) -> None:
     """
     Enqueue the same for row-major operands in device memory without padding, given by their addresses.
+    """
+
+def sampled_product_of_host_operands(
+    pattern: DeviceCsr, X: numpy.typing.NDArray[typing.Any], Y: numpy.typing.NDArray[typing.Any], nnz: int
+) -> numpy.typing.NDArray[typing.Any]:
+    """
+    The same on the device of the pattern, for host arrays: complete on return.
     """
 
 def set_num_threads(count: int) -> None:

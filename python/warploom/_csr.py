@@ -101,7 +101,8 @@ class CSRViews:
         if self.device is None:
             return arrays
         if framework_of(self.data) == "torch":
-            return tuple(_bfloat16.of_tensor(array.cpu()) for array in arrays)
+            indptr, indices, data = (_bfloat16.of_tensor(array.cpu()) for array in arrays)
+            return indptr, indices, data
         return tuple(array.get() for array in arrays)
 
 

@@ -83,7 +83,7 @@ MEASUREMENTS: tuple[Column, ...] = (
         "what was computed: `spmv/<dtype>` or `spmm/<dtype>/<layout>/k=<columns>`, with `k=rows` for a square B",
     ),
     Column("op", _TEXT, "", "`spmv` or `spmm`"),
-    Column("dtype", _TEXT, "", "type of the values: `float64`, `float32` or `float16`"),
+    Column("dtype", _TEXT, "", "type of the values: `float64`, `float32`, `float16` or `bfloat16`"),
     Column("layout", _TEXT, "", "layout of B and C: `row` or `column`; empty for spmv", ""),
     Column("k", pa.int32(), "columns", "columns of B, as a number also where the setting says `rows`; 1 for spmv", 1),
     Column("cache", _TEXT, "", "L2 cache before each repeat: `warm` or `cold`; empty where nothing was timed", ""),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import scipy.sparse
 
-from warploom import _core, permutations
+from warploom import _bfloat16, _core, permutations
 from warploom.candidates import Candidate, matches, parse
 from warploom.corpus import PARTS
 from warploom.errors import ParameterError
@@ -19,7 +19,7 @@ from warploom.errors import ParameterError
 __all__ = ["ESSENTIAL", "LARGE", "SPMM", "SPMV", "Setting", "listed", "needed_permutations"]
 
 _NAME = re.compile(
-    r"(?P<op>spmv|spmm)/(?P<dtype>float16|float32|float64)(?:/(?P<layout>row|column)/k=(?P<k>rows|\d+))?"
+    r"(?P<op>spmv|spmm)/(?P<dtype>b?float16|float32|float64)(?:/(?P<layout>row|column)/k=(?P<k>rows|\d+))?"
 )
 
 
@@ -56,8 +56,6 @@ class Setting:
             )
         if match["op"] == "spmv":
             return cls("spmv", match["dtype"])
-        if match["dtype"] == "float16":
-            raise ParameterError("float16 is for SpMV only", argument="setting")
         return cls("spmm", match["dtype"], match["layout"], None if match["k"] == "rows" else int(match["k"]))
 
     def columns(self, rows: int) -> int:
@@ -69,6 +67,10 @@ class Setting:
         data = A.data
         if self.dtype == "float16":
             data = data / (np.abs(data).max(initial=0) or 1)
+        if self.dtype == "bfloat16":  # of which SciPy makes no matrix
+            typed = scipy.sparse.csr_array((data.astype(np.float32), A.indices, A.indptr), shape=A.shape)
+            typed.data = _bfloat16.cast(typed.data, _bfloat16.DTYPE)
+            return typed
         return scipy.sparse.csr_array((data.astype(self.dtype), A.indices, A.indptr), shape=A.shape)
 
 

@@ -18,7 +18,7 @@ __all__ = ["SIZE_CLASSES", "counts", "failures", "floor_shares", "gpu_time", "si
 SIZE_CLASSES = ("below 10^4", "10^4 to 10^5", "10^5 to 10^6", "10^6 to 10^7", "10^7 and more")
 """By nonzeros; each includes its lower bound."""
 
-_VALUE_BYTES = {"float16": 2, "float32": 4, "float64": 8}
+_VALUE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 _INDEX_BYTES = 4
 
 

@@ -243,7 +243,8 @@ def _sample(operator: Plan | Operator, of_rows: torch.Tensor, of_columns: torch.
     """Multiply at the entries of A only: for entry (i, j) the dot product of row i and row j of the two."""
     pattern = _pattern_of(operator)
     X, Y = (given.detach().resolve_neg().contiguous() for given in (of_rows, of_columns))
-    return sample(pattern, operator.nnz, X, Y)
+    values: torch.Tensor = sample(pattern, operator.nnz, X, Y)
+    return values
 
 
 def _check_version(ctx: Any) -> None:

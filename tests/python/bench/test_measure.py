@@ -159,6 +159,13 @@ def test_nothing_is_started_after_the_time_limit():
     assert {r["status"] for r in found} == {"time limit"}
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_spmm_of_half_precision(dtype):
+    (row, _) = rows([f"spmm/{dtype}/row/k=8"], ["spmm/none/csr/row_split"])
+    assert row["dtype"] == dtype
+    assert row["median_us"] > 0
+
+
 def test_float16_is_scaled_into_range():
     matrix = prepared()
     matrix.A.data[:] = 1e6

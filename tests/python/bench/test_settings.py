@@ -20,7 +20,7 @@ def test_as_many_columns_as_rows():
 @pytest.mark.parametrize(
     "name",
     ["", "spmv", "spmv/int8", "spmv/float64/row/k=1", "spmm/float32", "spmm/float32/row/k=0", "spmm/float32/row/k=-1",
-     "spmm/float32/diagonal/k=8", "spmm/float16/row/k=8", "spmm/float32/row/k=8 "],
+     "spmm/float32/diagonal/k=8", "spmm/int8/row/k=8", "spmm/float32/row/k=8 "],
 )  # fmt: skip
 def test_unknown_settings_are_refused(name):
     with pytest.raises(errors.ParameterError) as caught:

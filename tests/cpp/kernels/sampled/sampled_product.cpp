@@ -47,6 +47,7 @@ TEST_CASE("sampled_product: the dot products of rows") {
       check<double>(value_type::float64, k, threads);
       check<float>(value_type::float32, k, threads);
       check<float16>(value_type::float16, k, threads);
+      check<bfloat16>(value_type::bfloat16, k, threads);
     }
   }
 }
