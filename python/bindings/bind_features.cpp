@@ -4,6 +4,7 @@
 #include "warploom/device.hpp"
 #include "warploom/features.hpp"
 #include "warploom/locality.hpp"
+#include "warploom/vector_features.hpp"
 
 namespace warploom::python {
 namespace {
@@ -73,17 +74,21 @@ py::array_t<double> compute_features_of_arrays(const std::string& set_name, int 
                            reinterpret_cast<CUstream_st*>(stream));
 }
 
-py::tuple locality_names() {
+py::tuple to_tuple(std::span<const char* const> texts) {
   py::list names;
-  for (const char* name : locality_feature_names()) names.append(name);
+  for (const char* name : texts) names.append(name);
   return py::tuple(names);
 }
 
-py::array_t<double> compute_locality_features(const csr_holder& matrix) {
+py::tuple locality_names() { return to_tuple(locality_feature_names()); }
+py::tuple column_vector_names() { return to_tuple(column_vector_feature_names()); }
+
+template <std::vector<double> (*features)(const csr_pattern&)>
+py::array_t<double> compute_on_host(const csr_holder& matrix) {
   std::vector<double> values;
   {
     const py::gil_scoped_release release;
-    values = locality_features(matrix.view);
+    values = features(matrix.view);
   }
   return to_numpy(std::move(values));
 }
@@ -93,7 +98,9 @@ py::array_t<double> compute_locality_features(const csr_holder& matrix) {
 void bind_features(py::module_& module) {
   const geometry usual;
   module.def("locality_feature_names", &locality_names);
-  module.def("compute_locality_features", &compute_locality_features, py::arg("matrix"));
+  module.def("compute_locality_features", &compute_on_host<locality_features>, py::arg("matrix"));
+  module.def("column_vector_feature_names", &column_vector_names);
+  module.def("compute_column_vector_features", &compute_on_host<column_vector_features>, py::arg("matrix"));
   module.def("feature_set_names", &feature_set_names);
   module.def("feature_names", &feature_names, py::arg("name"));
   module.def("compute_features", &compute_features, py::arg("name"), py::arg("matrix"), py::arg("warps") = usual.warps,

@@ -1052,6 +1052,8 @@ def sampled_product_of_host_operands(
     The same on the device of the pattern, for host arrays: complete on return.
     """
 
+def column_vector_feature_names() -> tuple[str, ...]: ...
+def compute_column_vector_features(matrix: CsrView) -> numpy.typing.NDArray[numpy.float64]: ...
 def set_num_threads(count: int) -> None:
     """
     Set the number of host threads for the process; 0 returns to the default.

@@ -23,7 +23,7 @@ from warploom import _core
 from warploom._device_matrix import device_arrays
 from warploom._matrix import as_csr
 
-__all__ = ["FeatureVector", "locality", "names", "sets", "spmm", "spmv"]
+__all__ = ["FeatureVector", "column_vectors", "locality", "names", "sets", "spmm", "spmv"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -33,7 +33,7 @@ class FeatureVector:
     Parameters
     ----------
     set : str
-        The feature set, ``"spmm"``, ``"spmv"`` or ``"locality"``.
+        The feature set, ``"spmm"``, ``"spmv"``, ``"locality"`` or ``"column_vectors"``.
     values : ndarray of float64
         One value for each name of the set; becomes read-only.
     """
@@ -105,10 +105,12 @@ def names(set: str) -> tuple[str, ...]:
     Parameters
     ----------
     set : str
-        One of `sets()`, or ``"locality"``.
+        One of `sets()`, ``"locality"`` or ``"column_vectors"``.
     """
     if set == "locality":
         return _core.locality_feature_names()
+    if set == "column_vectors":
+        return _core.column_vector_feature_names()
     of_set: tuple[str, ...] = _core.feature_names(set)
     return of_set
 
@@ -188,6 +190,40 @@ def spmm(A: Any, *, warps: int = 32, threads: int = 32, elements_per_cache_line:
     (24, 29.0)
     """
     return _features("spmm", A, warps=warps, threads=threads, elements_per_cache_line=elements_per_cache_line)
+
+
+def column_vectors(A: Any) -> FeatureVector:
+    """Compute what neighbouring rows have in common, and so whether SpMM on tensor cores pays off.
+
+    Parameters
+    ----------
+    A : sparse matrix, shape (m, n)
+        Anything `warploom` takes as a matrix; only its pattern is read. One in GPU memory is downloaded.
+
+    Returns
+    -------
+    FeatureVector
+
+    Raises
+    ------
+    InvalidMatrixError, ShapeError, DtypeError, IndexOverflowError
+        If `A` is malformed or of an unsupported type.
+
+    Notes
+    -----
+    For windows of 8 and of 16 neighbouring rows, whose nonzeros of one column are a column vector. All are 0 without
+    nonzeros; entries that repeat are counted each.
+
+    ``vectors_per_nonzero_{8,16}``
+        Rows of B that a product reads for each nonzero: 1 where rows have nothing in common.
+    ``density_{8,16}``
+        Nonzeros per place of the vectors.
+    ``single_vectors_{8,16}``
+        Share of the vectors that have one nonzero.
+    ``dense_windows_{8,16}``
+        Share of the nonzeros in windows of at most one vector for every third nonzero.
+    """
+    return FeatureVector("column_vectors", _core.compute_column_vector_features(as_csr(A, pattern_only=True)))
 
 
 def locality(A: Any) -> FeatureVector:

@@ -38,3 +38,4 @@
 #include "warploom/row_partition.hpp"
 #include "warploom/selector.hpp"
 #include "warploom/threads_per_row.hpp"
+#include "warploom/vector_features.hpp"
