@@ -302,3 +302,19 @@ def test_gradients_of_awkward_matrices(name):
     found = torch.autograd.grad((weights * wt.spmm(plan, X, values)).sum(), (X, values))
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["spmv", "row", "operator"])
+def test_gradients_of_half_precision_are_those_of_float32_rounded(kind, dtype):
+    A = matrix()
+    plan = make(kind, A, dtype=str(dtype).removeprefix("torch."))
+    X, values = operands(plan, kind, dtype)
+    found = wt.spmm(plan, X, values)
+    found.backward(torch.ones_like(found))
+    wide_X, wide_values = (tensor.detach().float().requires_grad_() for tensor in (X, values))
+    expected = wt.spmm(make(kind, A, dtype="float32"), wide_X, wide_values)
+    expected.backward(torch.ones_like(expected))
+    for ours, theirs in ((found, expected), (X.grad, wide_X.grad), (values.grad, wide_values.grad)):
+        assert ours.dtype == dtype
+        torch.testing.assert_close(ours, theirs.to(dtype), rtol=torch.finfo(dtype).eps, atol=1e-3)
