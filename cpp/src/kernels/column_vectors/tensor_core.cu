@@ -112,46 +112,78 @@ struct lane_columns {
   __device__ int left(int n) const { return k - begin(n); }
 };
 
-template <class Value, int V, int N, bool Whole>
-__device__ __forceinline__ void accumulate(lane_sums<V, N>& sums, const window_product<Value>& product, int begin,
-                                           int length, const lane_columns<V, N>& columns) {
-  const int lane = static_cast<int>(cuda::lane_id());
-  const int g = lane / 4, t = lane % 4;
-  const std::int32_t* const indices = product.A.indices + begin;
-  const auto* const pairs = reinterpret_cast<const unsigned*>(product.A.data) + std::int64_t{begin} * (window_rows / 2);
-  for (int first = 0; first < length; first += vectors_at_once) {
-    const int mine = first + lane % vectors_at_once;
-    const int column = mine < length ? __ldg(indices + mine) : -1;
-    // Rows 2 t and 2 t + 1 of vectors g and g + 8.
-    unsigned values[2];
+// What the lanes of a warp hold of U times 16 vectors: lane l the column of vector l, or of l % 16 if U is 1, and rows
+// 2 t and 2 t + 1 of vectors g and g + 8 of each 16. There is nothing past the end: columns are -1, values 0.
+template <int U>
+struct loaded_vectors {
+  int column;
+  unsigned values[U][2];
+
+  template <class Value>
+  __device__ __forceinline__ void load_from(const cuda::segments_view<Value>& A, int begin, int first, int length) {
+    const int lane = static_cast<int>(cuda::lane_id());
+    const int mine = first + lane % (U * vectors_at_once);
+    column = mine < length ? __ldg(A.indices + begin + mine) : -1;
+    const auto* const pairs = reinterpret_cast<const unsigned*>(A.data) + std::int64_t{begin} * (window_rows / 2);
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int vector = first + g + 8 * i;
-      values[i] = vector < length ? __ldg(pairs + vector * (window_rows / 2) + t) : 0u;
-    }
-    int rows[4];  // of B
+    for (int u = 0; u < U; ++u) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) rows[i] = cuda::from_lane(column, 2 * t + i % 2 + i / 2 * 8);
-    unsigned words[4][N][V / 2] = {};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-#pragma unroll
-      for (int n = 0; n < N; ++n) {
-        if (rows[i] < 0) continue;
-        load_words<Value, V, Whole>(words[i][n], product.B + rows[i] * product.ldb + columns.begin(n), columns.left(n));
+      for (int i = 0; i < 2; ++i) {
+        const int vector = first + u * vectors_at_once + 8 * i + lane / 4;
+        values[u][i] = vector < length ? __ldg(pairs + vector * (window_rows / 2) + lane % 4) : 0u;
       }
     }
-    const unsigned b[2] = {transposed(values[0]), transposed(values[1])};
+  }
+};
+
+// Adds `length` vectors from `begin` on, U times 16 at once: those that come next are loaded while rows of B are.
+template <class Value, int V, int N, int U, bool Whole>
+__device__ __forceinline__ void accumulate(lane_sums<V, N>& sums, const window_product<Value>& product, int begin,
+                                           int length, const lane_columns<V, N>& columns) {
+  static_assert(U == 1 || U == 2, "a lane holds the column of one vector");
+  const int t = static_cast<int>(cuda::lane_id() % 4);
+  loaded_vectors<U> next;
+  next.load_from(product.A, begin, 0, length);
+  for (int first = 0; first < length; first += U * vectors_at_once) {
+    const loaded_vectors<U> vectors = next;
+    int rows[U][4];  // of B
 #pragma unroll
-    for (int n = 0; n < N; ++n) {
+    for (int u = 0; u < U; ++u) {
 #pragma unroll
-      for (int tile = 0; tile < V / 2; ++tile) {
-        // The lower halves of the words are a column of B, which is row g of the operand; the upper ones are row g + 8.
-        const unsigned a[4] = {__byte_perm(words[0][n][tile], words[1][n][tile], 0x5410),
-                               __byte_perm(words[0][n][tile], words[1][n][tile], 0x7632),
-                               __byte_perm(words[2][n][tile], words[3][n][tile], 0x5410),
-                               __byte_perm(words[2][n][tile], words[3][n][tile], 0x7632)};
-        multiply_add<Value>(sums.c[n][tile], a, b);
+      for (int i = 0; i < 4; ++i) {
+        rows[u][i] = cuda::from_lane(vectors.column, u * vectors_at_once + 2 * t + i % 2 + i / 2 * 8);
+      }
+    }
+    unsigned words[U][4][N][V / 2] = {};
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int n = 0; n < N; ++n) {
+          if (rows[u][i] < 0) continue;
+          load_words<Value, V, Whole>(words[u][i][n], product.B + rows[u][i] * product.ldb + columns.begin(n),
+                                      columns.left(n));
+        }
+      }
+    }
+    next.load_from(product.A, begin, first + U * vectors_at_once, length);
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+      if (first + u * vectors_at_once >= length) break;  // the same for the whole warp
+      const unsigned b[2] = {transposed(vectors.values[u][0]), transposed(vectors.values[u][1])};
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+#pragma unroll
+        for (int tile = 0; tile < V / 2; ++tile) {
+          // The lower halves of the words are a column of B, which is row g of the operand; the upper ones are row
+          // g + 8.
+          const unsigned a[4] = {__byte_perm(words[u][0][n][tile], words[u][1][n][tile], 0x5410),
+                                 __byte_perm(words[u][0][n][tile], words[u][1][n][tile], 0x7632),
+                                 __byte_perm(words[u][2][n][tile], words[u][3][n][tile], 0x5410),
+                                 __byte_perm(words[u][2][n][tile], words[u][3][n][tile], 0x7632)};
+          multiply_add<Value>(sums.c[n][tile], a, b);
+        }
       }
     }
   }
@@ -226,7 +258,8 @@ __global__ void __launch_bounds__(threads_per_block) window_kernel(const window_
   const lane_columns<V, N> columns(product.k);
   const int4 segment = __ldg(product.A.segments + i);  // window, first vector, vectors, partial sum
   lane_sums<V, N> sums;
-  accumulate<Value, V, N, Whole>(sums, product, segment.y, segment.z, columns);
+  constexpr int at_once = N == 1 ? 2 : 1;  // as many loads of B in flight either way
+  accumulate<Value, V, N, at_once, Whole>(sums, product, segment.y, segment.z, columns);
   if (segment.w >= 0 && !add_segment(sums, product, segment.w, columns)) return;
   store<Value, V, N, Whole>(sums, product, segment.x, columns);
 }
