@@ -122,7 +122,7 @@ def main() -> int:
         tests = run_tests(["tests/gpu"])
     print(tests, flush=True)
     # The vendor's kernels are left out: racecheck finds hazards in them that are not ours to mend.
-    battery = [f"tests/gpu/test_{name}.py" for name in ("spmm", "spmv", "device_features", "experiments")]
+    battery = [f"tests/gpu/test_{name}.py" for name in ("spmm", "spmv", "sddmm", "device_features", "experiments")]
     battery += ["-k", "test_battery and not cusparse"]
     errors = dict.fromkeys(("memcheck", "racecheck"), -1)
     if not options.no_sanitizer:

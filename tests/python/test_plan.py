@@ -21,7 +21,7 @@ from strategies import csr_matrices
 from warploom import _device
 from warploom.candidates import kernels
 
-CPU_KERNELS = [k for k in kernels("spmm") if "cpu" in k.devices]
+CPU_KERNELS = [k for k in kernels("spmm") if "cpu" in k.devices and "float64" in k.dtypes]
 NAMES = {
     "row": [f"spmm/lpt/{k.format}/{k.name}" for k in CPU_KERNELS if "row" in k.layouts],
     "column": [f"spmm/hybrid-1/{k.format}/{k.name}" for k in CPU_KERNELS if "column" in k.layouts],
