@@ -215,10 +215,14 @@ __device__ __forceinline__ void store(Value* row, const vector<sum_type_t<Value>
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     if (!columns.valid(i)) continue;
-    vector<Value, V> rounded;
+    if constexpr (std::is_same_v<sum_type_t<Value>, Value>) {  // a copy would cost registers
+      store_streaming<Value, V>(row + columns.column(i), sums[i]);
+    } else {
+      vector<Value, V> rounded;
 #pragma unroll
-    for (int v = 0; v < V; ++v) rounded.lane[v] = narrow<Value>(sums[i].lane[v]);
-    store_streaming<Value, V>(row + columns.column(i), rounded);
+      for (int v = 0; v < V; ++v) rounded.lane[v] = narrow<Value>(sums[i].lane[v]);
+      store_streaming<Value, V>(row + columns.column(i), rounded);
+    }
   }
 }
 
