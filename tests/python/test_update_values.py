@@ -64,7 +64,9 @@ def test_every_kernel(kernel, layout, dtype, name):
 def test_permuted(kernel, layout, dtype, permutation):
     if not kernel.permutes:
         pytest.skip("takes no permutation")
-    took = [check(matrices(dtype)[name], kernel, layout, permutation) for name in ("many", "duplicates unsorted", "random")]
+    took = [
+        check(matrices(dtype)[name], kernel, layout, permutation) for name in ("many", "duplicates unsorted", "random")
+    ]
     assert any(took)
 
 
