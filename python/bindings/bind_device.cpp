@@ -32,6 +32,8 @@ py::dict describe_cuda() {
 
 void bind_device(py::module_& module) {
   module.def("cuda_info", &describe_cuda, "What was built and which GPUs were found; never raises.");
+  module.def("fail_device_allocation", &fail_device_allocation, py::arg("after"),
+             "For tests: let an allocation of memory for a GPU fail; returns whether one has failed.");
   module.def("num_gpus", [] { return query_cuda().devices.size(); }, "As many as cuda_info lists.");
   module.def("load_cusparse", &load_cusparse, py::arg("path"));
   module.def("cusparse_version", &cusparse_version);

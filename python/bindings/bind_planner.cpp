@@ -271,6 +271,7 @@ device_allocator make_allocator(const py::object& allocate) {
     delete given;
   });
   return [held](std::size_t bytes) -> std::shared_ptr<void> {
+    device_allocation_may_fail(bytes);
     const py::gil_scoped_acquire acquire;
     py::object made;
     try {

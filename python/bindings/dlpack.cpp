@@ -26,6 +26,7 @@ const exchange_api* exchange_of(py::handle type) {
 device_allocator allocator_of(const exchange_api& exchange, device where) {
   if (exchange.allocate == nullptr) return {};
   return [&exchange, where](std::size_t bytes) -> std::shared_ptr<void> {
+    device_allocation_may_fail(bytes);
     auto size = static_cast<std::int64_t>(bytes);
     std::int64_t stride = 1;
     tensor wanted{};

@@ -56,6 +56,13 @@ using device_allocator = std::function<std::shared_ptr<void>(std::size_t)>;
 // The stream-ordered pool of the current device.
 std::shared_ptr<void> allocate_device_memory(std::size_t bytes);
 
+// For tests: of all allocations from now on, of memory of devices or page-locked memory and whoever provides it, the
+// one after so many fails; none does if that is 0. Returns whether one has failed since this was called before.
+bool fail_device_allocation(int after);
+
+// What every such allocation calls first. Throws error_kind::out_of_memory if it is the one to fail.
+void device_allocation_may_fail(std::size_t bytes);
+
 // Page-locked memory of the host, which the current device copies from and to without a copy in between.
 std::shared_ptr<void> allocate_pinned_memory(std::size_t bytes);
 

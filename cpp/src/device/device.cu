@@ -98,6 +98,7 @@ std::shared_ptr<void> allocate_device_memory(std::size_t bytes) {
 
 std::shared_ptr<void> allocate_pinned_memory(std::size_t bytes) {
   if (bytes == 0) return nullptr;
+  device_allocation_may_fail(bytes);
   void* memory = nullptr;
   WARPLOOM_CUDA_CHECK(cudaMallocHost(&memory, bytes));
   return own(memory, cudaFreeHost);

@@ -62,6 +62,7 @@ pinned_memory::pinned_memory() {
       return;
     }
   }
+  device_allocation_may_fail(bytes);
   WARPLOOM_CUDA_CHECK(cudaHostAlloc(&memory_, bytes, cudaHostAllocPortable | cudaHostAllocMapped));
 }
 
@@ -72,6 +73,7 @@ pinned_memory::~pinned_memory() {
 }
 
 void* allocate_from_pool(std::size_t bytes, cudaStream_t stream) {
+  device_allocation_may_fail(bytes);
   void* memory = nullptr;
   const cudaError_t status = cudaMallocFromPoolAsync(&memory, bytes, pool_of_current_device(), stream);
   if (status == cudaErrorMemoryAllocation) throw_out_of_memory(bytes);
