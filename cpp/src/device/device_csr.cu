@@ -104,6 +104,12 @@ void copy_within_device(void* to, const void* from, std::size_t bytes, cudaStrea
 
 // ---- Moving rows
 
+__global__ void compose_kernel(const std::int32_t* outer, const std::int32_t* inner, unsigned size,
+                               std::int32_t* composed) {
+  const unsigned p = blockIdx.x * threads_per_block + threadIdx.x;
+  if (p < size) composed[p] = outer[inner[p]];
+}
+
 __global__ void moved_lengths_kernel(const std::int32_t* __restrict__ indptr, const std::int32_t* __restrict__ row_ids,
                                      unsigned num_rows, std::int32_t* __restrict__ lengths) {
   const unsigned p = blockIdx.x * threads_per_block + threadIdx.x;
@@ -349,6 +355,19 @@ std::shared_ptr<const device_csr> permute_csr(const device_csr& matrix, const de
     cuda::check_launch("move_rows_kernel");
   }
   return moved;
+}
+
+device_permutation compose(const device_permutation& outer, const std::int32_t* inner, const device_csr& of,
+                           const device_allocator& allocate) {
+  if (!outer || !inner) return outer;
+  const std::shared_ptr<void> ids = allocate(std::max<std::size_t>(of.num_rows() * sizeof(std::int32_t), 1));
+  auto* const composed = static_cast<std::int32_t*>(ids.get());
+  if (of.num_rows() > 0) {
+    compose_kernel<<<cuda::blocks_for(of.num_rows()), threads_per_block, 0, of.stream()>>>(
+        outer.get(), inner, static_cast<unsigned>(of.num_rows()), composed);
+    cuda::check_launch("compose_kernel");
+  }
+  return {ids, composed};
 }
 
 namespace cuda {

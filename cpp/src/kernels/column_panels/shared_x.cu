@@ -63,8 +63,9 @@ cuda::panel_shares distribute_over_blocks(const cuda::device_column_panels& matr
 template <class Value>
 class shared_x_plan final : public spmv_plan {
  public:
-  shared_x_plan(cuda::device_column_panels&& panels, const device_allocator& allocate)
-      : shared_x_plan(std::move(panels), choose_kernel<Value>(panels.panel_columns()), allocate) {}
+  // Row r of the matrix is row row_ids[r] of y; without `row_ids`, row r.
+  shared_x_plan(cuda::device_column_panels&& panels, device_permutation row_ids, const device_allocator& allocate)
+      : shared_x_plan(std::move(panels), choose_kernel<Value>(panels.panel_columns()), std::move(row_ids), allocate) {}
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
     if (panels_.num_rows() == 0) return;
@@ -73,7 +74,9 @@ class shared_x_plan final : public spmv_plan {
   }
 
   std::size_t bytes() const override {
-    return panels_.bytes() + work_.bytes() + share_parts_.bytes() + parts_.bytes() + sums_.bytes() + carries_.bytes();
+    const std::size_t row_ids = row_ids_ ? panels_.num_rows() * sizeof(std::int32_t) : 0;
+    return row_ids + panels_.bytes() + work_.bytes() + share_parts_.bytes() + parts_.bytes() + sums_.bytes() +
+           carries_.bytes();
   }
   std::vector<value_array> value_arrays() override { return {panels_.all_values()}; }
 
@@ -82,13 +85,16 @@ class shared_x_plan final : public spmv_plan {
 
   using kernel_type = sum_panels_function<Value>;
 
-  shared_x_plan(cuda::device_column_panels&& panels, kernel_type kernel, const device_allocator& allocate)
-      : shared_x_plan(std::move(panels), kernel, distribute_over_blocks(panels, kernel), allocate) {}
+  shared_x_plan(cuda::device_column_panels&& panels, kernel_type kernel, device_permutation row_ids,
+                const device_allocator& allocate)
+      : shared_x_plan(std::move(panels), kernel, distribute_over_blocks(panels, kernel), std::move(row_ids), allocate) {
+  }
 
   shared_x_plan(cuda::device_column_panels&& panels, kernel_type kernel, const cuda::panel_shares& shares,
-                const device_allocator& allocate)
+                device_permutation row_ids, const device_allocator& allocate)
       : kernel_(kernel),
         panels_(std::move(panels)),
+        row_ids_(std::move(row_ids)),
         num_shares_(static_cast<unsigned>(shares.size())),
         share_parts_(upload_all(shares.share_parts, allocate)),
         parts_(upload_all(shares.parts, allocate)),
@@ -122,6 +128,7 @@ class shared_x_plan final : public spmv_plan {
                                             .cut_rows = work_.cut_rows.data(),
                                             .cut_ptr = work_.cut_ptr.data(),
                                             .cut_chunks = work_.cut_chunks.data(),
+                                            .row_ids = row_ids_.get(),
                                             .sums = sums_.data(),
                                             .carries = carries_.data()};
     constexpr unsigned warps = cuda::add_panels_threads / 32;
@@ -139,6 +146,7 @@ class shared_x_plan final : public spmv_plan {
 
   kernel_type kernel_;
   cuda::device_column_panels panels_;
+  device_permutation row_ids_;
   unsigned num_shares_;
   cuda::device_array<std::int32_t> share_parts_;
   cuda::device_array<cuda::panel_part> parts_;
@@ -157,7 +165,7 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_column_panels_shared_x(const dev
     using device_value = decltype(value);
     const std::int32_t columns = columns_for_device<device_value>(matrix, request);
     return std::make_unique<shared_x_plan<device_value>>(cuda::device_column_panels(matrix, columns, allocate),
-                                                         allocate);
+                                                         request.row_ids, allocate);
   });
 }
 

@@ -220,6 +220,7 @@ struct panel_sums_view {
   const std::int32_t* cut_rows;
   const std::int32_t* cut_ptr;
   const std::int32_t* cut_chunks;
+  const std::int32_t* row_ids;  // null: the rows in their order
   const sum_type_t<Value>* sums;
   const sum_type_t<Value>* carries;
 };
@@ -265,7 +266,7 @@ __global__ void __launch_bounds__(add_panels_threads) add_panels_kernel(const pa
     if (__ldg(A.cut_rows + c) % 32 == lane) sum += carried;
   }
   const int row = block * 32 + lane;
-  if (row < A.num_rows) y[row] = narrow<Value>(sum);
+  if (row < A.num_rows) y[A.row_ids ? __ldg(A.row_ids + row) : row] = narrow<Value>(sum);
 }
 
 }  // namespace warploom::cuda

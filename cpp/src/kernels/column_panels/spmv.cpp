@@ -19,8 +19,11 @@ constexpr std::int64_t row_blocks_per_range = 16;
 
 class cpu_column_panels_plan final : public cpu_format_plan<cpu_column_panels_plan, column_panels_matrix> {
  public:
-  explicit cpu_column_panels_plan(column_panels_matrix matrix)
-      : cpu_format_plan(std::move(matrix)), places_(row_block_places(matrix_, row_blocks_per_range)) {}
+  // Row r of the matrix is row row_ids[r] of the product; without `row_ids`, row r.
+  cpu_column_panels_plan(column_panels_matrix matrix, std::span<const std::int32_t> row_ids)
+      : cpu_format_plan(std::move(matrix)),
+        row_ids_(row_ids.begin(), row_ids.end()),
+        places_(row_block_places(matrix_, row_blocks_per_range)) {}
 
   template <class Value>
   void multiply_values(const Value* x, Value* y) const {
@@ -53,15 +56,23 @@ class cpu_column_panels_plan final : public cpu_format_plan<cpu_column_panels_pl
                             });
     }
     const std::int64_t rows = std::min(matrix_.num_rows - first_row, (last - first) * rows_per_mask);
-    for (std::int64_t r = 0; r < rows; ++r) y[first_row + r] = Value(sums[r]);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      y[row_ids_.empty() ? first_row + r : row_ids_[first_row + r]] = Value(sums[r]);
+    }
   }
+
+  std::vector<std::int32_t> row_ids_;
 
   std::vector<std::int64_t> places_;  // of the first row of every range in every panel
 };
 
 std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_request& request) {
-  return std::make_unique<cpu_column_panels_plan>(
-      to_column_panels(matrix, panel_columns(matrix.num_cols, matrix.dtype, requested_panel_bytes(request))));
+  const std::int32_t columns = panel_columns(matrix.num_cols, matrix.dtype, requested_panel_bytes(request));
+  if (request.perm.empty()) {
+    return std::make_unique<cpu_column_panels_plan>(to_column_panels(matrix, columns), request.perm);
+  }
+  const csr_matrix moved = permute_rows(matrix, request.perm);
+  return std::make_unique<cpu_column_panels_plan>(to_column_panels(moved.view(), columns), request.perm);
 }
 
 // With more, the cost of the panels (their parts of x, and the partial sums of a row in each) outweighs what they save.
@@ -96,7 +107,6 @@ product_kernel spmv_column_panels_shared_x() {
             true,
             "kilobytes of x in a panel, limited by the shared memory of the GPU and by 16-bit column numbers"}},
       .dtypes = all_value_types,
-      .permutes = false,  // y is written row by row, and the tiles of a panel are balanced whatever the row order
       .from_device = true,
       // To load a part of x for all nonzeros takes longer than to fetch what a few of them need.
       .hopeless = [](const matrix_summary& matrix) { return matrix.nnz < 200'000; },

@@ -15,7 +15,9 @@ namespace {
 
 class cpu_compressed_sell_plan final : public cpu_balanced_plan<cpu_compressed_sell_plan, compressed_sell_matrix> {
  public:
-  explicit cpu_compressed_sell_plan(compressed_sell_matrix matrix) : cpu_balanced_plan(std::move(matrix)) {
+  // Row r of the matrix is row row_ids[r] of the product; without `row_ids`, row r.
+  cpu_compressed_sell_plan(compressed_sell_matrix matrix, std::span<const std::int32_t> row_ids)
+      : cpu_balanced_plan(std::move(matrix)), row_ids_(row_ids.begin(), row_ids.end()) {
     ranges_ = balance_work(matrix_.num_slices(), [&](std::int64_t slice) {
       std::int64_t slots = 0;
       for (int part = 0; part < matrix_.options.parts; ++part) slots += segment(slice, part).num_slots();
@@ -49,12 +51,22 @@ class cpu_compressed_sell_plan final : public cpu_balanced_plan<cpu_compressed_s
     }
     const std::int64_t first = slice * matrix_.slice_height();
     const std::int64_t rows = std::min<std::int64_t>(matrix_.slice_height(), matrix_.num_rows - first);
-    for (std::int64_t p = 0; p < rows; ++p) y[matrix_.row_of(first + p)] = Value(sums[p]);
+    for (std::int64_t p = 0; p < rows; ++p) {
+      const std::int64_t row = matrix_.row_of(first + p);
+      y[row_ids_.empty() ? row : row_ids_[row]] = Value(sums[p]);
+    }
   }
+
+  std::vector<std::int32_t> row_ids_;
 };
 
 std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_request& request) {
-  return std::make_unique<cpu_compressed_sell_plan>(to_compressed_sell(matrix, compressed_sell_options_of(request)));
+  const compressed_sell_options options = compressed_sell_options_of(request);
+  if (request.perm.empty()) {
+    return std::make_unique<cpu_compressed_sell_plan>(to_compressed_sell(matrix, options), request.perm);
+  }
+  const csr_matrix moved = permute_rows(matrix, request.perm);
+  return std::make_unique<cpu_compressed_sell_plan>(to_compressed_sell(moved.view(), options), request.perm);
 }
 
 std::string rows_reason(const matrix_summary& matrix, const product_request&) {
@@ -62,8 +74,11 @@ std::string rows_reason(const matrix_summary& matrix, const product_request&) {
 }
 
 std::string places_reason(const csr_view& matrix, const product_request& request) {
-  return compressed_sell_places_reason(compressed_sell_places(matrix, compressed_sell_options_of(request)),
-                                       matrix.nnz());
+  const compressed_sell_options options = compressed_sell_options_of(request);
+  const std::int64_t places = request.perm.empty()
+                                  ? compressed_sell_places(matrix, options)
+                                  : compressed_sell_places(permute_rows(matrix, request.perm).view(), options);
+  return compressed_sell_places_reason(places, matrix.nnz());
 }
 
 }  // namespace
@@ -94,7 +109,6 @@ product_kernel spmv_compressed_sell_vector() {
             "consecutive rows that are sorted by length to reduce padding; 1: not sorted"},
            {"parts", 1, {1, 2, 4, 8}, {1, 4}, true, "warps that share a slice"}},
       .dtypes = all_value_types,
-      .permutes = false,
       .from_device = true,
       .tried_on_cpu = true,
       .unsupported_reason = rows_reason,

@@ -323,8 +323,10 @@ unsigned choose_segments_per_warp(std::size_t num_segments, int parts) {
 template <class Value, int R>
 class compressed_sell_vector_plan final : public spmv_plan {
  public:
-  explicit compressed_sell_vector_plan(cuda::device_compressed_sell matrix)
+  // Position p of the matrix is row row_ids[p]; without `row_ids`, that which the matrix says.
+  compressed_sell_vector_plan(cuda::device_compressed_sell matrix, device_permutation row_ids)
       : matrix_(std::move(matrix)),
+        row_ids_(std::move(row_ids)),
         num_rows_(static_cast<unsigned>(matrix_.num_rows())),
         parts_(matrix_.options().parts),
         segments_per_warp_(choose_segments_per_warp(matrix_.num_segments(), parts_)) {}
@@ -339,15 +341,19 @@ class compressed_sell_vector_plan final : public spmv_plan {
     compressed_sell_vector_kernel<Value, R><<<blocks, warps * sell_lanes, shared, stream>>>(
         num_rows_, num_segments, segments_per_warp_, std::countr_zero(static_cast<unsigned>(parts_)),
         reinterpret_cast<const int4*>(matrix_.segments()), reinterpret_cast<const unsigned char*>(matrix_.indices()),
-        matrix_.values<Value>(), matrix_.row_ids(), static_cast<const Value*>(x), static_cast<Value*>(y));
+        matrix_.values<Value>(), row_ids_ ? row_ids_.get() : matrix_.row_ids(), static_cast<const Value*>(x),
+        static_cast<Value*>(y));
     cuda::check_launch("compressed_sell_vector_kernel");
   }
 
-  std::size_t bytes() const override { return matrix_.bytes(); }
+  std::size_t bytes() const override {
+    return matrix_.bytes() + (row_ids_ ? std::size_t{num_rows_} * sizeof(std::int32_t) : 0);
+  }
   std::vector<value_array> value_arrays() override { return {matrix_.all_values()}; }
 
  private:
   cuda::device_compressed_sell matrix_;
+  device_permutation row_ids_;
   unsigned num_rows_;
   int parts_;
   unsigned segments_per_warp_;
@@ -371,10 +377,12 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_compressed_sell_vector(const dev
                                                                        const product_request& request,
                                                                        const device_allocator& allocate) {
   cuda::device_compressed_sell stored = make_matrix(matrix, request, allocate);
+  const device_permutation row_ids = compose(request.row_ids, stored.row_ids(), matrix, allocate);
   return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
     return cuda::dispatch_constant<1, 2, 4>(
         stored.options().rows_per_lane, [&](auto rows_per_lane) -> std::unique_ptr<product_plan> {
-          return std::make_unique<compressed_sell_vector_plan<decltype(value), rows_per_lane>>(std::move(stored));
+          return std::make_unique<compressed_sell_vector_plan<decltype(value), rows_per_lane>>(std::move(stored),
+                                                                                               row_ids);
         });
   });
 }
