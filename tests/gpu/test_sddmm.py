@@ -54,8 +54,8 @@ def skewed(m=30_000, n=20_000, seed=5):
     """Rows from none to thousands of nonzeros, stretches of empty rows, and one row with most columns."""
     rng = np.random.default_rng(seed)
     lengths = np.minimum(n, (rng.pareto(1.2, m) * 4).astype(np.int64))
-    lengths[5_000:15_000] = 0
-    lengths[[0, 20_000, m - 1]] = n, 3 * n // 4, 0
+    lengths[m // 6 : m // 2] = 0
+    lengths[[0, 2 * m // 3, m - 1]] = n, 3 * n // 4, 0
     indptr = np.append(0, np.cumsum(lengths))
     indices = rng.integers(0, n, indptr[-1], dtype=np.int32)
     return csr_array((np.ones(indptr[-1], np.float32), indices, indptr), shape=(m, n))

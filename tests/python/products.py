@@ -115,11 +115,12 @@ def magnitudes(matrix):
     return csr_array((abs(widened(matrix.data)), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-def assert_product(matrix, B, C):
+def assert_product(matrix, B, C, vendor=False):
     """Check C row by row against float64 sums, within rounding; what is not finite must equal SciPy's.
 
     Products of float16 and bfloat16 are summed in float32 and rounded once more: a sum in float32 is off by at most
-    2^-24 of |A| |B| for each nonzero.
+    2^-24 of |A| |B| for each nonzero. The vendor's library, which adds up in two bytes where blocks of threads meet, is
+    held to the precision of its values.
     """
     half = B.dtype.itemsize == 2
     with np.errstate(invalid="ignore", over="ignore"):
@@ -133,6 +134,8 @@ def assert_product(matrix, B, C):
     np.testing.assert_array_equal(C[~finite], expected[~finite])
     nnz_row = np.diff(matrix.indptr)[:, None]
     eps = np.finfo(np.float32 if half else B.dtype).eps
+    if half and vendor:
+        eps = _bfloat16.eps_of(B.dtype)
     bound = np.broadcast_to(eps * (nnz_row + 2) * np.where(finite, scale, 0), C.shape)
     if half:
         smallest = 2.0**-24 if B.dtype == np.float16 else 2.0**-133
