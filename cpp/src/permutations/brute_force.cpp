@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "permutations/algorithms.hpp"
 #include "cpu_clones.hpp"
+#include "permutations/algorithms.hpp"
 #include "permutations/warp_load.hpp"
 
 namespace warploom {

@@ -5,6 +5,7 @@
 #include "device/device_csr.hpp"
 #include "device/runtime.hpp"
 #include "device/workspace.hpp"
+#include "kernels/device/warp.cuh"
 #include "permutations/device_load_orders.hpp"
 #include "warploom/permutation.hpp"
 
@@ -79,7 +80,7 @@ __device__ std::int64_t end_of_run(const std::uint32_t* loads, std::int64_t firs
   while (high - low > 1) {
     const std::int64_t step = (high - low + 31) / 32;
     const std::int64_t at = low + step * (lane + 1);
-    const unsigned equal = __ballot_sync(~0u, at < high && loads[at] == load);
+    const unsigned equal = cuda::ballot(at < high && loads[at] == load);
     const int passed = __popc(equal);
     high = min(high, low + step * (passed + 1));
     low += step * passed;
@@ -106,26 +107,26 @@ __global__ void __launch_bounds__(lpt_threads)
       if (i >= run_end) run_end = end_of_run(loads, i, num_rows, lane);
       const auto length = static_cast<std::int64_t>(loads[i]);
       const bool free = exists && position < num_rows;
-      const unsigned all_free = __ballot_sync(~0u, free);
+      const unsigned all_free = cuda::ballot(free);
       int rank = 0;
       for (int other = 0; other < 32; ++other) {
-        const std::int64_t its_load = __shfl_sync(~0u, load, other);
+        const std::int64_t its_load = cuda::from_lane(load, other);
         if ((all_free >> other & 1u) != 0 && comes_before(its_load, other, load, lane)) ++rank;
       }
-      const auto lane_of_rank = [&](int wanted) { return __ffs(__ballot_sync(~0u, free && rank == wanted)) - 1; };
+      const auto lane_of_rank = [&](int wanted) { return __ffs(cuda::ballot(free && rank == wanted)) - 1; };
       const int first = lane_of_rank(0);
-      const std::int64_t least = __shfl_sync(~0u, load, first);
+      const std::int64_t least = cuda::from_lane(load, first);
       // Empty rows change no load: all go to one warp.
       const bool serves = free && (length == 0 ? rank == 0 : comes_before(load, lane, least + length, first));
-      const int count = __popc(__ballot_sync(~0u, serves));
+      const int count = __popc(cuda::ballot(serves));
       std::int64_t rounds = serves ? (num_rows - position + num_warps - 1) / num_warps : num_rows;
       if (length > 0 && count < __popc(all_free)) {
         const int next = lane_of_rank(count), last = lane_of_rank(count - 1);
-        const std::int64_t next_load = __shfl_sync(~0u, load, next), last_load = __shfl_sync(~0u, load, last);
+        const std::int64_t next_load = cuda::from_lane(load, next), last_load = cuda::from_lane(load, last);
         rounds = min(rounds, (next_load - last_load - (last < next ? 0 : 1)) / length + 1);
       }
       for (int offset = 16; offset > 0; offset /= 2) {
-        rounds = min(rounds, static_cast<std::int64_t>(__shfl_xor_sync(~0u, rounds, offset)));
+        rounds = min(rounds, cuda::exchange(rounds, offset));
       }
       rounds = min(rounds, (run_end - i) / count);
       const std::int64_t total = rounds > 0 ? rounds * count : run_end - i;
