@@ -77,11 +77,13 @@ value_type parse_value_type(const std::string& name) {
 }
 
 std::vector<candidate> enumerate(const std::string& op, const std::optional<std::string>& order,
-                                 const std::string& device, const std::optional<std::string>& dtype) {
+                                 const std::string& device, const std::optional<std::string>& dtype,
+                                 const std::string& precision) {
   candidate_filter filter;
   if (order) filter.order = parse_layout(*order);
   filter.on_gpu = parse_device_kind(device);
   if (dtype) filter.dtype = parse_value_type(*dtype);
+  filter.precision = parse_precision(precision);
   return enumerate_candidates(parse_operation(op), filter);
 }
 
@@ -129,6 +131,9 @@ void bind_candidates(py::module_& module) {
           "dtypes",
           [](const product_kernel& k) { return names_of(k.dtypes, [](value_type type) { return name_of(type); }); },
           "Value types it works on.")
+      .def_property_readonly(
+          "precision", [](const product_kernel& k) { return name_of(k.precision); },
+          "\"full\", or \"tf32\": it rounds float32 to TF32, and is considered only where that is asked for.")
       .def_readonly("from_device", &product_kernel::from_device,
                     "Whether preparing it on a GPU starts from the CSR matrix in the memory of that GPU.")
       .def(
@@ -194,7 +199,7 @@ void bind_candidates(py::module_& module) {
       "parse_candidate", [](const std::string& name) { return parse_candidate(name); }, py::arg("name"),
       "The candidate of that name.");
   module.def("enumerate_candidates", &enumerate, py::arg("op"), py::arg("layout").none(true), py::arg("device"),
-             py::arg("dtype").none(true),
+             py::arg("dtype").none(true), py::arg("precision") = "full",
              "Every tried setting in the caller's row order, then every row permutation with default parameters.");
   module.def(
       "matches", [](const std::string& name, const name_patterns& patterns) { return matches(name, patterns); },
@@ -440,6 +445,15 @@ void bind_problem(py::module_& module) {
       .def_property_readonly("layout", [](const bound_problem& p) { return name_of(p.given.order); })
       .def_property_readonly(
           "cache", [](const bound_problem& p) { return p.given.cache == cache_state::warm ? "warm" : "cold"; })
+      .def_property(
+          "precision", [](const bound_problem& p) { return name_of(p.given.precision); },
+          [](bound_problem& p, const std::string& precision) {
+            problem changed = p.given;  // shares the matrix
+            changed.precision = parse_precision(precision);
+            validate(changed);
+            p.given = std::move(changed);
+          },
+          "The least of candidates that are not named: \"full\" or \"tf32\".")
       .def_property_readonly("device", [](const bound_problem& p) { return p.given.device; })
       .def_property_readonly("dtype", [](const bound_problem& p) { return numpy_dtype(p.given.dtype()); })
       .def(
@@ -590,6 +604,7 @@ void bind_explanation(py::module_& module) {
       .def_readonly("copy_bandwidth", &explanation::copy_bandwidth)
       .def_readonly("gpu", &explanation::gpu)
       .def_readonly("profile_note", &explanation::profile_note)
+      .def_readonly("not_predicted", &explanation::not_predicted)
       .def_readonly("stands_in", &explanation::stands_in)
       .def_readonly("calls", &explanation::calls)
       .def_readonly("expected_loss", &explanation::expected_loss)

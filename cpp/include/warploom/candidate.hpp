@@ -41,6 +41,7 @@ struct candidate_filter {
   std::optional<layout> order;  // only kernels that work on it
   bool on_gpu = true;           // else the CPU, where parameters that it does not depend on stay at their default
   std::optional<value_type> dtype;
+  product_precision precision = product_precision::full;  // tf32: kernels that round to it, too
 };
 
 // Every tried setting in the caller's row order, kernel by kernel, then every row permutation with default parameters.
@@ -56,10 +57,14 @@ const product_kernel& baseline_kernel(operation op, layout order);
 // The same on a CPU: the CSR kernel that is tried there.
 const product_kernel& cpu_baseline_kernel(operation op, layout order);
 
+// Whether the products of a kernel are as precise as is wanted, or more so.
+bool is_precise_enough(const product_kernel& kernel, product_precision wanted);
+
 // Whether the candidate need not be tried on such a matrix: it cannot pay off, or another one does the same work.
 bool is_redundant(const candidate& tried, const matrix_summary& matrix, std::int64_t k, layout order);
 
 operation parse_operation(std::string_view name);
+product_precision parse_precision(std::string_view name);
 layout parse_layout(std::string_view name);
 
 }  // namespace warploom

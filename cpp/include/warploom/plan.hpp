@@ -30,6 +30,8 @@ class problem {
   std::int64_t k = 1;                // columns of B, 1 for SpMV
   layout order = layout::row_major;  // of B and C; column-major for SpMV
   cache_state cache = cache_state::warm;
+  // The least of candidates that are not named; tf32 is for float32 and has a meaning for SpMM only.
+  product_precision precision = product_precision::full;
   int device = -1;                                     // number of a GPU; negative: the CPU
   device_allocator allocate = allocate_device_memory;  // memory of plans
   bool updatable = false;                              // plans can be given other values: see plan::update_values
@@ -57,7 +59,8 @@ class problem {
   mutable std::shared_ptr<const device_csr> resident_;
 };
 
-// Throws what describes no product: k out of range, a value type that no kernel of the operation works on.
+// Throws what describes no product: k out of range, a value type that no kernel of the operation works on, TF32 of
+// values that are not float32.
 void validate(const problem& given);
 
 // A part of what planning takes.
@@ -103,9 +106,10 @@ struct explanation {
   double copy_bandwidth = candidate_row::unknown;           // bytes per second
 
   // Of predictions.
-  std::string gpu;           // whose profile predicted
-  std::string profile_note;  // that it is another GPU's, or empty
-  std::string stands_in;     // the value type whose model stood in for the problem's, or empty
+  std::string gpu;            // whose profile predicted
+  std::string profile_note;   // that it is another GPU's, or empty
+  std::string not_predicted;  // candidates that no model knows and that were not measured, or empty
+  std::string stands_in;      // the value type whose model stood in for the problem's, or empty
   double calls = std::numeric_limits<double>::infinity();
   double expected_loss = 0;  // above the fastest, as a share of its time
   bool unsure = false;

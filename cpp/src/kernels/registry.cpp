@@ -18,6 +18,7 @@ namespace warploom {
   row(spmm_padded_csr_c_stationary) \
   row(spmm_padded_csr_row_split) \
   row(spmm_column_vectors_tensor_core) \
+  row(spmm_column_vectors_tensor_core_tf32) \
   row(spmm_csr_cusparse) \
   row(spmm_coo_cusparse)
 

@@ -157,7 +157,8 @@ std::vector<candidate> enumerate_candidates(operation op, const candidate_filter
   std::vector<const product_kernel*> chosen;
   for (const product_kernel& kernel : kernels(op)) {
     const bool fits = (!filter.order || kernel.works_on(*filter.order)) &&
-                      (!filter.dtype || kernel.works_on(*filter.dtype)) && (filter.on_gpu || kernel.runs_on_cpu());
+                      (!filter.dtype || kernel.works_on(*filter.dtype)) && (filter.on_gpu || kernel.runs_on_cpu()) &&
+                      is_precise_enough(kernel, filter.precision);
     if (fits) chosen.push_back(&kernel);
   }
   std::vector<candidate> found;
@@ -198,6 +199,10 @@ const product_kernel& cpu_baseline_kernel(operation op, layout order) {
   return baseline_kernel(op, order);
 }
 
+bool is_precise_enough(const product_kernel& kernel, product_precision wanted) {
+  return kernel.precision == product_precision::full || kernel.precision == wanted;
+}
+
 bool is_redundant(const candidate& tried, const matrix_summary& matrix, std::int64_t k, layout order) {
   const product_kernel& kernel = *tried.kernel;
   if (kernel.hopeless && kernel.hopeless(matrix)) return true;
@@ -213,6 +218,12 @@ operation parse_operation(std::string_view name) {
   if (name == "spmm") return operation::spmm;
   if (name == "spmv") return operation::spmv;
   refuse("op", "unknown operation '" + std::string(name) + "'; known: spmm, spmv");
+}
+
+product_precision parse_precision(std::string_view name) {
+  if (name == "full") return product_precision::full;
+  if (name == "tf32") return product_precision::tf32;
+  refuse("precision", "precision must be one of full, tf32, got '" + std::string(name) + "'");
 }
 
 layout parse_layout(std::string_view name) {

@@ -46,7 +46,7 @@ void add_named(const problem& given, const std::string& pattern, std::vector<can
 
 std::vector<candidate> candidates_to_measure(const problem& given, const name_patterns& patterns, bool try_all_on_cpu) {
   std::vector<candidate> found;
-  for (candidate& c : enumerate_candidates(given.op, {given.order, given.on_gpu(), given.dtype()})) {
+  for (candidate& c : enumerate_candidates(given.op, {given.order, given.on_gpu(), given.dtype(), given.precision})) {
     const bool wanted = patterns ? matches(c.name(), patterns)
                                  : (try_all_on_cpu || is_worth_trying(c, given)) &&
                                        !is_redundant(c, given.summary(), given.k, given.order);

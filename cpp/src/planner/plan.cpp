@@ -84,6 +84,10 @@ void validate(const problem& given) {
     throw error(error_kind::parameter, "k", -1,
                 "k must be 1 for SpMV, got " + std::to_string(given.k) + "; op='spmm' multiplies several columns");
   }
+  if (given.precision == product_precision::tf32 && given.dtype() != value_type::float32) {
+    throw error(error_kind::parameter, "precision", -1,
+                std::string("precision 'tf32' is for float32, and the product is in ") + name_of(given.dtype()));
+  }
   std::string known;
   for (const value_type dtype : {value_type::float16, value_type::bfloat16, value_type::float32, value_type::float64}) {
     bool works = false;

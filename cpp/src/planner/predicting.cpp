@@ -132,6 +132,7 @@ class prediction {
     if (!matches(name, options_.patterns)) return false;
     const candidate parsed = parse_candidate(name);
     if (!on_gpu && !parsed.kernel->runs_on_cpu()) return false;
+    if (!is_precise_enough(*parsed.kernel, problem_.precision)) return false;
     if (!options_.patterns && problem_.num_rows() > permutation_rows_ &&
         find_permutation(parsed.permutation).searches) {
       return false;
@@ -220,21 +221,52 @@ bool is_worth_measuring(double calls, double time_us) {
   return std::isinf(calls) || calls * time_us > 2e3 * measured + 300 * measured * time_us;
 }
 
+double operand_bytes(const problem& given) {
+  return static_cast<double>(given.num_rows() + given.num_cols()) * static_cast<double>(given.k) *
+         static_cast<double>(size_of(given.dtype()));
+}
+
+// What comparing takes, in microseconds.
+double comparing_us(const problem& given, std::size_t candidates, double time_us) {
+  constexpr double preparation_us = 600;          // of one
+  constexpr double allocated_bytes_per_us = 8e3;  // of operands, on an H200 under a hypervisor
+  return static_cast<double>(candidates) * (products_to_compare * time_us + preparation_us) +
+         operand_bytes(given) / allocated_bytes_per_us;
+}
+
 // Whether the choice is compared with the vendor's candidates although measuring the short list is not worth it: that
 // takes at most a twentieth of what the products take, and no more memory than the matrix. Only where the models have
 // seen no such sizes, and may be far off.
 bool is_worth_comparing(const problem& given, double calls, double time_us) {
-  constexpr int candidates = 1 + max_compared_of_vendor;
-  constexpr double preparation_us = 600;          // of one
-  constexpr double allocated_bytes_per_us = 8e3;  // of operands, on an H200 under a hypervisor
+  constexpr std::size_t candidates = 1 + max_compared_of_vendor;
   const auto itemsize = static_cast<double>(size_of(given.dtype()));
-  const double operands =
-      static_cast<double>(given.num_rows() + given.num_cols()) * static_cast<double>(given.k) * itemsize;
-  if (operands > static_cast<double>(given.nnz()) * (4 + itemsize)) return false;
-  const double spent_us =
-      candidates * (products_to_compare * time_us + preparation_us) + operands / allocated_bytes_per_us;
-  return spent_us < 0.05 * calls * time_us;
+  if (operand_bytes(given) > static_cast<double>(given.nnz()) * (4 + itemsize)) return false;
+  return comparing_us(given, candidates, time_us) < 0.05 * calls * time_us;
 }
+
+// ---- Candidates of less than full precision, which no model knows
+
+// Those to measure, in the caller's row order first.
+std::vector<candidate> less_precise_candidates(const problem& given, const name_patterns& patterns) {
+  if (given.precision == product_precision::full && !patterns) return {};  // patterns may name one in full
+  std::vector<candidate> found = candidates_to_measure(given, patterns);
+  std::erase_if(found, [&](const candidate& c) {
+    return c.kernel->precision == product_precision::full || (!patterns && c.is_permuted());
+  });
+  std::stable_partition(found.begin(), found.end(), [](const candidate& c) { return !c.is_permuted(); });
+  if (found.size() > max_measured) found.resize(max_measured);
+  return found;
+}
+
+// Whether they are compared with what is predicted although measuring the short list is not worth it: whoever asks for
+// them expects them to save more than a quarter.
+bool is_worth_comparing(const problem& given, const std::vector<candidate>& less_precise, double calls,
+                        double time_us) {
+  return !less_precise.empty() && comparing_us(given, 1 + less_precise.size(), time_us) < 0.25 * calls * time_us;
+}
+
+constexpr const char* less_precise_not_measured =
+    "no model knows candidates in TF32, and they were not measured for so few calls: select='measure' does";
 
 // The first of a prediction, and the first of the vendor's.
 std::vector<candidate> candidates_to_compare(prediction& predicted) {
@@ -334,28 +366,49 @@ std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<c
   std::vector<preparation_step> steps{{"upload", milliseconds_since(start)}};
   auto predicted =
       std::make_shared<prediction>(given, from->chooser, options, in.permutation_rows, given.on_gpu(), false);
-  predicted->first();  // there is one
+  const std::vector<candidate> less_precise = less_precise_candidates(given, options.patterns);
+  const bool only_less_precise = !predicted->chosen().first() && !less_precise.empty();
+  if (!only_less_precise) predicted->first();  // there is one
   const ranking& ranked = predicted->ranked();
   const bool unsure = ranked.unsure || !stands_in(given, from->chooser).empty() || !from->note.empty();
-  const double time_us = ranked.times_us[*predicted->chosen().first()];
+  const double time_us = only_less_precise ? 0 : ranked.times_us[*predicted->chosen().first()];
   steps.insert(steps.end(), predicted->steps().begin(), predicted->steps().end());
   start = clock::now();
   std::vector<candidate_row> measured;
   std::unique_ptr<plan> best;
-  const bool all_of_list = unsure && is_worth_measuring(options.calls, time_us);
+  const bool all_of_list =
+      only_less_precise || ((unsure || !less_precise.empty()) && is_worth_measuring(options.calls, time_us));
+  bool left_out = false;
   if (options.verify || all_of_list) {
-    std::tie(measured, best) = measure(given, names_to_measure(*predicted, all_of_list, options.verify), options, in);
+    std::vector<std::string> names;
+    if (!only_less_precise) names = names_to_measure(*predicted, all_of_list, options.verify);
+    for (const candidate& c : less_precise) names.push_back(c.name());
+    std::tie(measured, best) = measure(given, names, options, in);
+    if (!best && only_less_precise) predicted->first();  // which throws
+  } else if (is_worth_comparing(given, less_precise, options.calls, time_us) && (given.on_gpu() || in.timer)) {
+    std::vector<candidate> compared_with = less_precise;
+    compared_with.insert(compared_with.begin(), parse_candidate(predicted->first()));
+    comparison compared = compare(given, compared_with, options.calls, in.timer);
+    measured = std::move(compared.rows);
+    best = std::move(compared.best);
   } else if (!ranked.outside.empty() && is_worth_comparing(given, options.calls, time_us) &&
              (given.on_gpu() || in.timer)) {
     comparison compared = compare(given, candidates_to_compare(*predicted), options.calls, in.timer);
     measured = std::move(compared.rows);
     best = std::move(compared.best);
+    left_out = !less_precise.empty();
+  } else {
+    left_out = !less_precise.empty();
   }
   steps.push_back({"measuring", milliseconds_since(start)});
   if (!best) best = prepare_first(given, *predicted);
   best->chosen_in(std::move(steps));
-  best->explain_by([given = given.without_resident(), predicted, from, rows = measured,
-                    chosen = best->chosen().name()] { return explain(given, *predicted, *from, rows, chosen); });
+  best->explain_by(
+      [given = given.without_resident(), predicted, from, rows = measured, chosen = best->chosen().name(), left_out] {
+        explanation found = explain(given, *predicted, *from, rows, chosen);
+        if (left_out) found.not_predicted = less_precise_not_measured;
+        return found;
+      });
   return best;
 }
 

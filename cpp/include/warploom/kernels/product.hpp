@@ -27,6 +27,12 @@ enum class layout { row_major, column_major };
 inline const char* name_of(operation op) { return op == operation::spmm ? "spmm" : "spmv"; }
 inline const char* name_of(layout order) { return order == layout::row_major ? "row" : "column"; }
 
+// How precise products of float32 are: with operands as they are, or rounded to TF32, 11 significant bits, for tensor
+// cores. Sums are in float32 either way.
+enum class product_precision { full, tf32 };
+
+inline const char* name_of(product_precision of) { return of == product_precision::full ? "full" : "tf32"; }
+
 // Whether operands are in the L2 cache (on the CPU: the last-level cache) when a product starts, as in a tight loop, or
 // evicted before each.
 enum class cache_state { warm, cold };
@@ -164,12 +170,14 @@ struct product_kernel {
   std::vector<parameter> parameters;
   std::vector<kernel_input> inputs{};
   std::vector<value_type> dtypes{value_type::float32, value_type::float64};
-  bool permutes = true;                // whether a row permutation makes sense
-  bool reproducible = true;            // bitwise the same result in every run
-  bool vendor = false;                 // the vendor's library: a baseline beside being a candidate
-  bool from_device = false;            // made on the GPU; all others are made on the host and uploaded
-  bool compared_fully = false;         // tables compare every setting, not only the default one
-  bool tried_on_cpu = false;           // worth measuring there: not made for warps, and not the CPU code of another one
+  bool permutes = true;         // whether a row permutation makes sense
+  bool reproducible = true;     // bitwise the same result in every run
+  bool vendor = false;          // the vendor's library: a baseline beside being a candidate
+  bool from_device = false;     // made on the GPU; all others are made on the host and uploaded
+  bool compared_fully = false;  // tables compare every setting, not only the default one
+  bool tried_on_cpu = false;    // worth measuring there: not made for warps, and not the CPU code of another one
+  // If not full, nothing considers the kernel unless less than full precision is asked for, or the kernel is named.
+  product_precision precision = product_precision::full;
   std::vector<layout> baseline_for{};  // layouts in which it is the "plain CSR" that speedups are over
 
   // Whether the kernel cannot pay off on such a matrix: it is not tried then unless it is named. Null: never.

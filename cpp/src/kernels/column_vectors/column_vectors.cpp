@@ -17,6 +17,7 @@ namespace warploom {
 
 convert_on_gpu_function column_vectors_on_gpu;
 prepare_cuda_function prepare_cuda_spmm_column_vectors_tensor_core;
+prepare_cuda_function prepare_cuda_spmm_column_vectors_tensor_core_tf32;
 
 namespace {
 
@@ -96,6 +97,13 @@ std::string thread_limit(const matrix_summary& matrix, const product_request& re
   return warps < std::int64_t{1} << 27 ? "" : "would need " + std::to_string(32 * warps) + " threads";
 }
 
+const std::vector<parameter> parameters{{"segment_length",
+                                         128,
+                                         {32, 64, 128, 256, 512},
+                                         {64, 256},
+                                         false,
+                                         "maximum number of vectors that a warp takes of a window"}};
+
 }  // namespace
 
 product_kernel spmm_column_vectors_tensor_core() {
@@ -108,12 +116,7 @@ product_kernel spmm_column_vectors_tensor_core() {
           "or infinity in B reaches all 8 rows.",
       .source = "own, after Shi et al. 2025 (FlashSparse)",
       .layouts = {layout::row_major, layout::column_major},
-      .parameters = {{"segment_length",
-                      128,
-                      {32, 64, 128, 256, 512},
-                      {64, 256},
-                      false,
-                      "maximum number of vectors that a warp takes of a window"}},
+      .parameters = parameters,
       .dtypes = {value_type::float16, value_type::bfloat16},
       .from_device = true,
       .unsupported_reason = needs_int32_offsets,
@@ -121,6 +124,29 @@ product_kernel spmm_column_vectors_tensor_core() {
       .launch_limit = thread_limit,
       .prepare_cpu = prepare_cpu,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmm_column_vectors_tensor_core),
+  };
+}
+
+product_kernel spmm_column_vectors_tensor_core_tf32() {
+  return {
+      .op = operation::spmm,
+      .name = "tensor_core_tf32",
+      .format = "column-vectors",
+      .summary =
+          "Tensor cores on vectors of 8 rows and one column, in TF32: values of A and B are rounded to 11 significant "
+          "bits, sums are in float32. Only where precision=\"tf32\" asks for it, or its name. On a GPU zeros filled "
+          "into a vector are multiplied: a NaN or infinity in B reaches all 8 rows. A CPU does not round.",
+      .source = "own, after Shi et al. 2025 (FlashSparse)",
+      .layouts = {layout::row_major, layout::column_major},
+      .parameters = parameters,
+      .dtypes = {value_type::float32},
+      .from_device = true,
+      .precision = product_precision::tf32,
+      .unsupported_reason = needs_int32_offsets,
+      .pattern_reason = pattern_reason,
+      .launch_limit = thread_limit,
+      .prepare_cpu = prepare_cpu,
+      .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmm_column_vectors_tensor_core_tf32),
   };
 }
 

@@ -1,4 +1,4 @@
-// SpMM on tensor cores, row-major B and C, float16 and bfloat16 with sums in float32.
+// SpMM on tensor cores, row-major B and C: float16, bfloat16, and float32 that is rounded to TF32; sums in float32.
 //
 // A warp takes a window of 8 rows, or a segment of its column vectors, and 16 vectors at a time: the instruction
 // m16n8k16 multiplies 16 columns of B, transposed, with the 16 vectors, so that the sparse matrix is the operand of
@@ -9,11 +9,14 @@
 // 2 t + 9, and ends up with the same columns of rows 2 t and 2 t + 1 of the window. Values are stored vector by vector,
 // 16 bytes each; the instruction movmatrix gives every lane those of its row of the window.
 //
+// In TF32 the instruction is m16n8k8 and takes 8 vectors: a lane reads the same columns of vectors t and t + 4, and of
+// their values, 32 bytes each, those of row g. The sums are where they are in half precision.
+//
 // Long windows are cut into segments like the rows of segmented CSR: each leaves its sums in a workspace, and the last
 // to finish adds them in their order.
 //
-// At least m rows of C and n rows of B once, 20 bytes a vector; where rows of B miss the caches, each vector costs 2 k
-// bytes more, where a kernel on CSR pays that for each nonzero.
+// At least m rows of C and n rows of B once, 20 bytes a vector (in TF32 36); where rows of B miss the caches, each
+// vector costs 2 k bytes more (4 k), where a kernel on CSR pays that for each nonzero.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -33,7 +36,13 @@ namespace {
 
 constexpr int threads_per_block = 128;
 constexpr int window_rows = column_vector.rows;
-constexpr int vectors_at_once = 16;
+template <class Value>
+constexpr int vectors_at_once = sizeof(Value) == 2 ? 16 : 8;  // of one instruction
+template <class Value>
+constexpr int rows_per_lane = vectors_at_once<Value> / 4;  // of B
+// In which V neighbouring values are held.
+template <class Value, int V>
+constexpr int num_words = V * static_cast<int>(sizeof(Value)) / 4;
 static_assert(window_rows == 8 && column_vector.cols == 1, "the width of the instruction");
 
 template <class Value>
@@ -55,6 +64,17 @@ __device__ __forceinline__ unsigned transposed(unsigned two_values) {
   return result;
 }
 
+// Nearest, ties away from zero; what exceeds the largest number becomes infinite.
+__device__ __forceinline__ unsigned rounded_to_tf32(unsigned bits) {
+#if __CUDA_ARCH__ >= 800
+  unsigned result;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(__uint_as_float(bits)));
+  return result;
+#else
+  __trap();  // never launched there
+#endif
+}
+
 template <class Value>
 __device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
 #if __CUDA_ARCH__ >= 800
@@ -63,8 +83,13 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&a)[
         "{%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-  } else {
+  } else if constexpr (std::is_same_v<Value, __nv_bfloat16>) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
@@ -74,14 +99,19 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&a)[
 #endif
 }
 
-// V neighbouring values in V / 2 words. Without `Whole`, those before `count` only, one by one.
+// V neighbouring values. Without `Whole`, those before `count` only, one by one.
 template <class Value, int V, bool Whole>
-__device__ __forceinline__ void load_words(unsigned (&words)[V / 2], const Value* from, int count) {
+__device__ __forceinline__ void load_words(unsigned (&words)[num_words<Value, V>], const Value* from, int count) {
   if constexpr (Whole) {
     if (count <= 0) return;
-    const auto loaded = cuda::load<unsigned, V / 2>(reinterpret_cast<const unsigned*>(from));
+    const auto loaded = cuda::load<unsigned, num_words<Value, V>>(reinterpret_cast<const unsigned*>(from));
 #pragma unroll
-    for (int i = 0; i < V / 2; ++i) words[i] = loaded.lane[i];
+    for (int i = 0; i < num_words<Value, V>; ++i) words[i] = loaded.lane[i];
+  } else if constexpr (sizeof(Value) == 4) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      if (i < count) words[i] = __float_as_uint(__ldg(from + i));
+    }
   } else {
     const auto* bits = reinterpret_cast<const unsigned short*>(from);
 #pragma unroll
@@ -112,53 +142,96 @@ struct lane_columns {
   __device__ int left(int n) const { return k - begin(n); }
 };
 
-// What the lanes of a warp hold of U times 16 vectors: lane l the column of vector l, or of l % 16 if U is 1, and rows
-// 2 t and 2 t + 1 of vectors g and g + 8 of each 16. There is nothing past the end: columns are -1, values 0.
-template <int U>
+// Which of the vectors of an instruction the i-th row of B of a lane belongs to.
+template <class Value>
+__device__ __forceinline__ int vector_of_row(int t, int i) {
+  return sizeof(Value) == 2 ? 2 * t + i % 2 + i / 2 * 8 : t + 4 * i;
+}
+
+// What the lanes of a warp hold of U times the vectors of an instruction: lane l the column of vector l, from the
+// beginning again where there are fewer; and of their values, rows 2 t and 2 t + 1 of vectors g and g + 8 of each 16,
+// or in TF32 row g of vectors t and t + 4 of each 8. There is nothing past the end: columns are -1, values 0.
+template <class Value, int U>
 struct loaded_vectors {
+  static constexpr int count = U * vectors_at_once<Value>;
+  static_assert(count <= 32, "a lane holds the column of one vector");
   int column;
   unsigned values[U][2];
 
-  template <class Value>
   __device__ __forceinline__ void load_from(const cuda::segments_view<Value>& A, int begin, int first, int length) {
+    constexpr int words_per_vector = num_words<Value, window_rows>;
     const int lane = static_cast<int>(cuda::lane_id());
-    const int mine = first + lane % (U * vectors_at_once);
+    const int mine = first + lane % count;
     column = mine < length ? __ldg(A.indices + begin + mine) : -1;
-    const auto* const pairs = reinterpret_cast<const unsigned*>(A.data) + std::int64_t{begin} * (window_rows / 2);
+    const auto* const words = reinterpret_cast<const unsigned*>(A.data) + std::int64_t{begin} * words_per_vector;
+    const int vector_of_lane = sizeof(Value) == 2 ? lane / 4 : lane % 4;
+    const int word_of_lane = sizeof(Value) == 2 ? lane % 4 : lane / 4;
 #pragma unroll
     for (int u = 0; u < U; ++u) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const int vector = first + u * vectors_at_once + 8 * i + lane / 4;
-        values[u][i] = vector < length ? __ldg(pairs + vector * (window_rows / 2) + lane % 4) : 0u;
+        const int vector = first + u * vectors_at_once<Value> + i * vectors_at_once<Value> / 2 + vector_of_lane;
+        values[u][i] = vector < length ? __ldg(words + vector * words_per_vector + word_of_lane) : 0u;
       }
     }
   }
 };
 
-// Adds `length` vectors from `begin` on, U times 16 at once: those that come next are loaded while rows of B are.
+// Adds the products of the vectors of an instruction with V columns of B. `values` are as loaded_vectors has them.
+template <class Value, int V, int N>
+__device__ __forceinline__ void multiply_add(lane_sums<V, N>& sums, const unsigned (&values)[2],
+                                             const unsigned (&words)[rows_per_lane<Value>][N][num_words<Value, V>]) {
+  if constexpr (sizeof(Value) == 2) {
+    const unsigned b[2] = {transposed(values[0]), transposed(values[1])};
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int tile = 0; tile < V / 2; ++tile) {
+        // The lower halves of the words are a column of B, which is row g of the operand; the upper ones are row g + 8.
+        const unsigned a[4] = {__byte_perm(words[0][n][tile], words[1][n][tile], 0x5410),
+                               __byte_perm(words[0][n][tile], words[1][n][tile], 0x7632),
+                               __byte_perm(words[2][n][tile], words[3][n][tile], 0x5410),
+                               __byte_perm(words[2][n][tile], words[3][n][tile], 0x7632)};
+        multiply_add<Value>(sums.c[n][tile], a, b);
+      }
+    }
+  } else {
+    const unsigned b[2] = {rounded_to_tf32(values[0]), rounded_to_tf32(values[1])};
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+#pragma unroll
+      for (int tile = 0; tile < V / 2; ++tile) {
+        const unsigned a[4] = {rounded_to_tf32(words[0][n][2 * tile]), rounded_to_tf32(words[0][n][2 * tile + 1]),
+                               rounded_to_tf32(words[1][n][2 * tile]), rounded_to_tf32(words[1][n][2 * tile + 1])};
+        multiply_add<Value>(sums.c[n][tile], a, b);
+      }
+    }
+  }
+}
+
+// Adds `length` vectors from `begin` on, those of U instructions at once: those that come next are loaded while rows of
+// B are.
 template <class Value, int V, int N, int U, bool Whole>
 __device__ __forceinline__ void accumulate(lane_sums<V, N>& sums, const window_product<Value>& product, int begin,
                                            int length, const lane_columns<V, N>& columns) {
-  static_assert(U == 1 || U == 2, "a lane holds the column of one vector");
   const int t = static_cast<int>(cuda::lane_id() % 4);
-  loaded_vectors<U> next;
+  loaded_vectors<Value, U> next;
   next.load_from(product.A, begin, 0, length);
-  for (int first = 0; first < length; first += U * vectors_at_once) {
-    const loaded_vectors<U> vectors = next;
-    int rows[U][4];  // of B
+  for (int first = 0; first < length; first += next.count) {
+    const loaded_vectors<Value, U> vectors = next;
+    int rows[U][rows_per_lane<Value>];  // of B
 #pragma unroll
     for (int u = 0; u < U; ++u) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        rows[u][i] = cuda::from_lane(vectors.column, u * vectors_at_once + 2 * t + i % 2 + i / 2 * 8);
+      for (int i = 0; i < rows_per_lane<Value>; ++i) {
+        rows[u][i] = cuda::from_lane(vectors.column, u * vectors_at_once<Value> + vector_of_row<Value>(t, i));
       }
     }
-    unsigned words[U][4][N][V / 2] = {};
+    unsigned words[U][rows_per_lane<Value>][N][num_words<Value, V>] = {};
 #pragma unroll
     for (int u = 0; u < U; ++u) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      for (int i = 0; i < rows_per_lane<Value>; ++i) {
 #pragma unroll
         for (int n = 0; n < N; ++n) {
           if (rows[u][i] < 0) continue;
@@ -167,24 +240,11 @@ __device__ __forceinline__ void accumulate(lane_sums<V, N>& sums, const window_p
         }
       }
     }
-    next.load_from(product.A, begin, first + U * vectors_at_once, length);
+    next.load_from(product.A, begin, first + next.count, length);
 #pragma unroll
     for (int u = 0; u < U; ++u) {
-      if (first + u * vectors_at_once >= length) break;  // the same for the whole warp
-      const unsigned b[2] = {transposed(vectors.values[u][0]), transposed(vectors.values[u][1])};
-#pragma unroll
-      for (int n = 0; n < N; ++n) {
-#pragma unroll
-        for (int tile = 0; tile < V / 2; ++tile) {
-          // The lower halves of the words are a column of B, which is row g of the operand; the upper ones are row
-          // g + 8.
-          const unsigned a[4] = {__byte_perm(words[u][0][n][tile], words[u][1][n][tile], 0x5410),
-                                 __byte_perm(words[u][0][n][tile], words[u][1][n][tile], 0x7632),
-                                 __byte_perm(words[u][2][n][tile], words[u][3][n][tile], 0x5410),
-                                 __byte_perm(words[u][2][n][tile], words[u][3][n][tile], 0x7632)};
-          multiply_add<Value>(sums.c[n][tile], a, b);
-        }
-      }
+      if (first + u * vectors_at_once<Value> >= length) break;  // the same for the whole warp
+      multiply_add<Value, V, N>(sums, vectors.values[u], words[u]);
     }
   }
 }
@@ -258,7 +318,7 @@ __global__ void __launch_bounds__(threads_per_block) window_kernel(const window_
   const lane_columns<V, N> columns(product.k);
   const int4 segment = __ldg(product.A.segments + i);  // window, first vector, vectors, partial sum
   lane_sums<V, N> sums;
-  constexpr int at_once = N == 1 ? 2 : 1;  // as many loads of B in flight either way
+  constexpr int at_once = N == 1 ? 2 : 1;  // enough loads of B in flight, and registers for enough warps
   accumulate<Value, V, N, at_once, Whole>(sums, product, segment.y, segment.z, columns);
   if (segment.w >= 0 && !add_segment(sums, product, segment.w, columns)) return;
   store<Value, V, N, Whole>(sums, product, segment.x, columns);
@@ -318,8 +378,9 @@ class tensor_core_plan final : public product_plan {
   }
 
   void run_panel(const window_product<Value>& product, cudaStream_t stream) const {
-    if (product.k > 64 && takes_vectors(product, 8)) return launch<8, 2, true>(product, stream);
-    if (product.k > 32 && takes_vectors(product, 8)) return launch<8, 1, true>(product, stream);
+    constexpr int widest = 16 / sizeof(Value);  // vector
+    if (product.k > 64 && takes_vectors(product, widest)) return launch<widest, 16 / widest, true>(product, stream);
+    if (product.k > 32 && takes_vectors(product, widest)) return launch<widest, 8 / widest, true>(product, stream);
     if (takes_vectors(product, 4)) return launch<4, 1, true>(product, stream);
     launch<4, 1, false>(product, stream);
   }
@@ -342,12 +403,8 @@ class tensor_core_plan final : public product_plan {
   cuda::device_array<unsigned> arrived_;
 };
 
-}  // namespace
-
-std::unique_ptr<product_plan> prepare_cuda_spmm_column_vectors_tensor_core(const device_csr& matrix,
-                                                                           const product_request& given,
-                                                                           const device_allocator& allocate) {
-  const std::string label = "column-vectors/tensor_core";
+std::unique_ptr<product_plan> prepare(const std::string& label, const device_csr& matrix, const product_request& given,
+                                      const device_allocator& allocate) {
   if (cuda::device_attribute(cudaDevAttrComputeCapabilityMajor) < 8) {
     refuse_candidate(label, "needs a GPU of compute capability 8.0 or newer");
   }
@@ -362,11 +419,27 @@ std::unique_ptr<product_plan> prepare_cuda_spmm_column_vectors_tensor_core(const
   std::unique_ptr<product_plan> plan;
   if (matrix.dtype() == value_type::float16) {
     plan = std::make_unique<tensor_core_plan<__half>>(std::move(vectors), matrix, request, allocate);
-  } else {
+  } else if (matrix.dtype() == value_type::bfloat16) {
     plan = std::make_unique<tensor_core_plan<__nv_bfloat16>>(std::move(vectors), matrix, request, allocate);
+  } else {
+    plan = std::make_unique<tensor_core_plan<float>>(std::move(vectors), matrix, request, allocate);
   }
   if (request.order == layout::row_major) return plan;
   return cuda::make_transposing_plan(std::move(plan), matrix.summary(), k, allocate);
+}
+
+}  // namespace
+
+std::unique_ptr<product_plan> prepare_cuda_spmm_column_vectors_tensor_core(const device_csr& matrix,
+                                                                           const product_request& request,
+                                                                           const device_allocator& allocate) {
+  return prepare("column-vectors/tensor_core", matrix, request, allocate);
+}
+
+std::unique_ptr<product_plan> prepare_cuda_spmm_column_vectors_tensor_core_tf32(const device_csr& matrix,
+                                                                                const product_request& request,
+                                                                                const device_allocator& allocate) {
+  return prepare("column-vectors/tensor_core_tf32", matrix, request, allocate);
 }
 
 std::unique_ptr<stored_matrix> column_vectors_on_gpu(const device_csr& matrix, const option_values&) {
