@@ -321,6 +321,11 @@ class Kernel:
         Whether a row permutation makes sense with it.
         """
     @property
+    def precision(self) -> str:
+        """
+        "full", or "tf32": it rounds float32 to TF32, and is considered only where that is asked for.
+        """
+    @property
     def reproducible(self) -> bool:
         """
         Whether every run gives bitwise the same result.
@@ -459,6 +464,13 @@ class Problem:
     @property
     def op(self) -> str: ...
     @property
+    def precision(self) -> str:
+        """
+        The least of candidates that are not named: "full" or "tf32".
+        """
+    @precision.setter
+    def precision(self, arg1: str) -> None: ...
+    @property
     def shape(self) -> tuple[int, int]: ...
 
 class Row:
@@ -555,6 +567,8 @@ class Explanation:
     def gpu(self) -> str: ...
     @property
     def left_out(self) -> int: ...
+    @property
+    def not_predicted(self) -> str: ...
     @property
     def outside(self) -> str: ...
     @property
@@ -721,6 +735,16 @@ class StoredMatrix:
     @property
     def shape(self) -> tuple[int, int]: ...
 
+class VendorSampledProduct:
+    """
+    The vendor's sampled product, prepared for a pattern in device memory.
+    """
+    def __init__(self, pattern: DeviceCsr, dtype: str, nnz: int) -> None: ...
+    def run(self, X: int, Y: int, k: int, out: int, stream: int) -> None:
+        """
+        Enqueue it for operands given by their addresses.
+        """
+
 class EntryLines:
     """
     Checks the lines of entries of a Matrix Market file, piece after piece.
@@ -763,16 +787,6 @@ class VendorProblem:
         Microseconds from the start of planning until so many products are done.
         """
 
-class VendorSampledProduct:
-    """
-    The vendor's sampled product, prepared for a pattern in device memory.
-    """
-    def __init__(self, pattern: DeviceCsr, dtype: str, nnz: int) -> None: ...
-    def run(self, X: int, Y: int, k: int, out: int, stream: int) -> None:
-        """
-        Enqueue it for operands given by their addresses.
-        """
-
 def _cta_aware_by_brute_force(
     matrix: CsrView, warps: int = 32, threads: int = 32, elements_per_cache_line: int = 32
 ) -> numpy.typing.NDArray[numpy.int32]:
@@ -790,7 +804,9 @@ def cmrs_read_occupancy(device: int, dtype: numpy.dtype[typing.Any], *, height: 
     Occupancy: share of the threads of a multiprocessor that can be resident with this kernel.
     """
 
+def column_vector_feature_names() -> tuple[typing.Any, ...]: ...
 def compress(log_ratio: numpy.typing.NDArray[numpy.float64]) -> typing.Any: ...
+def compute_column_vector_features(matrix: CsrView) -> numpy.typing.NDArray[numpy.float64]: ...
 def compute_features(
     name: str, matrix: CsrView, warps: int = 32, threads: int = 32, elements_per_cache_line: int = 32
 ) -> numpy.typing.NDArray[numpy.float64]: ...
@@ -857,7 +873,9 @@ def cuda_info() -> dict[str, typing.Any]:
     """
 
 def cusparse_version() -> str: ...
-def enumerate_candidates(op: str, layout: str | None, device: str, dtype: str | None) -> list[Candidate]:
+def enumerate_candidates(
+    op: str, layout: str | None, device: str, dtype: str | None, precision: str = "full"
+) -> list[Candidate]:
     """
     Every tried setting in the caller's row order, then every row permutation with default parameters.
     """
@@ -868,6 +886,11 @@ def eviction_memory(device: int) -> DeviceMemory:
     """
 
 def expand(compressed: numpy.typing.NDArray[numpy.float64]) -> typing.Any: ...
+def fail_device_allocation(after: int) -> bool:
+    """
+    For tests: let an allocation of memory for a GPU fail; returns whether one has failed.
+    """
+
 def feature_names(name: str) -> tuple[typing.Any, ...]: ...
 def feature_set_names() -> tuple[typing.Any, ...]: ...
 def fill_device(device: int, to: int, byte: int, bytes: int) -> None: ...
@@ -1038,13 +1061,6 @@ def sampled_product(
     For every nonzero (i, j) the dot product of row i of X and row j of Y, row-major host arrays.
     """
 
-def sampled_product_on_device(
-    pattern: DeviceCsr, dtype: str, X: int, Y: int, k: int, out: int, nnz: int, stream: int
-) -> None:
-    """
-    Enqueue the same for row-major operands in device memory without padding, given by their addresses.
-    """
-
 def sampled_product_of_host_operands(
     pattern: DeviceCsr, X: numpy.typing.NDArray[typing.Any], Y: numpy.typing.NDArray[typing.Any], nnz: int
 ) -> numpy.typing.NDArray[typing.Any]:
@@ -1052,8 +1068,13 @@ def sampled_product_of_host_operands(
     The same on the device of the pattern, for host arrays: complete on return.
     """
 
-def column_vector_feature_names() -> tuple[typing.Any, ...]: ...
-def compute_column_vector_features(matrix: CsrView) -> numpy.typing.NDArray[numpy.float64]: ...
+def sampled_product_on_device(
+    pattern: DeviceCsr, dtype: str, X: int, Y: int, k: int, out: int, nnz: int, stream: int
+) -> None:
+    """
+    Enqueue the same for row-major operands in device memory without padding, given by their addresses.
+    """
+
 def set_num_threads(count: int) -> None:
     """
     Set the number of host threads for the process; 0 returns to the default.

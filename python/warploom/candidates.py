@@ -68,6 +68,7 @@ def candidates(
     device: str = "cuda",
     dtype: str | None = None,
     match: str | Sequence[str] | None = None,
+    precision: str = "full",
 ) -> list[str]:
     """Names of the registered candidates.
 
@@ -83,6 +84,8 @@ def candidates(
         Only candidates that work on values of this type.
     match : str or sequence of str, optional
         Shell-style patterns; a name is kept if one of them matches it.
+    precision : {"full", "tf32"}
+        With ``"tf32"``, also candidates that round float32 to TF32; see `warploom.plan`.
 
     Returns
     -------
@@ -92,7 +95,7 @@ def candidates(
     Raises
     ------
     ParameterError
-        For an unknown operation, layout, device or dtype, or patterns that are not strings.
+        For an unknown operation, layout, device, dtype or precision, or patterns that are not strings.
 
     Examples
     --------
@@ -101,7 +104,7 @@ def candidates(
     ['spmm/lpt/dcsr/c_stationary']
     """
     patterns = checked_patterns(match, "match")
-    names = (c.name for c in _core.enumerate_candidates(op, layout, device, dtype))
+    names = (c.name for c in _core.enumerate_candidates(op, layout, device, dtype, precision))
     return [name for name in names if _core.matches(name, patterns)]
 
 

@@ -156,6 +156,11 @@ def main() -> None:
     type=click.Choice(["float16", "bfloat16", "float32", "float64"]),
     help="Value type; that of the matrix by default.",
 )
+@click.option(
+    "--precision",
+    type=click.Choice(["full", "tf32"]),
+    help="tf32: SpMM in float32 may round A and B to 11 significant bits, for tensor cores; full by default.",
+)
 @click.option("--device", metavar="cuda|cuda:N|cpu", help="Where to run; a GPU if there is one by default.")
 @click.option(
     "--candidates",
@@ -206,6 +211,7 @@ def plan(
     k: int,
     layout: str,
     dtype: str | None,
+    precision: str | None,
     device: str | None,
     candidates: tuple[str, ...],
     warm: bool,
@@ -231,6 +237,10 @@ def plan(
         for option in ("select", "device", "verify", "budget"):
             if context.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE:
                 raise click.UsageError(f"--gpu predicts for a GPU that need not be present; --{option} is of no use")
+        if precision == "tf32":
+            raise click.UsageError(
+                "--gpu predicts, and no model knows candidates in TF32; --precision tf32 measures them"
+            )
     if output == csv_output == "-":
         raise click.UsageError("--json - and --csv - would be mixed up")
     shown = functools.partial(
@@ -262,6 +272,7 @@ def plan(
             op=op,
             k=k if op == "spmm" else None,
             dtype=dtype,
+            precision=precision,
             layout=layout,
             device=device,
             select=select,

@@ -53,12 +53,15 @@ class Product:
     cache: str
     device: str
     """Name of the device."""
+    precision: str = "full"
+    """The least of the candidates that were considered."""
 
     def title(self, where: str) -> str:
         """Describe the product and where it runs, or what it was predicted for, in a line."""
         m, n = self.shape
         operands = f"k = {self.k:,}, {self.layout}-major, " if self.op == "spmm" else ""
-        return f"{self.op}: A {m:,} x {n:,}, {self.nnz:,} nonzeros, {_bfloat16.name_of(self.dtype)}, {operands}{where}"
+        dtype = _bfloat16.name_of(self.dtype) + (" or TF32" if self.precision == "tf32" else "")
+        return f"{self.op}: A {m:,} x {n:,}, {self.nnz:,} nonzeros, {dtype}, {operands}{where}"
 
 
 @dataclasses.dataclass(repr=False)
@@ -90,13 +93,20 @@ class Explanation:
     def of(cls, found: _core.Explanation, product: Product) -> Explanation:
         """Put into words what the planner says of a choice."""
         if found.based_on == "predicted":
-            title, footnotes = product.title(f"predicted for {found.gpu}"), _of_prediction(found, product)
+            title = product.title(f"predicted for {found.gpu}")
+            footnotes = _of_prediction(found, product) + _of_rounding(found.chosen)
             return cls(title, found.rows, found.chosen, found.baseline, footnotes, found.vendor)
         title = product.title(f"on {product.device}")
         if found.based_on == "named":
-            return cls(title, found.rows, found.chosen, found.baseline, [])
+            return cls(title, found.rows, found.chosen, found.baseline, _of_rounding(found.chosen))
         vendor = next((row.candidate for row in found.rows if row.median_us > 0 and _is_others(row.candidate)), "")
-        return cls(title, found.rows, found.chosen, found.baseline, _of_measurements(found, product), vendor)
+        footnotes = _of_measurements(found, product) + _of_rounding(found.chosen)
+        return cls(title, found.rows, found.chosen, found.baseline, footnotes, vendor)
+
+    @property
+    def precision(self) -> str:
+        """``"tf32"`` if the chosen candidate rounds float32 to TF32, else ``"full"``."""
+        return _precision_of(self.chosen)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything in the table as plain values, ready for JSON (NaN becomes None)."""
@@ -104,6 +114,7 @@ class Explanation:
             "title": self.title,
             "chosen": self.chosen,
             "baseline": self.baseline,
+            "precision": self.precision,
             "verdict": self.verdict(),
             "footnotes": self.footnotes,
             "rows": self._plain_rows(),
@@ -246,12 +257,33 @@ def _line_width() -> int:
 
 def _is_others(name: str) -> bool:
     """Whether a row is of the vendor's library or, on the CPU, of another one."""
-    return "/" not in name or "/".join(name.partition("[")[0].split("/")[2:]) in _vendor_kernels()
+    return "/" not in name or _label(name) in _vendor_kernels()
+
+
+def _label(name: str) -> str:
+    """Return the format and the kernel of a candidate."""
+    return "/".join(name.partition("[")[0].split("/")[2:])
 
 
 @functools.cache
 def _vendor_kernels() -> frozenset[str]:
     return frozenset(f"{kernel.format}/{kernel.name}" for op in OPERATIONS for kernel in kernels(op) if kernel.vendor)
+
+
+@functools.cache
+def _less_precise_kernels() -> dict[str, str]:
+    every = (kernel for op in OPERATIONS for kernel in kernels(op))
+    return {f"{kernel.format}/{kernel.name}": kernel.precision for kernel in every if kernel.precision != "full"}
+
+
+def _precision_of(name: str) -> str:
+    return _less_precise_kernels().get(_label(name), "full")
+
+
+def _of_rounding(chosen: str) -> list[str]:
+    if _precision_of(chosen) == "full":
+        return []
+    return [f"{chosen} rounds A and B to TF32, 11 significant bits"]
 
 
 def _broken(name: str, width: int) -> list[str]:
@@ -352,7 +384,7 @@ def _of_prediction(found: _core.Explanation, product: Product) -> list[str]:
         f"expected to be {found.expected_loss:.1%} above the fastest"
         + (": unsure, more than for most matrices" if found.unsure and not found.outside else ""),
         *([f"unsure, since outside what was measured: {found.outside}"] if found.outside else []),
-        *(note for note in (found.profile_note, found.stands_in) if note),
+        *(note for note in (found.profile_note, found.stands_in, found.not_predicted) if note),
         f"break-even: products after which preparing a candidate instead of {found.baseline} has paid off"
         + (f"; over vendor: instead of {found.vendor}" if found.vendor else ""),
         *_spent(found),

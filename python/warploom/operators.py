@@ -427,6 +427,8 @@ class Plan(_Multiplier):
             problem.k,
             problem.layout,
             problem.cache,
+            self.device.name,
+            problem.precision,
         )
 
     @functools.cached_property
@@ -457,6 +459,11 @@ class Plan(_Multiplier):
         """Whether every run gives bitwise the same result."""
         return self._candidate.kernel.reproducible
 
+    @property
+    def precision(self) -> str:
+        """``"tf32"`` if A and B are rounded to TF32, as `plan` was asked to allow; else ``"full"``."""
+        return self._candidate.kernel.precision
+
     def explain(self) -> Explanation:
         """Why this candidate: what was considered, and what each one costs.
 
@@ -469,7 +476,7 @@ class Plan(_Multiplier):
 
     @functools.cached_property
     def _explanation(self) -> Explanation:
-        explanation = Explanation.of(self._core.explanation(), Product(*self._problem, self.device.name))
+        explanation = Explanation.of(self._core.explanation(), Product(*self._problem))
         if self._origin is not None:
             explanation.footnotes.append(self._origin.says())
             doubts = self._origin.doubts(self.device.name)
@@ -681,7 +688,7 @@ class Plan(_Multiplier):
         operands = f"k={self.k}, {self.layout}-major, " if self.op == "spmm" else ""
         return (
             f"<Plan {self.candidate} for {self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, "
-            f"{_bfloat16.name_of(self.dtype)}, {operands}on {self.device}>"
+            f"{_value_type(self)}, {operands}on {self.device}>"
         )
 
 
@@ -1022,11 +1029,16 @@ class Operator(_Multiplier):
         )
 
 
+def _value_type(operator: Plan | Operator) -> str:
+    rounds = isinstance(operator, Plan) and operator.precision != "full"
+    return _bfloat16.name_of(operator.dtype) + (" rounded to TF32" if rounds else "")
+
+
 def _show(operator: Plan | Operator) -> str:
     """Describe a plan or operator in HTML, for notebooks."""
     m, n = operator.shape
     facts = {
-        "matrix": f"{m:,} x {n:,}, {operator.nnz:,} nonzeros, {_bfloat16.name_of(operator.dtype)}",
+        "matrix": f"{m:,} x {n:,}, {operator.nnz:,} nonzeros, {_value_type(operator)}",
         "device": f"{operator.device.name} ({operator.device})",
     }
     if isinstance(operator, Plan):

@@ -53,6 +53,7 @@ def plan(
     updatable: bool = False,
     budget: float = _core.DEFAULT_BUDGET,
     model: str | None = None,
+    precision: str | None = None,
 ) -> Plan | Operator:
     """Find the fastest way to multiply by a sparse matrix, and prepare it.
 
@@ -116,6 +117,12 @@ def plan(
         ``"mehrabi2021"``, ``"mehrabi2021/classifier"``, ``"mehrabi2021/ten"``, ``"mehrabi2021/ten-classifier"``, for
         SpMV ``"gao2024"``, ``"gao2024/blockwise"`` (`warploom.paper_models`). For a GPU only, and without effect where
         `select` says that everything is measured, or names a candidate.
+    precision : {"full", "tf32"}, optional
+        ``"tf32"`` allows SpMM in float32 to round A and B to TF32, 11 significant bits, for tensor cores: sums are in
+        float32, and an entry of C is off by about 2^-10 of that of abs(A) abs(B) at most. Candidates that round are
+        considered beside all others, and measured, as no model knows them. They need a GPU of compute capability 8.0;
+        there are none for SpMV, and none that a CPU tries. Otherwise they are not considered, unless `select` or
+        `candidates` has the full name of one, which ``"full"`` forbids. `Plan.precision` says what was chosen.
     updatable : bool
         Whether `Plan.update_values` may be called. That takes another preparation, and up to 4 bytes of memory for each
         place that the chosen format stores.
@@ -155,7 +162,8 @@ def plan(
     """
     target = _device.Device.parse(device)
     deferred = op is None and k is None
-    problem = problem_of(A, "spmv" if deferred else op or "spmm", k, dtype, layout, cache, target)
+    precision = _precision(precision)
+    problem = problem_of(A, "spmv" if deferred else op or "spmm", k, dtype, layout, cache, target, precision)
     _choice("layout", layout, ("row", "column"))
     if not isinstance(select, str):
         raise ParameterError(
@@ -175,7 +183,11 @@ def plan(
         updatable=bool(updatable),
         budget=_positive("budget", budget),
         model=_model(model),
+        precision=precision,
     )
+    if precision == "full":
+        _check_full_precision("select", [select])
+        _check_full_precision("candidates", settings.patterns or ())
     if deferred:
         if paper_models.find(settings.model) is not None:
             _check_model(settings.model, target)
@@ -216,6 +228,7 @@ class _Settings:
     updatable: bool
     budget: float
     model: str = profiles.MODELS[0]
+    precision: str | None = None
 
     @property
     def restore(self) -> Callable[[bytes], Plan | Operator]:
@@ -319,10 +332,12 @@ class _Settings:
             "updatable": self.updatable,
             "budget": self.budget if math.isfinite(self.budget) else None,
             "model": self.model,
+            "precision": self.precision,
         }
 
     def _problem(self, A: Any, op: str, k: int, layout: str) -> _core.Problem:
-        return problem_of(A, op, None if op == "spmv" else k, self.dtype, layout, self.cache, self.target)
+        columns = None if op == "spmv" else k
+        return problem_of(A, op, columns, self.dtype, layout, self.cache, self.target, self.precision)
 
     def _is_for(self, op: str) -> bool:
         return "/" not in self.select or self.select.startswith(f"{op}/")
@@ -419,6 +434,7 @@ def _loaded(
             updatable=given["updatable"],
             budget=math.inf if given["budget"] is None else _positive("budget", given["budget"]),
             model=_model(given.get("model")),
+            precision=_precision(given.get("precision")),
         )
         choices = [(str(op), int(k), str(layout), parse(candidate)) for op, k, layout, candidate in given["choices"]]
         origins: list[Origin | None] = [Origin.read(origin) for origin in given.get("origins", ())]
@@ -619,8 +635,24 @@ def _named(chosen: _core.Candidate, A: Any, op: str, k: int, dtype: Any, layout:
     return made
 
 
-def problem_of(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, device: _device.Device) -> _core.Problem:
+def problem_of(
+    A: Any,
+    op: str,
+    k: Any,
+    dtype: Any,
+    layout: str,
+    cache: str,
+    device: _device.Device,
+    precision: str | None = None,
+) -> _core.Problem:
     """Check the description of a product."""
+    problem = _problem_of(A, op, k, dtype, layout, cache, device)
+    if precision is not None:
+        problem.precision = precision
+    return problem
+
+
+def _problem_of(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, device: _device.Device) -> _core.Problem:
     if op == "spmv" and _columns(1 if k is None else k) != 1:
         raise ParameterError(f"k must be 1 for SpMV, got {k}; op='spmm' multiplies several columns", argument="k")
     _choice("op", op, ("spmm", "spmv"))
@@ -682,6 +714,23 @@ def _model(name: str | None) -> str:
     return name
 
 
+def _precision(name: str | None) -> str | None:
+    return None if name is None else _choice("precision", name, ("full", "tf32"))
+
+
+def _check_full_precision(argument: str, names: Sequence[str]) -> None:
+    """Refuse names of candidates that round, where the caller has asked for full precision in words."""
+    for name in names:
+        try:
+            kernel = parse(name).kernel
+        except ParameterError:  # a pattern, or no name at all
+            continue
+        if kernel.precision != "full":
+            raise ParameterError(
+                f"{name} rounds to {kernel.precision.upper()}, and precision is 'full'", argument=argument
+            )
+
+
 def _check_model(model: str, target: _device.Device) -> None:
     if target.kind == "cpu":
         raise ParameterError(
@@ -697,7 +746,15 @@ def _kept_by(model: str) -> str:
 
 def _product(problem: _core.Problem, device: str) -> Product:
     return Product(
-        problem.op, problem.shape, problem.nnz, problem.dtype, problem.k, problem.layout, problem.cache, device
+        problem.op,
+        problem.shape,
+        problem.nnz,
+        problem.dtype,
+        problem.k,
+        problem.layout,
+        problem.cache,
+        device,
+        problem.precision,
     )
 
 

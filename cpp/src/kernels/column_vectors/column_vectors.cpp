@@ -1,6 +1,8 @@
 // Column vectors: 8 rows, a window, share each column index, so that a row of B is read once for all of them. As BSR
 // with blocks of 8 x 1 it is stored by the code of BSR.
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -23,7 +25,15 @@ namespace {
 
 // ---- On the CPU
 
-// In float32. Fill-in is not multiplied, unlike on a GPU.
+// As cvt.rna.tf32 rounds: to the nearest number of 11 significant bits, ties away from zero.
+float rounded_to_tf32(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const bool finite = (bits & 0x7f800000u) != 0x7f800000u;
+  return finite ? std::bit_cast<float>((bits + 0x1000u) & 0xffffe000u) : value;
+}
+
+// In float32, of operands that are rounded to TF32 if `Rounds`. Fill-in is not multiplied, unlike on a GPU.
+template <bool Rounds>
 class column_vectors_plan final : public product_plan {
  public:
   column_vectors_plan(bsr_matrix matrix, std::vector<std::int32_t> row_ids)
@@ -60,18 +70,21 @@ class column_vectors_plan final : public product_plan {
       const auto* b = static_cast<const float*>(B.data) + matrix_.indices[vector] * B.leading_dimension + first_column;
       for (int i = 0; i < rows; ++i) {
         if ((matrix_.occupied[vector] >> i & 1) == 0) continue;
-        const float a = values[vector * height + i];
+        const float a = operand(values[vector * height + i]);
         float* const c = row_of_C(i);
-        for (std::int64_t j = 0; j < columns; ++j) c[j] += a * b[j];
+        for (std::int64_t j = 0; j < columns; ++j) c[j] += a * operand(b[j]);
       }
     }
   }
+
+  static float operand(float value) { return Rounds ? rounded_to_tf32(value) : value; }
 
   bsr_matrix matrix_;
   std::vector<std::int32_t> row_ids_;  // empty: the caller's order
   work_ranges ranges_;
 };
 
+template <bool Rounds>
 std::unique_ptr<product_plan> prepare_cpu(const csr_view& given, const product_request& request) {
   return in_float32_at_least(given, request, [](const csr_view& matrix, const product_request& same) {
     row_storage rows = store_all_rows(matrix, same.perm);
@@ -79,7 +92,7 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& given, const product_r
     moved.indptr = rows.indptr.data();
     moved.indices = rows.indices;
     moved.data = rows.data;
-    auto plan = std::make_unique<column_vectors_plan>(to_bsr(moved, column_vector), rows.row_ids);
+    auto plan = std::make_unique<column_vectors_plan<Rounds>>(to_bsr(moved, column_vector), rows.row_ids);
     return in_requested_order(std::move(plan), matrix.dtype, same.order);
   });
 }
@@ -122,7 +135,7 @@ product_kernel spmm_column_vectors_tensor_core() {
       .unsupported_reason = needs_int32_offsets,
       .pattern_reason = pattern_reason,
       .launch_limit = thread_limit,
-      .prepare_cpu = prepare_cpu,
+      .prepare_cpu = prepare_cpu<false>,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmm_column_vectors_tensor_core),
   };
 }
@@ -135,7 +148,7 @@ product_kernel spmm_column_vectors_tensor_core_tf32() {
       .summary =
           "Tensor cores on vectors of 8 rows and one column, in TF32: values of A and B are rounded to 11 significant "
           "bits, sums are in float32. Only where precision=\"tf32\" asks for it, or its name. On a GPU zeros filled "
-          "into a vector are multiplied: a NaN or infinity in B reaches all 8 rows. A CPU does not round.",
+          "into a vector are multiplied: a NaN or infinity in B reaches all 8 rows.",
       .source = "own, after Shi et al. 2025 (FlashSparse)",
       .layouts = {layout::row_major, layout::column_major},
       .parameters = parameters,
@@ -145,7 +158,7 @@ product_kernel spmm_column_vectors_tensor_core_tf32() {
       .unsupported_reason = needs_int32_offsets,
       .pattern_reason = pattern_reason,
       .launch_limit = thread_limit,
-      .prepare_cpu = prepare_cpu,
+      .prepare_cpu = prepare_cpu<true>,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmm_column_vectors_tensor_core_tf32),
   };
 }
