@@ -721,7 +721,7 @@ void bind_trial(py::module_& module) {
           "check",
           [](bound_trial& t, bound_plan& checked) {
             const py::gil_scoped_release release;
-            return t.operands->check(checked.planned->kernel_plan());
+            return t.operands->check(*checked.planned);
           },
           py::arg("plan"), "Compare a sample of the product with float64 sums; what is wrong, or the empty string.")
       .def(

@@ -2,9 +2,10 @@
 
 ``python tests/gpu/measure_half.py [MATRIX...]`` prints a table of SpMM (row-major, k = 32, 128 and 256, warm cache, all
 candidates without a row permutation measured): for each value type the fastest of warploom's candidates, the one on
-tensor cores, and the fastest of cuSPARSE. Then one of sampled products, k = 32 and 128: warploom's, cuSPARSE's and, in
-float32, that of PyTorch, medians of 20 launches between events. Every candidate is verified before it is timed. If OUT
-is set, all rows are also written to half.jsonl in that folder.
+tensor cores, and the fastest of cuSPARSE; in float32 also the fastest in TF32, which counts for nothing else. Then one
+of sampled products, k = 32 and 128: warploom's, cuSPARSE's and, in float32, that of PyTorch, medians of 20 launches
+between events. Every candidate is verified before it is timed. If OUT is set, all rows are also written to half.jsonl
+in that folder.
 """
 
 from __future__ import annotations
@@ -96,8 +97,10 @@ def spmm(name: str, matrix: Any, k: int, dtype: str) -> dict[str, Any]:
         budget=math.inf,
         calls=math.inf,
         progress=False,
+        precision="tf32" if dtype == "float32" else None,
     )
-    rows = plan.explain().rows
+    every = plan.explain().rows
+    rows, rounded = [row for row in every if "tf32" not in row.candidate], _best(every, "tf32")
     own, cores, vendor = _best(rows, "cusparse", other=True), _best(rows, "tensor_core"), _best(rows, "cusparse")
     return {
         "product": "spmm",
@@ -107,9 +110,11 @@ def spmm(name: str, matrix: Any, k: int, dtype: str) -> dict[str, Any]:
         "own_us": own.median_us,
         "own": own.candidate,
         "tensor_core_us": cores.median_us if cores else NAN,
+        "tf32_us": rounded.median_us if rounded else NAN,
+        "tf32": rounded.candidate if rounded else "",
         "cusparse_us": vendor.median_us if vendor else NAN,
         "cusparse": vendor.candidate if vendor else "",
-        "notes": sorted({row.note for row in rows if row.note and row.note != "chosen"}),
+        "notes": sorted({row.note for row in every if row.note and row.note != "chosen"}),
     }
 
 
@@ -166,8 +171,8 @@ def main(names: list[str]) -> None:
                 rows.append(row)
                 print(
                     f"  spmm  k={k:3} {dtype:8} own {row['own_us']:8.1f}  tensor cores {row['tensor_core_us']:8.1f}  "
-                    f"cuSPARSE {row['cusparse_us']:8.1f}  ratio {row['cusparse_us'] / row['own_us']:5.2f}  "
-                    f"{row['own']}",
+                    f"TF32 {row['tf32_us']:8.1f}  cuSPARSE {row['cusparse_us']:8.1f}  "
+                    f"ratio {row['cusparse_us'] / row['own_us']:5.2f}  {row['own']}",
                     flush=True,
                 )
         for k in (32, 128):

@@ -10,7 +10,7 @@ import scipy.sparse
 import warploom as wl
 from products import assert_product
 from warploom import _core
-from warploom.candidates import kernels
+from warploom.candidates import kernels, parse
 from warploom.errors import OutOfMemoryError, ParameterError
 
 torch = pytest.importorskip("torch")
@@ -76,7 +76,12 @@ def test_every_candidate(candidate, where):
         pytest.skip(str(refused))
     del before
     free = free_bytes()
-    failures = fail_each(make, lambda product: assert_product(A, operand.reshape(600, -1), product.reshape(700, -1)))
+    failures = fail_each(
+        make,
+        lambda product: assert_product(
+            A, operand.reshape(600, -1), product.reshape(700, -1), precision=parse(candidate).kernel.precision
+        ),
+    )
     assert failures > 0
     assert free - free_bytes() < 4 << 20
 

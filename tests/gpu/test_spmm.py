@@ -1,5 +1,7 @@
 """Every SpMM kernel on the GPU against float64 sums, over the battery of small matrices and larger ones."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
@@ -53,6 +55,10 @@ def multiply(matrix, kernel, order, B, k=None, parameters=None, perm=None):
     return results[1]
 
 
+def check(kernel, matrix, B, C):
+    assert_product(matrix, B, C, vendor=kernel.vendor, precision=kernel.precision)
+
+
 def vendor_refuses(kernel, matrix):
     """Skip what cuSPARSE is known to reject: it is a candidate only where it works."""
     return kernel.name == "cusparse" and (0 in matrix.shape or matrix.nnz == 0)
@@ -71,7 +77,7 @@ def test_battery(kernel, order, name, dtype):
     for k in (1, 3, 8, 33, 64):
         B = operand((matrix.shape[1], k), dtype, order)
         for perm in perms:
-            assert_product(matrix, B, multiply(matrix, kernel, order, B, perm=perm), kernel.vendor)
+            check(kernel, matrix, B, multiply(matrix, kernel, order, B, perm=perm))
 
 
 @pytest.mark.parametrize(("kernel", "order", "dtype"), TYPED)
@@ -83,7 +89,7 @@ def test_every_parameter_value(kernel, order, dtype):
         for parameters in parameter_sets(kernel):
             for k in (5, 32, 100, 136):
                 B = operand((matrix.shape[1], k), dtype, order)
-                assert_product(matrix, B, multiply(matrix, kernel, order, B, parameters=parameters), kernel.vendor)
+                check(kernel, matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
 
 
 @pytest.mark.parametrize(("kernel", "order", "dtype"), TYPED)
@@ -94,7 +100,7 @@ def test_every_combination_of_parameters(kernel, order, dtype):
     for k in (4, 32, 130):
         B = operand((matrix.shape[1], k), dtype, order)
         for parameters in tried_settings(kernel):
-            assert_product(matrix, B, multiply(matrix, kernel, order, B, parameters=parameters), kernel.vendor)
+            check(kernel, matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
 
 
 @pytest.mark.parametrize(("kernel", "order", "dtype"), TYPED)
@@ -113,9 +119,9 @@ def test_larger_than_one_wave(kernel, order, dtype):
     if kernel.format == "segmented-csr":
         settings += [{"segment_length": 16, "longest_first": 1}, {"segment_length": 32, "longest_first": 0}]
     for parameters in settings:
-        assert_product(matrix, B, multiply(matrix, kernel, order, B, parameters=parameters), kernel.vendor)
+        check(kernel, matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
     # Wider than the plan was made for: panels.
-    assert_product(matrix, B, multiply(matrix, kernel, order, B, k=20), kernel.vendor)
+    check(kernel, matrix, B, multiply(matrix, kernel, order, B, k=20))
 
 
 @pytest.mark.parametrize(("kernel", "order", "dtype"), TYPED)
@@ -134,7 +140,7 @@ def test_strided_operands_and_odd_alignment(kernel, order, dtype):
         if kernel.name == "cusparse" and _device.load_cusparse():
             pytest.skip("no cuSPARSE")
         prepare(matrix, kernel, order, k).run_host(B, C)
-        assert_product(matrix, B, C, kernel.vendor)
+        check(kernel, matrix, B, C)
         assert (widened(held)[:, minor_c:] == 7.0).all()
 
 
@@ -148,7 +154,7 @@ def test_permutations_of_the_registry_give_the_callers_row_order(dtype, order):
             if order in kernel.layouts and kernel.permutes and np.dtype(dtype).name in kernel.dtypes:
                 name = f"spmm/{permutation}/{kernel.format}/{kernel.name}"
                 C = wl.spmm(matrix, B, candidate=name, device="cuda", layout=order)
-                assert_product(matrix, B, C)
+                check(kernel, matrix, B, C)
 
 
 def test_nonfinite_values_of_B_spread_as_in_scipy():
@@ -156,9 +162,10 @@ def test_nonfinite_values_of_B_spread_as_in_scipy():
     B = np.array([[np.inf, 1.0], [np.nan, -np.inf], [2.0, 3.0]], np.float32)
     for kernel in kernels("spmm"):
         for order in kernel.layouts:
-            if kernel.name != "cusparse" and "float32" in kernel.dtypes:
+            # In column vectors zeros that are filled in are multiplied, too.
+            if kernel.name != "cusparse" and "float32" in kernel.dtypes and kernel.format != "column-vectors":
                 ordered = np.asarray(B, order={"row": "C", "column": "F"}[order])
-                assert_product(matrix, ordered, multiply(matrix, kernel, order, ordered))
+                check(kernel, matrix, ordered, multiply(matrix, kernel, order, ordered))
 
 
 def test_more_tiles_of_columns_than_a_grid_has():
@@ -168,7 +175,7 @@ def test_more_tiles_of_columns_than_a_grid_has():
         if kernel.name == "row_split":
             B = operand((5, 140_001), np.float32, "row")
             narrow = {"threads_per_row": 1, "columns_per_thread": 1}
-            assert_product(matrix, B, multiply(matrix, kernel, "row", B, parameters=narrow))
+            check(kernel, matrix, B, multiply(matrix, kernel, "row", B, parameters=narrow))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -211,3 +218,77 @@ def test_tensors_of_half_precision_by_prediction(dtype, k):
 
 def dtype_of(name):
     return _bfloat16.as_dtype(name)
+
+
+@pytest.mark.parametrize(("kernel", "order", "dtype"), [case for case in TYPED if "column-vectors" in case.id])
+def test_column_vectors_of_many_windows(kernel, order, dtype):
+    """Rows that share columns by eights, so that nothing is refused: short windows, and long ones that are cut."""
+    rng = np.random.default_rng(5)
+    windows, n = 1500, 4000
+    lengths = np.minimum(n, (rng.pareto(1.2, windows) * 8).astype(np.int64))
+    vectors = np.repeat(np.arange(windows), lengths)
+    columns = np.concatenate([rng.choice(n, length, replace=False) for length in lengths])
+    taken = np.nonzero(rng.random((len(vectors), 8)) < 0.6)
+    rows = 8 * vectors[taken[0]] + taken[1]
+    order_of_rows = np.argsort(rows, kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=8 * windows))])
+    indices = columns[taken[0]][order_of_rows].astype(np.int32)
+    matrix = csr_array((rng.standard_normal(len(rows)), indices, indptr), shape=(8 * windows, n))
+    matrix = typed(matrix[: 8 * windows - 3], dtype)
+    for k in (8, 32, 50, 72, 136):
+        B = operand((n, k), dtype, order)
+        for parameters in ({}, {"segment_length": 32}, {"segment_length": 512}):
+            check(kernel, matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
+
+
+TF32 = "spmm/none/column-vectors/tensor_core_tf32"
+
+
+def rounded_to_tf32(values):
+    """Round finite values to 11 significant bits, ties away from zero."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+@pytest.mark.parametrize("order", ["row", "column"])
+@pytest.mark.parametrize("k", [1, 7, 32, 33, 64, 100, 128, 200])
+def test_tf32_rounds_operands_and_nothing_else(k, order):
+    """Against float64 sums of operands that NumPy rounds: what is left is the rounding of sums in float32."""
+    matrix = csr_array(random_array((500, 300), density=0.4, rng=np.random.default_rng(4), format="csr"))
+    matrix = typed(matrix, np.float32)
+    B = operand((300, k), np.float32, order)
+    C = wl.plan(matrix, k=k, layout=order, device="cuda", select=TF32) @ B
+    rounded = csr_array((rounded_to_tf32(matrix.data), matrix.indices, matrix.indptr), matrix.shape).astype(np.float64)
+    b = rounded_to_tf32(B).astype(np.float64)
+    bound = 2 * (np.diff(matrix.indptr)[:, None] + 8) * 2.0**-23 * (abs(rounded) @ abs(b))
+    assert (abs(C - rounded @ b) <= bound).all()
+    assert (abs(C - matrix.astype(np.float64) @ B.astype(np.float64)) > bound).any()
+
+
+def test_tf32_keeps_what_is_not_finite():
+    """In B it reaches all 8 rows of a window that have a vector there, where zeros are filled in."""
+    matrix = battery(np.float32)["explicit zeros"]
+    B = np.array([[np.inf, 1.0], [np.nan, -np.inf], [2.0, 3.4028235e38]], np.float32)
+    C = wl.plan(matrix, k=2, device="cuda", select=TF32) @ B
+    assert not np.isfinite(C).any()
+    far = csr_array((np.ones(2, np.float32), [0, 1], np.r_[np.zeros(9), np.ones(8), 2].astype(np.int32)), (17, 2))
+    C = wl.plan(far, k=2, device="cuda", select=TF32) @ np.array([[1, 1], [np.nan, np.inf]], np.float32)
+    assert np.isfinite(C[:16]).all()
+    assert np.isnan(C[16, 0])
+    assert C[16, 1] == np.inf
+
+
+def test_tf32_is_considered_where_it_is_asked_for():
+    matrix = typed(csr_array(random_array((600, 600), density=0.4, rng=np.random.default_rng(4))), np.float32)
+    B = operand((600, 32), np.float32, "row")
+    for options in ({"select": "measure", "candidates": "spmm/none/*"}, {}):
+        plan = wl.plan(matrix, k=32, device="cuda", calls=math.inf, budget=math.inf, progress=False, **options)
+        assert not any("tf32" in row.candidate for row in plan.explain().rows)
+        allowed = wl.plan(
+            matrix, k=32, device="cuda", calls=math.inf, budget=math.inf, progress=False, precision="tf32", **options
+        )
+        rows = [row for row in allowed.explain().rows if row.candidate.startswith(TF32)]
+        assert rows
+        assert all(row.median_us > 0 for row in rows), [row.note for row in rows]
+        assert any("tf32" not in row.candidate and row.median_us > 0 for row in allowed.explain().rows)
+        assert_product(matrix, B, allowed @ B, precision=allowed.precision)

@@ -45,14 +45,17 @@ def test_any_setting_parses_to_itself(data):
 
 
 def test_the_list_covers_the_registry():
-    names = wl.candidates()
+    names = wl.candidates(precision="tf32")
     for kernel in kernels("spmm"):
         for permutation in wl.permutations.names() if kernel.permutes else ["none"]:
-            listed = [n for n in names if n.startswith(f"spmm/{permutation}/{kernel.format}/{kernel.name}")]
+            name = f"spmm/{permutation}/{kernel.format}/{kernel.name}"
+            listed = [n for n in names if n.partition("[")[0] == name]
             settings = math.prod(len(p.tried) for p in kernel.parameters)
             assert len(listed) == (settings if permutation == "none" else 1)
     assert not any("cusparse" in name for name in wl.candidates(device="cpu"))
     assert "spmm/none/csr/cusparse" in names
+    assert wl.candidates() == [n for n in names if parse(n).kernel.precision == "full"]
+    assert wl.candidates() != names
     assert not any("c_stationary" in name for name in wl.candidates(layout="row"))
 
 

@@ -151,6 +151,9 @@ class plan {
 
   const candidate& chosen() const { return chosen_; }
   product_plan& kernel_plan() { return *prepared_; }
+  product_precision precision() const {  // of what was chosen
+    return chosen_.kernel == nullptr ? product_precision::full : chosen_.kernel->precision;
+  }
   // Permutation, upload and conversion.
   const std::vector<preparation_step>& preparation() const { return preparation_; }
   double preparation_ms() const;

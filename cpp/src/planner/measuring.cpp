@@ -196,7 +196,7 @@ void measuring::measure(const candidate& tried) {
     if (row.note.empty()) {
       if (permutation_.name != tried.permutation) permutation_ = permute(problem_, tried.permutation);
       std::unique_ptr<plan> prepared = prepare_candidate(problem_, tried, permutation_);
-      row.note = trial_.check(prepared->kernel_plan());
+      row.note = trial_.check(*prepared);
       if (row.note.empty()) {
         const timing times = time(*prepared);
         row.preparation_ms = prepared->preparation_ms();

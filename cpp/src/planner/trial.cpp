@@ -289,6 +289,9 @@ trial::~trial() = default;
 
 // ---- Checking
 
+// Of products of two numbers that are rounded to 11 significant bits each, relatively.
+constexpr double tf32_rounding = 0x1p-10 + 0x1p-21;
+
 // Sampled entries of C, computed in float64, and the rounding each may differ by: infinite where NaN and infinity in A
 // spread or sums overflow, which is not verified here.
 struct trial::expectation {
@@ -296,6 +299,7 @@ struct trial::expectation {
   std::vector<std::int64_t> columns;
   std::vector<double> exact;  // [rows x columns]
   std::vector<double> bound;
+  std::vector<double> scale;  // |A| |B|
 };
 
 const trial::expectation& trial::expected() {
@@ -308,6 +312,7 @@ const trial::expectation& trial::expected() {
   const std::size_t size = e.rows.size() * e.columns.size();
   e.exact.assign(size, 0);
   e.bound.assign(size, 0);
+  e.scale.assign(size, 0);
   const precision limits = precision_of(o.dtype);
   const auto* data = static_cast<const std::byte*>(A.data);
   const auto width = static_cast<std::int64_t>(e.columns.size());
@@ -315,7 +320,7 @@ const trial::expectation& trial::expected() {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = e.rows[i];
       double* const exact = e.exact.data() + i * width;
-      double* const scale = e.bound.data() + i * width;
+      double* const scale = e.scale.data() + i * width;
       for (std::int64_t j = A.indptr[row]; j < A.indptr[row + 1]; ++j) {
         const double a = to_double(data, j, o.dtype);
         for (std::int64_t c = 0; c < width; ++c) {
@@ -329,7 +334,7 @@ const trial::expectation& trial::expected() {
         const bool judged = scale[c] < limits.maximum / 2;
         const double bound =
             (length + 2) * (limits.sum_eps * scale[c] + limits.smallest) + limits.eps * std::abs(exact[c]);
-        scale[c] = judged ? bound : std::numeric_limits<double>::infinity();
+        e.bound[i * width + c] = judged ? bound : std::numeric_limits<double>::infinity();
       }
     }
   });
@@ -337,7 +342,9 @@ const trial::expectation& trial::expected() {
   return *expectation_;
 }
 
-std::string trial::check(product_plan& checked) {
+std::string trial::check(plan& checked) { return check(checked.kernel_plan(), checked.precision()); }
+
+std::string trial::check(product_plan& checked, product_precision precision) {
   operands& o = *operands_;
   const expectation& e = expected();
   const std::size_t itemsize = size_of(o.dtype);
@@ -381,7 +388,8 @@ std::string trial::check(product_plan& checked) {
       const std::int64_t within = o.by_row ? e.columns[c] : e.rows[i];
       const double value = to_double(seen + line * line_bytes, within, o.dtype);
       ++judged;
-      if (!(std::abs(value - e.exact[place]) <= e.bound[place])) ++wrong;
+      const double rounding = precision == product_precision::tf32 ? tf32_rounding * e.scale[place] : 0;
+      if (!(std::abs(value - e.exact[place]) <= e.bound[place] + rounding)) ++wrong;
     }
   }
   if (wrong == 0) return "";

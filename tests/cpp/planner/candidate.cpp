@@ -34,6 +34,22 @@ TEST_CASE("the CPU varies only what it depends on, and has no kernels of the ven
   }
 }
 
+TEST_CASE("kernels of less than full precision are listed where they are asked for") {
+  const auto rounding = [](product_precision precision) {
+    candidate_filter filter;
+    filter.precision = precision;
+    std::set<std::string> labels;
+    for (const candidate& c : enumerate_candidates(operation::spmm, filter)) {
+      if (c.kernel->precision != product_precision::full) labels.insert(c.kernel->label());
+    }
+    return labels;
+  };
+  CHECK(rounding(product_precision::full).empty());
+  CHECK(rounding(product_precision::tf32) == std::set<std::string>{"column-vectors/tensor_core_tf32"});
+  CHECK(parse_precision("tf32") == product_precision::tf32);
+  CHECK(parse_precision(name_of(product_precision::full)) == product_precision::full);
+}
+
 TEST_CASE("patterns") {
   CHECK(matches("spmm/lpt/csr/row_split", name_patterns{{"*/lpt/*"}}));
   CHECK(matches("a[b=1]", name_patterns{{"a[b=*]"}}));

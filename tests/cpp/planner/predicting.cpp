@@ -95,6 +95,50 @@ TEST_CASE("an unsure one measures the short list, and keeps the fastest of it") 
   CHECK(made->why().unsure);
 }
 
+TEST_CASE("candidates that round to TF32 are measured beside what is predicted, where they are asked for") {
+  const small_matrix A;
+  const std::string plain = "spmm/none/csr/row_split", tf32 = "spmm/none/column-vectors/tensor_core_tf32";
+  made_up sure;
+  sure.names = {plain};
+  known_times clock{{{tf32, 5}, {plain, 9}}};
+  plan_options options = at_any_price();
+  options.patterns = std::vector<std::string>{plain, tf32};  // a CPU tries none that no pattern names
+  problem given = A.spmm();
+  CHECK(plan_by_prediction(given, sure.build(), {}, {std::ref(clock)})->chosen().name() == plain);
+  CHECK(clock.timed.empty());
+  given.precision = product_precision::tf32;
+  const auto made = plan_by_prediction(given, sure.build(), options, {std::ref(clock)});
+  CHECK(made->chosen().name() == tf32);
+  CHECK(made->precision() == product_precision::tf32);
+  CHECK(row_of(made->why(), tf32).median_us == 5);
+  CHECK(row_of(made->why(), plain).median_us == 9);
+  CHECK(made->why().not_predicted.empty());
+
+  // Slower than what is predicted.
+  known_times other_clock{{{tf32, 10}, {plain, 9}}};
+  CHECK(plan_by_prediction(given, sure.build(), options, {std::ref(other_clock)})->chosen().name() == plain);
+
+  // Nothing else matches.
+  options.patterns = std::vector<std::string>{tf32};
+  CHECK(plan_by_prediction(given, sure.build(), options, {std::ref(clock)})->chosen().name() == tf32);
+  options.patterns = std::vector<std::string>{"spmm/*/nothing"};
+  CHECK(error_of([&] { plan_by_prediction(given, sure.build(), options, {std::ref(clock)}); }).argument() ==
+        "candidates");
+
+  // Products that are not worth it, and those that are worth a quick comparison.
+  options.patterns = std::vector<std::string>{plain, tf32};
+  options.calls = 1;
+  clock.timed.clear();
+  const auto unmeasured = plan_by_prediction(given, sure.build(), options, {std::ref(clock)});
+  CHECK(unmeasured->chosen().name() == plain);
+  CHECK(clock.timed.empty());
+  CHECK(!unmeasured->why().not_predicted.empty());
+  sure.log_times = 20;
+  options.calls = 1000;
+  CHECK(plan_by_prediction(given, sure.build(), options, {std::ref(clock)})->chosen().name() == tf32);
+  CHECK(clock.timed == std::vector<std::string>{plain, tf32});
+}
+
 TEST_CASE("few calls are not worth measuring") {
   const small_matrix A;
   made_up unsure;
