@@ -89,6 +89,7 @@ def test_plan_prints_the_table(asked):
         "op": "spmm",
         "k": 128,
         "dtype": None,
+        "precision": None,
         "layout": "row",
         "device": None,
         "select": "measure",
@@ -102,13 +103,14 @@ def test_plan_prints_the_table(asked):
 
 
 def test_plan_passes_its_options_on(asked):
-    options = "--k 32 --layout column --dtype float32 --device cpu --cold --candidates spmm/* --candidates *dcsr*"
+    options = "--k 32 --layout column --dtype float32 --precision tf32 --device cpu --cold --candidates spmm/* --candidates *dcsr*"
     assert run("plan", "example:arrow_4096", *options.split()).exit_code == 0
     asked.pop("A")
     assert asked == {
         "op": "spmm",
         "k": 32,
         "dtype": "float32",
+        "precision": "tf32",
         "layout": "column",
         "device": "cpu",
         "select": "measure",
