@@ -267,10 +267,15 @@ def test_tf32_rounds_operands_and_nothing_else(k, order):
 
 def test_tf32_keeps_what_is_not_finite():
     """In B it reaches all 8 rows of a window that have a vector there, where zeros are filled in."""
-    matrix = battery(np.float32)["explicit zeros"]
-    B = np.array([[np.inf, 1.0], [np.nan, -np.inf], [2.0, 3.4028235e38]], np.float32)
-    C = wl.plan(matrix, k=2, device="cuda", select=TF32) @ B
-    assert not np.isfinite(C).any()
+    diagonal = csr_array(np.eye(9, dtype=np.float32))
+    B = np.ones((9, 3), np.float32)
+    B[1] = [np.nan, np.inf, -np.inf]
+    B[8] = [np.inf, np.nan, 3.4028235e38]  # the last rounds up to what is not finite
+    C = wl.plan(diagonal, k=3, device="cuda", select=TF32) @ B
+    np.testing.assert_array_equal(C[1], B[1])
+    np.testing.assert_array_equal(C[8, :2], B[8, :2])
+    assert not np.isfinite(C[8, 2])
+    assert np.isnan(C[[0, 2, 3, 4, 5, 6, 7]]).all()
     far = csr_array((np.ones(2, np.float32), [0, 1], np.r_[np.zeros(9), np.ones(8), 2].astype(np.int32)), (17, 2))
     C = wl.plan(far, k=2, device="cuda", select=TF32) @ np.array([[1, 1], [np.nan, np.inf]], np.float32)
     assert np.isfinite(C[:16]).all()

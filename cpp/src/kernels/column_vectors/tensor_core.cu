@@ -64,7 +64,7 @@ __device__ __forceinline__ unsigned transposed(unsigned two_values) {
   return result;
 }
 
-// Nearest, ties away from zero; what exceeds the largest number becomes infinite.
+// Nearest, ties away from zero; what rounds beyond the largest number is not finite.
 __device__ __forceinline__ unsigned rounded_to_tf32(unsigned bits) {
 #if __CUDA_ARCH__ >= 800
   unsigned result;
