@@ -103,7 +103,8 @@ def test_plan_prints_the_table(asked):
 
 
 def test_plan_passes_its_options_on(asked):
-    options = "--k 32 --layout column --dtype float32 --precision tf32 --device cpu --cold --candidates spmm/* --candidates *dcsr*"
+    options = "--k 32 --layout column --dtype float32 --precision tf32 --device cpu --cold"
+    options += " --candidates spmm/* --candidates *dcsr*"
     assert run("plan", "example:arrow_4096", *options.split()).exit_code == 0
     asked.pop("A")
     assert asked == {
