@@ -9,6 +9,10 @@
 // partial sums in a workspace; the one that finishes last adds them in their order, so that the result does not depend
 // on which one that was.
 //
+// Rows of B need not start on 16 bytes: their length in elements may be odd, or B itself may start in between. Loads
+// stay wide and aligned all the same (`covering_kernel`): threads load the vectors that cover a row, and have sums for
+// each place within a vector at which a row can start.
+//
 // Values of two bytes are multiplied and summed in float32 and rounded once; a thread then moves eight columns at once.
 // The bytes of B decide how long a product takes: m rows of C and n rows of B once, (4 + s) bytes a nonzero and 4 a row
 // of A are the least (s bytes a value), and where rows of B miss the caches each nonzero costs its row of B, s k bytes.
@@ -121,6 +125,8 @@ struct thread_columns {
 
   __device__ thread_columns(const thread_shape& shape, int lane, int num_columns)
       : first((((blockIdx.y * N) << shape.column_bits) + lane) * V), stride(V << shape.column_bits), k(num_columns) {}
+  __device__ thread_columns(int first_column, int columns_apart, int end)
+      : first(first_column), stride(columns_apart), k(end) {}
   __device__ int column(int i) const { return first + i * stride; }
   __device__ bool any_valid() const { return first < k; }
   __device__ bool valid(int i) const { return i == 0 || column(i) < k; }  // given any_valid()
@@ -307,6 +313,255 @@ __global__ void __launch_bounds__(256)
   }
 }
 
+// ---- Rows of B that start anywhere
+//
+// A row of B starts some elements past a boundary of V elements: where depends on its number, on the leading dimension
+// and on where B starts. It is a multiple of V / R, R = V / gcd(V, leading dimension, first element of B). Threads load
+// the aligned vectors that cover the columns of the tile. A row that starts at s has column c at element s + c of them,
+// so its products go to set s / (V / R) of R sets of sums, by instructions under a predicate: a product with zero would
+// turn the infinities of neighbouring rows into NaN. When a row of C is done, the sets are shifted into place by way of
+// shared memory, added in their order and stored in full sectors.
+//
+// T N vectors hold T N V - s columns. For those beyond, thread l has one more, loaded by itself: column
+// T N V - (V - V / R) + l. That also saves a second tile, or threads without work, for a few columns more than T N V.
+//
+// A vector with an element of B in it does not reach over the memory that holds B: allocations start on more than 16
+// bytes. But it may reach over the end of B by some elements: threads that have such a vector postpone the last row of
+// B and load it element by element.
+
+// `sum` += a b where `start` is `wanted`. In assembly because nvcc makes branches or selects of it otherwise.
+__device__ __forceinline__ void add_product_if_equal(int start, int wanted, float a, float b, float& sum) {
+  asm("{ .reg .pred p; setp.eq.s32 p, %1, %2; @p fma.rn.f32 %0, %3, %4, %0; }"
+      : "+f"(sum)
+      : "r"(start), "r"(wanted), "f"(a), "f"(b));
+}
+__device__ __forceinline__ void add_product_if_equal(int start, int wanted, double a, double b, double& sum) {
+  asm("{ .reg .pred p; setp.eq.s32 p, %1, %2; @p fma.rn.f64 %0, %3, %4, %0; }"
+      : "+d"(sum)
+      : "r"(start), "r"(wanted), "d"(a), "d"(b));
+}
+
+// What one thread has of R sets of sums over T N vectors of V elements, and of its single column.
+template <class Sum, int V, int R, int N>
+struct covering_sums {
+  Sum of_start[R][N][V];
+  Sum single;
+};
+
+// What one thread loads of rows of B, in bytes: a row starts at 0, V / R, 2 V / R ... elements past a boundary.
+template <class Value, int V, int R, int N>
+struct covering_loads {
+  static constexpr int size = sizeof(Value);
+  static constexpr int vector_bytes = V * size;
+  static constexpr int start_step = V / R;             // elements
+  static constexpr int latest_start = V - start_step;  // elements
+  static constexpr int no_row = -64;                   // as a start
+
+  const char* B;  // this thread's first vector, in a row that starts on a boundary
+  std::uint32_t ldb_bytes;
+  std::uint32_t single;      // from there to its single column
+  int apart;                 // from one of its vectors to the next
+  int needed_after[N];       // vector i has columns of the tile if the row starts after this
+  int single_from;           // the single column is in no vector if the row starts here or later
+  std::uint32_t whole_rows;  // of B, whose vectors can be loaded: all, or all but the last
+
+  __device__ covering_loads(const row_major_operands<Value>& operands, const thread_shape& shape, int lane, int first,
+                            int num_columns, int last_row)
+      : B(reinterpret_cast<const char*>(operands.B + first + V * lane)),
+        ldb_bytes(operands.ldb_bytes),
+        apart(vector_bytes << shape.column_bits),
+        whole_rows(last_row + 1) {
+    const int single_column = ((N * V) << shape.column_bits) - latest_start + lane;
+    single = static_cast<std::uint32_t>((single_column - V * lane) * size);
+    single_from = single_column < num_columns ? max(0, latest_start - lane) * size : vector_bytes;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const int past_end = ((i << shape.column_bits) + lane) * V - num_columns;
+      needed_after[i] = max(past_end * size, no_row);
+      if (past_end > -V && past_end < latest_start) whole_rows = last_row;
+    }
+    // Not to be computed anew for each nonzero.
+    asm("" : "+r"(single), "+r"(single_from));
+    if constexpr (size == 2) asm("" : "+r"(whole_rows));
+#pragma unroll
+    for (int i = 0; i < N; ++i) asm("" : "+r"(needed_after[i]));
+  }
+
+  __device__ const char* row(std::uint32_t column) const { return B + std::uint64_t{column} * ldb_bytes; }
+  __device__ static int start_of(const char* row) {
+    return static_cast<int>(reinterpret_cast<std::uintptr_t>(row) & (vector_bytes - 1));
+  }
+  __device__ const Value* vector_at(const char* row, int i) const {
+    const auto boundary = reinterpret_cast<std::uintptr_t>(row) & ~std::uintptr_t{vector_bytes - 1};
+    return reinterpret_cast<const Value*>(boundary + static_cast<std::uint32_t>(i * apart));
+  }
+  __device__ const Value* single_at(const char* row) const { return reinterpret_cast<const Value*>(row + single); }
+  __device__ bool needs(int i, int start) const { return start > needed_after[i]; }
+  // Whether element v of vector i is a column of the tile or one before it, for a vector at the end of a row.
+  __device__ bool needs(int i, int start, int v) const { return start > needed_after[i] + v * size; }
+};
+
+// accumulate() for rows of B that start anywhere.
+template <int U, class Value, int V, int R, int N, class Item>
+__device__ __forceinline__ void accumulate_covering(covering_sums<sum_type_t<Value>, V, R, N>& sums, const Item& item,
+                                                    int part, int parts, const covering_loads<Value, V, R, N>& loads) {
+  nonzeros<Value, U> next;
+  int postponed_from = item.length;
+  int j = part * U;
+  if (j < item.length) fetch(next, item, j);
+  while (j < item.length) {
+    const nonzeros<Value, U> chunk = next;
+    loaded_values<Value, V> b[U][N];
+    loaded_values<Value, 1> single[U];
+    int starts[U];
+    bool at_end = false;
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+      const auto column = static_cast<std::uint32_t>(chunk.column[u]);
+      const char* row = loads.row(column);
+      starts[u] = column < loads.whole_rows ? loads.start_of(row) : loads.no_row;
+      at_end = at_end || column == loads.whole_rows;
+      if (starts[u] >= loads.single_from) single[u].load_from(loads.single_at(row));
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        if (loads.needs(i, starts[u])) b[u][i].load_from(loads.vector_at(row, i));
+      }
+    }
+    if (at_end) postponed_from = min(postponed_from, j);
+    j += U * parts;
+    if (j < item.length) fetch(next, item, j);
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+      const sum_type_t<Value> a = widen(chunk.value[u]);
+#pragma unroll
+      for (int set = 0; set < R; ++set) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+#pragma unroll
+          for (int v = 0; v < V; ++v) {
+            add_product_if_equal(starts[u], set * loads.start_step * loads.size, a, b[u][i][v],
+                                 sums.of_start[set][i][v]);
+          }
+        }
+      }
+      if (starts[u] >= loads.single_from) sums.single += a * single[u][0];
+    }
+  }
+
+  // The last row of B, element by element.
+  for (j = postponed_from; j < item.length; j += U * parts) {
+    for (int u = j; u < min(j + U, item.length); ++u) {
+      const auto column = static_cast<std::uint32_t>(__ldg(item.indices + u));
+      if (column != loads.whole_rows) continue;
+      const sum_type_t<Value> a = widen(__ldg(item.data + u));
+      const char* row = loads.row(column);
+      const int start = loads.start_of(row);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+          if (!loads.needs(i, start, v)) continue;
+          const sum_type_t<Value> b = widen(__ldg(loads.vector_at(row, i) + v));
+#pragma unroll
+          for (int set = 0; set < R; ++set) {
+            add_product_if_equal(start, set * loads.start_step * loads.size, a, b, sums.of_start[set][i][v]);
+          }
+        }
+      }
+      if (start >= loads.single_from) sums.single += a * widen(__ldg(loads.single_at(row)));
+    }
+  }
+}
+
+// Sums of shared memory that T threads exchange: R sets of T N vectors, and the single columns. As long as this, groups
+// of few threads are in different banks.
+template <int V, int R, int N>
+__host__ __device__ constexpr int exchanged_sums(int column_threads) {
+  return R * N * V * column_threads + (column_threads > V ? column_threads : V);
+}
+
+// Adds the sets of sums in their order, each shifted to where its rows start: thread l gets columns l, l + T, ... of
+// N V + 1. Called by whole warps.
+template <class Sum, int V, int R, int N>
+__device__ __forceinline__ void add_sets(const covering_sums<Sum, V, R, N>& sums, const thread_shape& shape, int lane,
+                                         vector<Sum, 1> (&columns)[N * V + 1]) {
+  extern __shared__ float4 exchanged[];
+  constexpr int at_once = 16 / sizeof(Sum);
+  constexpr int start_step = V / R, latest_start = V - start_step;
+  const int T = shape.column_threads();
+  const int width = T * N * V;
+  Sum* const sets = reinterpret_cast<Sum*>(exchanged) + (threadIdx.x >> shape.column_bits) * exchanged_sums<V, R, N>(T);
+  Sum* const singles = sets + R * width;
+#pragma unroll
+  for (int set = 0; set < R; ++set) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+#pragma unroll
+      for (int v = 0; v < V; v += at_once) {
+        vector<Sum, at_once> piece;
+#pragma unroll
+        for (int w = 0; w < at_once; ++w) piece.lane[w] = sums.of_start[set][i][v + w];
+        *reinterpret_cast<vector<Sum, at_once>*>(sets + set * width + (i * T + lane) * V + v) = piece;
+      }
+    }
+  }
+  singles[lane] = sums.single;
+  sync_warp();
+#pragma unroll
+  for (int m = 0; m <= N * V; ++m) {
+    const int column = m * T + lane;
+    Sum sum = 0;
+#pragma unroll
+    for (int set = 0; set < R; ++set) {
+      const int element = column + set * start_step;
+      // Only the last few columns can be beyond the vectors of some rows.
+      const bool in_vectors = m < N * V - latest_start || element < width;
+      if (m < N * V && in_vectors) sum += sets[set * width + element];
+    }
+    if (m >= N * V - latest_start) {
+      const int owner = column - (width - latest_start);
+      if (owner >= 0 && owner < T) sum += singles[owner];
+    }
+    columns[m].lane[0] = sum;
+  }
+}
+
+template <int U, class Value, int V, int R, int N, class Items>
+__global__ void __launch_bounds__(256)
+    covering_kernel(const Items items, const row_major_operands<Value> operands, const thread_shape shape,
+                    const int tile_columns, const int last_row) {
+  const unsigned i = (blockIdx.x * blockDim.x + threadIdx.x) >> (shape.column_bits + shape.nonzero_bits);
+  const int column_lane = threadIdx.x & (shape.column_threads() - 1);
+  const int nonzero_lane = (threadIdx.x & (shape.group_size() - 1)) >> shape.column_bits;
+  const int first = blockIdx.y * tile_columns;
+  const int end = min(first + tile_columns, operands.k);
+  const thread_columns<Value, 1, N * V + 1> columns(first + column_lane, shape.column_threads(), end);
+
+  const bool active = i < items.size() && columns.any_valid();
+  typename Items::item item{};
+  item.partial = -1;
+  if (active) item = items[i];
+  vector<sum_type_t<Value>, 1> sums[N * V + 1];
+  {
+    covering_sums<sum_type_t<Value>, V, R, N> sets = {};
+    const covering_loads<Value, V, R, N> loads(operands, shape, column_lane, first, end - first, last_row);
+    accumulate_covering<U>(sets, item, nonzero_lane, 1 << shape.nonzero_bits, loads);
+    add_sets(sets, shape, column_lane, sums);
+  }
+  add_over_nonzero_lanes(sums, shape);
+
+  const bool stores = active && nonzero_lane == 0;
+  const bool cut = item.partial >= 0;
+  if (stores && !cut) store<Value, 1, N * V + 1>(operands.C + item.row * operands.ldc, sums, columns);
+  if constexpr (std::is_same_v<Items, segment_items<Value>>) {
+    if (any_lane(cut)) {
+      finish_cut_row<Value, 1, N * V + 1>(items.A, item, cut, nonzero_lane, shape, sums, operands, columns);
+    }
+  }
+}
+
+// ---- Launches
+
 // How many columns (a power of two) every row of B and C lets a thread move at once.
 template <class Value>
 int vector_width(const row_major_operands<Value>& operands) {
@@ -325,6 +580,7 @@ struct row_split_shape {
   int threads_per_block;
   int unroll;
   thread_shape threads;
+  int most_column_threads;
 
   explicit row_split_shape(const product_request& request)
       : columns_per_thread(request.parameters.at("columns_per_thread")),
@@ -339,9 +595,56 @@ struct row_split_shape {
     const int column_threads = asked == 0 ? useful : std::min(asked, useful);
     threads.column_bits = std::countr_zero(static_cast<unsigned>(column_threads));
     threads.nonzero_bits = std::countr_zero(static_cast<unsigned>(per_row / column_threads));
+    most_column_threads = asked == 0 ? per_row : std::min(asked, per_row);
   }
   int tile_columns() const { return threads.column_threads() * columns_per_thread; }
   std::int64_t tiles(std::int64_t k) const { return (k + tile_columns() - 1) / tile_columns(); }
+  // At most, whatever the alignment of the operands.
+  std::int64_t most_tiles(std::int64_t k) const {
+    const int narrowest = tile_columns() + threads.column_threads() - (columns_per_thread - 1);
+    return columns_per_thread < 4 ? tiles(k) : std::max(tiles(k), (k + narrowest - 1) / narrowest);
+  }
+};
+
+// How `covering_kernel` takes the columns: vectors of V elements, R places of them at which rows of B can start, and
+// tiles of columns of one width.
+struct covering_shape {
+  int V;
+  int R;
+  thread_shape threads;
+  int tile_columns;
+  int tiles;
+
+  // Columns that fit into a tile, and a multiple of which tiles start at.
+  int start_step() const { return V / R; }
+  int capacity(int columns_per_thread) const {
+    return threads.column_threads() * (columns_per_thread + 1) - (V - start_step());
+  }
+
+  template <class Value>
+  covering_shape(const row_major_operands<Value>& operands, const row_split_shape& shape)
+      : V(std::min(16 / static_cast<int>(sizeof(Value)), shape.columns_per_thread)), threads(shape.threads) {
+    const std::uint64_t elements =
+        (reinterpret_cast<std::uintptr_t>(operands.B) | operands.ldb_bytes) / sizeof(Value) | 8u;
+    const int common = 1 << std::countr_zero(elements);
+    if (V / common > 2 && sizeof(Value) == 2) V = 4;  // eight places would take too many registers
+    R = std::max(2, V / common);  // one would be enough where C alone is not aligned, which is not worth its kernels
+    // Two threads for 8 columns, say, have none left for those that do not fit into their vectors.
+    const int k = operands.k;
+    while (capacity(shape.columns_per_thread) < k && k <= threads.column_threads() * shape.columns_per_thread &&
+           threads.column_threads() < shape.most_column_threads) {
+      ++threads.column_bits;
+      --threads.nonzero_bits;
+    }
+    const int most = capacity(shape.columns_per_thread);
+    tiles = (k + most - 1) / most;
+    tile_columns = k;
+    if (tiles > 1) {  // as even as possible, and each starting where R places still are enough
+      const int even = ((k + tiles - 1) / tiles + V - 1) / V * V;
+      tile_columns = std::min(even, most / start_step() * start_step());
+      tiles = (k + tile_columns - 1) / tile_columns;
+    }
+  }
 };
 
 template <class Value, class Items>
@@ -349,58 +652,119 @@ class launcher {
  public:
   launcher(const row_split_shape& shape, std::int64_t num_items) : shape_(shape), num_items_(num_items) {}
 
-  void operator()(const Items& items, row_major_operands<Value> operands, cudaStream_t stream) const {
-    // A grid has at most 65,535 tiles of columns; what is wider takes several.
-    const std::int64_t widest_launch = std::int64_t{65535} * shape_.tile_columns();
+  void operator()(const Items& items, row_major_operands<Value> operands, std::int64_t rows_of_B,
+                  cudaStream_t stream) const {
+    // A grid has at most 65,535 tiles of columns; what is wider takes several. A thread has a column or more.
+    const std::int64_t widest_launch = std::int64_t{65528} * shape_.threads.column_threads();
     for (std::int64_t left = operands.k; left > 0; left -= widest_launch) {
       operands.k = static_cast<int>(std::min(left, widest_launch));
-      launch_tiles(items, operands, stream);
+      launch_tiles(items, operands, static_cast<int>(rows_of_B - 1), stream);
       operands.B += operands.k;
       operands.C += operands.k;
     }
   }
 
  private:
-  void launch_tiles(const Items& items, const row_major_operands<Value>& operands, cudaStream_t stream) const {
-    switch (std::min(vector_width(operands), shape_.columns_per_thread)) {
+  void launch_tiles(const Items& items, const row_major_operands<Value>& operands, int last_row,
+                    cudaStream_t stream) const {
+    const int width = std::min(vector_width(operands), shape_.columns_per_thread);
+    const int widest = std::min(16 / static_cast<int>(sizeof(Value)), shape_.columns_per_thread);
+    // Nothing is gained for what fits into one vector, or where the request is for fewer columns than that.
+    if (operands.k <= 4 && width < widest) {
+      return by_width(items, operands, width,
+                      std::min<int>(shape_.columns_per_thread, std::bit_ceil(static_cast<unsigned>(operands.k))),
+                      stream);
+    }
+    if (shape_.columns_per_thread >= 4) {
+      const covering_shape covering(operands, shape_);
+      const int tiles = static_cast<int>(shape_.tiles(operands.k));
+      const int in_last_tile = operands.k - (tiles - 1) * shape_.tile_columns();
+      const bool saves_last_tile = covering.tiles == tiles - 1 && in_last_tile <= shape_.threads.column_threads();
+      if (width < widest || saves_last_tile) {
+        return by_covering_vectors(items, operands, covering, last_row, stream);
+      }
+    }
+    by_width(items, operands, width, shape_.columns_per_thread, stream);
+  }
+
+  void by_width(const Items& items, const row_major_operands<Value>& operands, int width, int columns_per_thread,
+                cudaStream_t stream) const {
+    switch (width) {
       case 8:
-        return by_vectors<8>(items, operands, stream);
+        return by_vectors<8>(items, operands, columns_per_thread, stream);
       case 4:
-        return by_vectors<4>(items, operands, stream);
+        return by_vectors<4>(items, operands, columns_per_thread, stream);
       case 2:
-        return by_vectors<2>(items, operands, stream);
+        return by_vectors<2>(items, operands, columns_per_thread, stream);
       default:
-        return by_vectors<1>(items, operands, stream);
+        return by_vectors<1>(items, operands, columns_per_thread, stream);
     }
   }
 
   template <int V>
-  void by_vectors(const Items& items, const row_major_operands<Value>& operands, cudaStream_t stream) const {
+  void by_vectors(const Items& items, const row_major_operands<Value>& operands, int columns_per_thread,
+                  cudaStream_t stream) const {
+    // Narrower vectors than there could be are for at most 4 columns a thread.
+    constexpr int most_vectors = V * sizeof(Value) == 16 ? 8 / V : 4 / V;
     if constexpr (V * sizeof(Value) <= 16) {
-      switch (shape_.columns_per_thread / V) {
+      switch (columns_per_thread / V) {
         case 1:
-          if (shape_.unroll == 8) return launch<8, V, 1>(items, operands, stream);
-          return launch<4, V, 1>(items, operands, stream);
+          if (shape_.unroll == 8) return launch<8, V, 1>(items, operands, columns_per_thread, stream);
+          return launch<4, V, 1>(items, operands, columns_per_thread, stream);
         case 2:
-          if constexpr (V <= 4) return launch<4, V, 2>(items, operands, stream);
+          if constexpr (most_vectors >= 2) return launch<4, V, 2>(items, operands, columns_per_thread, stream);
           break;
         case 4:
-          if constexpr (V <= 2) return launch<4, V, 4>(items, operands, stream);
-          break;
-        case 8:
-          if constexpr (V <= 1) return launch<4, V, 8>(items, operands, stream);
+          if constexpr (most_vectors >= 4) return launch<4, V, 4>(items, operands, columns_per_thread, stream);
           break;
       }
     }
   }
 
   template <int U, int V, int N>
-  void launch(const Items& items, const row_major_operands<Value>& operands, cudaStream_t stream) const {
-    const std::int64_t group_size = shape_.threads.group_size();
-    const std::int64_t blocks = (num_items_ * group_size + shape_.threads_per_block - 1) / shape_.threads_per_block;
-    const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(shape_.tiles(operands.k)));
+  void launch(const Items& items, const row_major_operands<Value>& operands, int columns_per_thread,
+              cudaStream_t stream) const {
+    const int tile_columns = shape_.threads.column_threads() * columns_per_thread;
+    const dim3 grid(blocks(), static_cast<unsigned>((operands.k + tile_columns - 1) / tile_columns));
     row_split_kernel<U, Value, V, N><<<grid, shape_.threads_per_block, 0, stream>>>(items, operands, shape_.threads);
     check_launch("row_split");
+  }
+
+  void by_covering_vectors(const Items& items, const row_major_operands<Value>& operands,
+                           const covering_shape& covering, int last_row, cudaStream_t stream) const {
+    const auto vectors = [&]<int V, int R>() {
+      if (shape_.columns_per_thread == 8) {
+        launch_covering<V, R, 8 / V>(items, operands, covering, last_row, stream);
+      } else if constexpr (V <= 4) {
+        launch_covering<V, R, 4 / V>(items, operands, covering, last_row, stream);
+      }
+    };
+    if constexpr (sizeof(Value) == 8) {
+      vectors.template operator()<2, 2>();
+    } else if (covering.V == 8) {
+      if constexpr (sizeof(Value) == 2) vectors.template operator()<8, 2>();
+    } else if (covering.R == 2) {
+      vectors.template operator()<4, 2>();
+    } else {
+      vectors.template operator()<4, 4>();
+    }
+  }
+
+  template <int V, int R, int N>
+  void launch_covering(const Items& items, const row_major_operands<Value>& operands, const covering_shape& covering,
+                       int last_row, cudaStream_t stream) const {
+    const thread_shape& threads = covering.threads;
+    const std::size_t shared = sizeof(sum_type_t<Value>) * (shape_.threads_per_block >> threads.column_bits) *
+                               exchanged_sums<V, R, N>(threads.column_threads());
+    const dim3 grid(blocks(), static_cast<unsigned>(covering.tiles));
+    covering_kernel<4, Value, V, R, N>
+        <<<grid, shape_.threads_per_block, shared, stream>>>(items, operands, threads, covering.tile_columns, last_row);
+    check_launch("row_split");
+  }
+
+  unsigned blocks() const {
+    const std::int64_t group_size = shape_.threads.group_size();
+    return static_cast<unsigned>((num_items_ * group_size + shape_.threads_per_block - 1) / shape_.threads_per_block);
   }
 
   row_split_shape shape_;
@@ -429,7 +793,7 @@ class row_plan final : public product_plan {
     if (C.num_rows == 0 || C.num_cols == 0) return;
     const row_major_operands<Value> operands = make_operands<Value>(B, C);
     rows_.clear(C, layout::row_major, stream);
-    if (rows_.num_items() > 0) launch_(row_items<Value>{rows_.view()}, operands, stream);
+    if (rows_.num_items() > 0) launch_(row_items<Value>{rows_.view()}, operands, B.num_rows, stream);
   }
   std::size_t bytes() const override { return rows_.bytes(); }
   std::vector<value_array> value_arrays() override { return {rows_.all_values()}; }
@@ -449,7 +813,7 @@ class padded_plan final : public product_plan {
     if (C.num_rows == 0 || C.num_cols == 0) return;
     const padded_items<Value> items{static_cast<unsigned>(rows_.num_rows()), rows_.width(), rows_.row_ids(),
                                     rows_.indices(), rows_.data<Value>()};
-    launch_(items, make_operands<Value>(B, C), stream);
+    launch_(items, make_operands<Value>(B, C), B.num_rows, stream);
   }
   std::size_t bytes() const override { return rows_.bytes(); }
   std::vector<value_array> value_arrays() override { return {rows_.all_values()}; }
@@ -463,7 +827,7 @@ template <class Value>
 class segment_plan final : public product_plan {
  public:
   segment_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
-      : segments_(matrix, request, request.k, row_split_shape(request).tiles(request.k), allocate),
+      : segments_(matrix, request, request.k, row_split_shape(request).most_tiles(request.k), allocate),
         launch_(row_split_shape(request), segments_.size()) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
@@ -475,7 +839,7 @@ class segment_plan final : public product_plan {
       panel.B += first;
       panel.C += first;
       panel.k = static_cast<int>(std::min<std::int64_t>(segments_.columns(), C.num_cols - first));
-      launch_(segment_items<Value>{segments_.view()}, panel, stream);
+      launch_(segment_items<Value>{segments_.view()}, panel, B.num_rows, stream);
     }
   }
 
