@@ -270,7 +270,8 @@ __device__ void finish_cut_row(const segments_view<Value>& A, const work_item<Va
 #pragma unroll
   for (int i = 0; i < N; ++i) sums[i] = {};
   const sum_type_t<Value>* slots = A.slot(row.slots.first);
-#pragma unroll 8
+  constexpr int at_once = V == 1 && N > 4 ? 2 : 8;  // few registers are left beside many single sums
+#pragma unroll at_once
   for (int piece = nonzero_lane; piece < pieces; piece += parts) {
     const sum_type_t<Value>* slot = slots + std::int64_t{piece} * A.workspace_columns;
 #pragma unroll
@@ -381,8 +382,7 @@ struct covering_loads {
       if (past_end > -V && past_end < latest_start) whole_rows = last_row;
     }
     // Not to be computed anew for each nonzero.
-    asm("" : "+r"(single), "+r"(single_from));
-    if constexpr (size == 2) asm("" : "+r"(whole_rows));
+    asm("" : "+r"(single), "+r"(single_from), "+r"(whole_rows));
 #pragma unroll
     for (int i = 0; i < N; ++i) asm("" : "+r"(needed_after[i]));
   }
@@ -430,6 +430,8 @@ __device__ __forceinline__ void accumulate_covering(covering_sums<sum_type_t<Val
     if (at_end) postponed_from = min(postponed_from, j);
     j += U * parts;
     if (j < item.length) fetch(next, item, j);
+    // All loads are under way before the first product waits for one: nvcc mixes them otherwise.
+    __syncwarp(__activemask());
 #pragma unroll
     for (int u = 0; u < U; ++u) {
       const sum_type_t<Value> a = widen(chunk.value[u]);
