@@ -534,12 +534,10 @@ __global__ void __launch_bounds__(256)
                     const int tile_columns, const int last_row) {
   const unsigned i = (blockIdx.x * blockDim.x + threadIdx.x) >> (shape.column_bits + shape.nonzero_bits);
   const int column_lane = threadIdx.x & (shape.column_threads() - 1);
-  const int nonzero_lane = (threadIdx.x & (shape.group_size() - 1)) >> shape.column_bits;
   const int first = blockIdx.y * tile_columns;
   const int end = min(first + tile_columns, operands.k);
-  const thread_columns<Value, 1, N * V + 1> columns(first + column_lane, shape.column_threads(), end);
 
-  const bool active = i < items.size() && columns.any_valid();
+  const bool active = i < items.size() && first + column_lane < end;
   typename Items::item item{};
   item.partial = -1;
   if (active) item = items[i];
@@ -547,9 +545,17 @@ __global__ void __launch_bounds__(256)
   {
     covering_sums<sum_type_t<Value>, V, R, N> sets = {};
     const covering_loads<Value, V, R, N> loads(operands, shape, column_lane, first, end - first, last_row);
+    const int nonzero_lane = (threadIdx.x & (shape.group_size() - 1)) >> shape.column_bits;
     accumulate_covering<U>(sets, item, nonzero_lane, 1 << shape.nonzero_bits, loads);
     add_sets(sets, shape, column_lane, sums);
   }
+  unsigned thread = threadIdx.x;
+  if constexpr (std::is_same_v<Items, segment_items<Value>>) {
+    asm("" : "+r"(thread));  // computed again: the loop has no registers to keep it
+  }
+  const int nonzero_lane = static_cast<int>(thread & (shape.group_size() - 1)) >> shape.column_bits;
+  const thread_columns<Value, 1, N * V + 1> columns(first + static_cast<int>(thread & (shape.column_threads() - 1)),
+                                                    shape.column_threads(), end);
   add_over_nonzero_lanes(sums, shape);
 
   const bool stores = active && nonzero_lane == 0;
