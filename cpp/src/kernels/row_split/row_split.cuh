@@ -382,7 +382,8 @@ struct covering_loads {
       if (past_end > -V && past_end < latest_start) whole_rows = last_row;
     }
     // Not to be computed anew for each nonzero.
-    asm("" : "+r"(single), "+r"(single_from), "+r"(whole_rows));
+    asm("" : "+r"(single), "+r"(single_from));
+    if constexpr (size == 2) asm("" : "+r"(whole_rows));
 #pragma unroll
     for (int i = 0; i < N; ++i) asm("" : "+r"(needed_after[i]));
   }
@@ -534,10 +535,12 @@ __global__ void __launch_bounds__(256)
                     const int tile_columns, const int last_row) {
   const unsigned i = (blockIdx.x * blockDim.x + threadIdx.x) >> (shape.column_bits + shape.nonzero_bits);
   const int column_lane = threadIdx.x & (shape.column_threads() - 1);
+  int nonzero_lane = (threadIdx.x & (shape.group_size() - 1)) >> shape.column_bits;
   const int first = blockIdx.y * tile_columns;
   const int end = min(first + tile_columns, operands.k);
+  thread_columns<Value, 1, N * V + 1> columns(first + column_lane, shape.column_threads(), end);
 
-  const bool active = i < items.size() && first + column_lane < end;
+  const bool active = i < items.size() && columns.any_valid();
   typename Items::item item{};
   item.partial = -1;
   if (active) item = items[i];
@@ -545,17 +548,16 @@ __global__ void __launch_bounds__(256)
   {
     covering_sums<sum_type_t<Value>, V, R, N> sets = {};
     const covering_loads<Value, V, R, N> loads(operands, shape, column_lane, first, end - first, last_row);
-    const int nonzero_lane = (threadIdx.x & (shape.group_size() - 1)) >> shape.column_bits;
     accumulate_covering<U>(sets, item, nonzero_lane, 1 << shape.nonzero_bits, loads);
     add_sets(sets, shape, column_lane, sums);
   }
-  unsigned thread = threadIdx.x;
-  if constexpr (std::is_same_v<Items, segment_items<Value>>) {
-    asm("" : "+r"(thread));  // computed again: the loop has no registers to keep it
+  if constexpr (std::is_same_v<Items,
+                               segment_items<Value>>) {  // computed again: the loop has no registers to keep them
+    unsigned thread = threadIdx.x;
+    asm("" : "+r"(thread));
+    nonzero_lane = static_cast<int>(thread & (shape.group_size() - 1)) >> shape.column_bits;
+    columns.first = first + static_cast<int>(thread & (shape.column_threads() - 1));
   }
-  const int nonzero_lane = static_cast<int>(thread & (shape.group_size() - 1)) >> shape.column_bits;
-  const thread_columns<Value, 1, N * V + 1> columns(first + static_cast<int>(thread & (shape.column_threads() - 1)),
-                                                    shape.column_threads(), end);
   add_over_nonzero_lanes(sums, shape);
 
   const bool stores = active && nonzero_lane == 0;
