@@ -33,10 +33,12 @@ ROOT = pathlib.Path(__file__).parents[2]
 SITE = ROOT / "build" / "verified"
 
 
-def run(*command: str, check: bool = True, capture: bool = False) -> subprocess.CompletedProcess[str]:
+def run(
+    *command: str, check: bool = True, capture: bool = False, setting: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     print("+", *command, flush=True)
     paths = [str(SITE), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **(setting or {})}
     return subprocess.run(command, cwd=ROOT, env=environment, check=check, text=True, capture_output=capture)
 
 
@@ -57,26 +59,32 @@ def build() -> None:
     )
 
 
-def run_file(path: pathlib.Path) -> tuple[pathlib.Path, str]:
-    """Run the tests of a file; the report they write, and what they say."""
-    report = ROOT / "build" / f"{path.stem}.xml"
-    report.unlink(missing_ok=True)
-    options = ["-q", "--maxfail=100", "-p", "no:cacheprovider", f"--junitxml={report}"]
-    result = run(sys.executable, "-m", "pytest", *options, str(path), check=False, capture=True)
-    return report, result.stdout + result.stderr
-
-
 def run_tests() -> dict[str, int]:
-    """Run files at the same time, most of whose time is the CPU's, and those that look at free memory by themselves."""
-    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    """Run the tests in many processes, since most of their time is the CPU's; what looks at free memory runs alone."""
     files = sorted((ROOT / "tests" / "gpu").glob("test_*.py"))
     alone = [path for path in files if "mem_get_info" in path.read_text()]
-    together = sorted(set(files) - set(alone), key=lambda path: path.name != "test_conversions.py")  # the longest first
-    with concurrent.futures.ThreadPoolExecutor(max(1, min(8, (os.cpu_count() or 1) // 2))) as pool:
-        reports = [*pool.map(run_file, together), *map(run_file, alone)]
-    for path, (report, output) in zip([*together, *alone], reports, strict=True):
+    together = [path for path in files if path not in alone]
+    gpus = run("nvidia-smi", "-L", capture=True).stdout.count("GPU ")
+    parts = max(1, min(12 * gpus, (os.cpu_count() or 1) * 3 // 4))
+
+    def run_part(number: int, paths: list[pathlib.Path], part: str) -> tuple[str, pathlib.Path, str]:
+        report = ROOT / "build" / f"gpu-tests-{number}.xml"
+        report.unlink(missing_ok=True)
+        options = ["-q", "--maxfail=20", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        setting = {"WARPLOOM_TEST_PART": part, "CUDA_VISIBLE_DEVICES": str(number % gpus)}
+        result = run(
+            sys.executable, "-m", "pytest", *options, *map(str, paths), check=False, capture=True, setting=setting
+        )
+        return part or paths[0].name, report, result.stdout + result.stderr
+
+    with concurrent.futures.ThreadPoolExecutor(parts) as pool:
+        results = list(pool.map(lambda i: run_part(i, together, f"{i}/{parts}"), range(parts)))
+    with concurrent.futures.ThreadPoolExecutor(gpus) as pool:
+        results += pool.map(lambda i: run_part(i, [alone[i]], ""), range(len(alone)))
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    for name, report, output in results:
         if not report.exists():
-            raise SystemExit(f"{path.name} ended without a report:\n{output[-3000:]}")
+            raise SystemExit(f"{name} ended without a report:\n{output[-3000:]}")
         bad = 0
         for suite in xml.etree.ElementTree.parse(report).getroot().iter("testsuite"):
             bad = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
@@ -84,7 +92,7 @@ def run_tests() -> dict[str, int]:
             counts["failed"] += bad
             counts["skipped"] += skipped
             counts["passed"] += int(suite.get("tests", 0)) - bad - skipped
-        print(output[-6000:] if bad else f"{path.name}: {output.splitlines()[-1]}", flush=True)
+        print(output[-6000:] if bad else f"{name}: {output.splitlines()[-1]}", flush=True)
     return counts
 
 

@@ -100,7 +100,7 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& given, const product_r
 // ---- Descriptions
 
 std::string pattern_reason(const csr_view& matrix, const product_request&) {
-  const bool repeats = has_repeated_entries(matrix);
+  const bool repeats = size_of(matrix.dtype) == 2 && has_repeated_entries(matrix);
   return bsr_reason(matrix.dtype, repeats, repeats ? 0 : bsr_places(matrix, column_vector), matrix.nnz());
 }
 
