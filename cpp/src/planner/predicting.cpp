@@ -244,29 +244,39 @@ bool is_worth_comparing(const problem& given, double calls, double time_us) {
   return comparing_us(given, candidates, time_us) < 0.05 * calls * time_us;
 }
 
-// ---- Candidates of less than full precision, which no model knows
+// ---- Candidates that no model knows: those of less than full precision, and kernels for value types without a model
+// of their own that do not work on the type whose model stands in, as tensor cores in half precision
 
 // Those to measure, in the caller's row order first.
-std::vector<candidate> less_precise_candidates(const problem& given, const name_patterns& patterns) {
-  if (given.precision == product_precision::full && !patterns) return {};  // patterns may name one in full
+std::vector<candidate> unpredicted_candidates(const problem& given, const selector& chooser,
+                                              const name_patterns& patterns) {
+  const value_type predicted = setting_of(given, chooser).dtype;
+  const bool has_own_model = predicted == given.dtype();
+  if (given.precision == product_precision::full && has_own_model && !patterns) return {};  // patterns may name one
   std::vector<candidate> found = candidates_to_measure(given, patterns);
   std::erase_if(found, [&](const candidate& c) {
-    return c.kernel->precision == product_precision::full || (!patterns && c.is_permuted());
+    const bool known =
+        c.kernel->precision == product_precision::full && (has_own_model || c.kernel->works_on(predicted));
+    return known || (!patterns && c.is_permuted());
   });
   std::stable_partition(found.begin(), found.end(), [](const candidate& c) { return !c.is_permuted(); });
   if (found.size() > max_measured) found.resize(max_measured);
   return found;
 }
 
-// Whether they are compared with what is predicted although measuring the short list is not worth it: whoever asks for
-// them expects them to save more than a quarter.
-bool is_worth_comparing(const problem& given, const std::vector<candidate>& less_precise, double calls,
-                        double time_us) {
-  return !less_precise.empty() && comparing_us(given, 1 + less_precise.size(), time_us) < 0.25 * calls * time_us;
+// Those that are compared with what is predicted although measuring the short list is not worth it. Whoever asks for
+// less precision expects it to save more than a quarter; else only the first, for a tenth.
+std::vector<candidate> worth_comparing(const problem& given, std::vector<candidate> unpredicted, double calls,
+                                       double time_us) {
+  const bool asked_for = given.precision != product_precision::full;
+  if (!asked_for && unpredicted.size() > 1) unpredicted.resize(1);
+  const double share = asked_for ? 0.25 : 0.1;
+  if (comparing_us(given, 1 + unpredicted.size(), time_us) < share * calls * time_us) return unpredicted;
+  return {};
 }
 
-constexpr const char* less_precise_not_measured =
-    "no model knows candidates in TF32, and they were not measured for so few calls: select='measure' does";
+constexpr const char* unpredicted_not_measured =
+    "no model knows candidates on tensor cores, and they were not measured for so few calls: select='measure' does";
 
 // The first of a prediction, and the first of the vendor's.
 std::vector<candidate> candidates_to_compare(prediction& predicted) {
@@ -366,27 +376,27 @@ std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<c
   std::vector<preparation_step> steps{{"upload", milliseconds_since(start)}};
   auto predicted =
       std::make_shared<prediction>(given, from->chooser, options, in.permutation_rows, given.on_gpu(), false);
-  const std::vector<candidate> less_precise = less_precise_candidates(given, options.patterns);
-  const bool only_less_precise = !predicted->chosen().first() && !less_precise.empty();
-  if (!only_less_precise) predicted->first();  // there is one
+  const std::vector<candidate> unpredicted = unpredicted_candidates(given, from->chooser, options.patterns);
+  const bool only_unpredicted = !predicted->chosen().first() && !unpredicted.empty();
+  if (!only_unpredicted) predicted->first();  // there is one
   const ranking& ranked = predicted->ranked();
   const bool unsure = ranked.unsure || !stands_in(given, from->chooser).empty() || !from->note.empty();
-  const double time_us = only_less_precise ? 0 : ranked.times_us[*predicted->chosen().first()];
+  const double time_us = only_unpredicted ? 0 : ranked.times_us[*predicted->chosen().first()];
   steps.insert(steps.end(), predicted->steps().begin(), predicted->steps().end());
   start = clock::now();
   std::vector<candidate_row> measured;
   std::unique_ptr<plan> best;
   const bool all_of_list =
-      only_less_precise || ((unsure || !less_precise.empty()) && is_worth_measuring(options.calls, time_us));
+      only_unpredicted || ((unsure || !unpredicted.empty()) && is_worth_measuring(options.calls, time_us));
   bool left_out = false;
   if (options.verify || all_of_list) {
     std::vector<std::string> names;
-    if (!only_less_precise) names = names_to_measure(*predicted, all_of_list, options.verify);
-    for (const candidate& c : less_precise) names.push_back(c.name());
+    if (!only_unpredicted) names = names_to_measure(*predicted, all_of_list, options.verify);
+    for (const candidate& c : unpredicted) names.push_back(c.name());
     std::tie(measured, best) = measure(given, names, options, in);
-    if (!best && only_less_precise) predicted->first();  // which throws
-  } else if (is_worth_comparing(given, less_precise, options.calls, time_us) && (given.on_gpu() || in.timer)) {
-    std::vector<candidate> compared_with = less_precise;
+    if (!best && only_unpredicted) predicted->first();  // which throws
+  } else if (std::vector<candidate> compared_with = worth_comparing(given, unpredicted, options.calls, time_us);
+             !compared_with.empty() && (given.on_gpu() || in.timer)) {
     compared_with.insert(compared_with.begin(), parse_candidate(predicted->first()));
     comparison compared = compare(given, compared_with, options.calls, in.timer);
     measured = std::move(compared.rows);
@@ -396,9 +406,9 @@ std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<c
     comparison compared = compare(given, candidates_to_compare(*predicted), options.calls, in.timer);
     measured = std::move(compared.rows);
     best = std::move(compared.best);
-    left_out = !less_precise.empty();
+    left_out = !unpredicted.empty();
   } else {
-    left_out = !less_precise.empty();
+    left_out = !unpredicted.empty();
   }
   steps.push_back({"measuring", milliseconds_since(start)});
   if (!best) best = prepare_first(given, *predicted);
@@ -406,7 +416,7 @@ std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<c
   best->explain_by(
       [given = given.without_resident(), predicted, from, rows = measured, chosen = best->chosen().name(), left_out] {
         explanation found = explain(given, *predicted, *from, rows, chosen);
-        if (left_out) found.not_predicted = less_precise_not_measured;
+        if (left_out) found.not_predicted = unpredicted_not_measured;
         return found;
       });
   return best;

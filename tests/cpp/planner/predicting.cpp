@@ -139,6 +139,37 @@ TEST_CASE("candidates that round to TF32 are measured beside what is predicted, 
   CHECK(clock.timed == std::vector<std::string>{plain, tf32});
 }
 
+TEST_CASE("tensor cores in half precision are measured where the model of float32 stands in") {
+  const small_matrix A;
+  const std::vector<float16> ones(A.csr.indices.size(), float16(1.0f));
+  csr_view view = A.csr.view();
+  view.dtype = value_type::float16;
+  view.data = ones.data();
+  problem given(view);
+  given.k = 4;
+  const std::string plain = "spmm/none/csr/row_split", cores = "spmm/none/column-vectors/tensor_core";
+  made_up sure;
+  sure.names = {plain};
+  plan_options options = at_any_price();
+  options.patterns = std::vector<std::string>{plain, cores};  // a CPU tries none that no pattern names
+  for (const double time_of_cores : {5.0, 10.0}) {
+    known_times clock{{{cores, time_of_cores}, {plain, 9}}};
+    const auto made = plan_by_prediction(given, sure.build(), options, {std::ref(clock)});
+    CHECK(made->chosen().name() == (time_of_cores < 9 ? cores : plain));
+    CHECK(row_of(made->why(), cores).median_us == time_of_cores);
+  }
+  known_times clock{{{cores, 5}, {plain, 9}}};
+  options.calls = 1;
+  const auto unmeasured = plan_by_prediction(given, sure.build(), options, {std::ref(clock)});
+  CHECK(unmeasured->chosen().name() == plain);
+  CHECK(clock.timed.empty());
+  CHECK(!unmeasured->why().not_predicted.empty());
+  sure.log_times = 20;
+  options.calls = 1000;
+  CHECK(plan_by_prediction(given, sure.build(), options, {std::ref(clock)})->chosen().name() == cores);
+  CHECK(clock.timed == std::vector<std::string>{plain, cores});
+}
+
 TEST_CASE("few calls are not worth measuring") {
   const small_matrix A;
   made_up unsure;
