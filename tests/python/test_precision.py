@@ -67,7 +67,7 @@ def test_a_plan_that_allows_it_says_so():
     assert "float32 or TF32" in explanation.title
     assert any("rounds A and B to TF32" in note for note in explanation.footnotes)
     B = operand((50, 8), np.float32, "row")
-    assert_product(A, B, plan @ B, "tf32")
+    assert_product(A, B, plan @ B, precision="tf32")
     assert abs(plan @ B - A @ B).max() > 1e-5  # it did round
 
 
@@ -85,7 +85,7 @@ def test_a_name_asks_for_it_unless_full_precision_is_asked_for_in_words():
     assert named.candidate == TF32
     assert named.precision == named.explain().precision == "tf32"
     assert wl.plan(A, k=8, device="cpu", candidates=TF32).candidate == TF32
-    assert_product(A, B, wl.spmm(A, B, candidate=TF32, device="cpu"), "tf32")
+    assert_product(A, B, wl.spmm(A, B, candidate=TF32, device="cpu"), precision="tf32")
     message = refused("select", wl.plan, A, k=8, device="cpu", select=TF32, precision="full")
     assert "TF32" in message
     refused("select", wl.plan, A, device="cpu", select=TF32, precision="full")  # of an operator
@@ -125,8 +125,8 @@ def test_an_operator_and_its_transpose(layout):
     patterns = [VECTORS, "spmv/none/csr/*"]
     operator = wl.plan(A, device="cpu", layout=layout, candidates=patterns, precision="tf32")
     B, Z = operand((50, 8), np.float32, layout), operand((60, 8), np.float32, layout)
-    assert_product(A, B, operator @ B, "tf32")
-    assert_product(csr_array(A.T), Z, operator.T @ Z, "tf32")
+    assert_product(A, B, operator @ B, precision="tf32")
+    assert_product(csr_array(A.T), Z, operator.T @ Z, precision="tf32")
     assert_product(A, B[:, :1], (operator @ B[:, 0])[:, None])
     assert {plan.op: plan.precision for plan in operator.plans.values()} == {"spmm": "tf32", "spmv": "full"}
 
@@ -136,7 +136,7 @@ def test_a_transpose_made_later_finds_the_matrix_unchanged():
     A = csr_array(np.full((40, 300), 1 + 2**-11, np.float32))
     plan = wl.plan(A, k=8, device="cpu", select=TF32)
     Z = operand((40, 8), np.float32, "row")
-    assert_product(csr_array(A.T), Z, plan.T @ Z, "tf32")
+    assert_product(csr_array(A.T), Z, plan.T @ Z, precision="tf32")
 
 
 def test_saved_plans_keep_it(tmp_path):
