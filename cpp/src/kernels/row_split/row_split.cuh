@@ -432,7 +432,7 @@ __device__ __forceinline__ void accumulate_covering(covering_sums<sum_type_t<Val
     j += U * parts;
     if (j < item.length) fetch(next, item, j);
     // All loads are under way before the first product waits for one: nvcc mixes them otherwise.
-    __syncwarp(__activemask());
+    cuda::keep_load_order_of_active();
 #pragma unroll
     for (int u = 0; u < U; ++u) {
       const sum_type_t<Value> a = widen(chunk.value[u]);
