@@ -13,7 +13,6 @@ ONE_PLACE = {
     r"\b__(shfl|ballot|any|all|match_any|match_all|reduce)\w*_sync\b|\b__syncwarp\b|\b__activemask\b|\b0x[fF]{8}u?\b"
     r"|\b(shfl|vote|match|redux|bar\.warp)\.sync\b": {
         "kernels/device/warp.cuh",
-        "permutations/device_load_orders.cu",  # LPT: a lane for each warp of a thread block, which they decide about
     },
     # Fences between thread blocks: those of the last to arrive.
     r"\b__threadfence\w*|\b(membar|fence)\.\w+|\batomic_thread_fence\b": {"kernels/device/last_arrival.cuh"},
