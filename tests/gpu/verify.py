@@ -65,7 +65,7 @@ def run_tests() -> dict[str, int]:
     alone = [path for path in files if "mem_get_info" in path.read_text()]
     together = [path for path in files if path not in alone]
     gpus = run("nvidia-smi", "-L", capture=True).stdout.count("GPU ")
-    parts = max(1, min(12 * gpus, (os.cpu_count() or 1) * 3 // 4))
+    parts = max(1, min(10 * gpus, (os.cpu_count() or 1) * 3 // 4))
 
     def run_part(number: int, paths: list[pathlib.Path], part: str) -> tuple[str, pathlib.Path, str]:
         report = ROOT / "build" / f"gpu-tests-{number}.xml"
