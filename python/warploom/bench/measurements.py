@@ -21,7 +21,7 @@ from warploom.bench import schema
 from warploom.bench.store import Part, Store, make_folder, read_facts, write_table
 from warploom.errors import FileFormatError, ParameterError
 
-__all__ = ["Measurements", "folder_of", "group_ids", "merge", "part_of", "shipped"]
+__all__ = ["Measurements", "folder_of", "group_ids", "merge", "origin_of", "part_of", "shipped"]
 
 _MEASUREMENTS, _MATRICES = "measurements.parquet", "matrices.parquet"
 _SIZE = ("rows", "cols", "nnz")
@@ -49,6 +49,12 @@ def part_of(names: pd.Series[Any]) -> NDArray[np.str_]:
     """Return what matrices are, by their names: ``"matrix"``, ``"transpose"`` or ``"block"``, one of rows."""
     text = names.astype(str)
     return np.select([text.str.endswith("]"), text.str.endswith(".T")], ["block", "transpose"], "matrix")
+
+
+def origin_of(sources: pd.Series[Any]) -> NDArray[np.str_]:
+    """Return what `warploom.corpus.Entry.origin` says of matrices, by the column ``source`` of their table."""
+    text = sources.astype(str)
+    return np.select([text == "construction", text == "origin"], ["constructed", "real by origin"], "real")
 
 
 @dataclasses.dataclass

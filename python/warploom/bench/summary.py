@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from warploom.bench.measurements import Measurements, part_of
+from warploom.bench.measurements import Measurements, origin_of, part_of
 from warploom.bench.medians import Medians, default_of_vendor, describe_environments, geometric_mean
 from warploom.bench.medians import settings as measured_settings
 from warploom.bench.rendering import Summary
@@ -53,7 +53,7 @@ def counts(measurements: Measurements, by: str = "family") -> Summary:
     if by == "size":
         groups = pd.Series(size_class(matrices["nnz"]), name=by)
     elif by == "source":
-        groups = pd.Series(np.where(matrices[by] == "construction", "constructed", "real"), name=by)
+        groups = pd.Series(origin_of(matrices[by]), name=by)
     else:
         groups = pd.Series(part_of(matrices["matrix"]) if by == "part" else matrices[by], name=by)
     groups.index = pd.Index(matrices["matrix"])

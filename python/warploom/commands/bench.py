@@ -225,24 +225,52 @@ def _collection() -> pd.DataFrame:
 @click.option("--setting", "chosen", multiple=True, metavar="SETTING", help="Such as spmv/float64. May be repeated.")
 @click.option("--cache", type=click.Choice(CACHES), default="warm", show_default=True)
 @click.option("--output", type=OutputFile(allow_dash=False), help="Write the table as CSV too.")
+@click.option("--large", type=OutputFile(allow_dash=False), help="Write the table of large matrices as CSV too.")
 @click.option("--rows", type=OutputFile(allow_dash=False), help="Write what is chosen for each matrix as CSV.")
 def choices_command(
-    inputs: tuple[str, ...], chosen: tuple[str, ...], cache: str, output: str | None, rows: str | None
+    inputs: tuple[str, ...],
+    chosen: tuple[str, ...],
+    cache: str,
+    output: str | None,
+    large: str | None,
+    rows: str | None,
 ) -> None:
     """Compare choosing by models with one candidate for all and with a rule of three splits, on held-out matrices.
 
-    Models are trained on the measurements in INPUTS, folders or h200, which takes some minutes.
+    Models are trained on the measurements in INPUTS, folders or h200, which takes some minutes. With h200 h200-large
+    there is a table of large matrices too.
     """
     require_training()
-    from warploom.bench import Measurements
-    from warploom.training.worth import worth
+    from warploom.commands.train import sweeps_of
+    from warploom.training.worth import large_table, worth
 
     with progress_bar("reading measurements") as show:
-        found, of_each = worth(Measurements.load(*inputs).only(), caches=[cache], only=chosen, progress=show)
-    click.echo(str(found))
-    for frame, path in ((found.frame, output), (of_each, rows)):
+        sweeps = [sweep.only() for sweep in sweeps_of(inputs)]
+        found, of_each = worth(sweeps, caches=[cache], only=chosen, progress=show)
+    of_large = large_table(of_each)
+    if large is not None and of_large.frame.empty:
+        raise ParameterError("INPUTS have no sweep of large matrices beside another one", argument="large")
+    tables = [table for table in (found, of_large) if len(table.frame)]
+    click.echo("\n\n".join(map(str, tables)))
+    for frame, path in ((found.frame, output), (of_large.frame, large), (of_each, rows)):
         if path is not None:
             frame.to_csv(path, index=False, lineterminator="\n")
+
+
+@bench.command("orders")
+@click.argument("inputs", nargs=-1, required=True)
+@click.option("--cache", type=click.Choice(CACHES), default="warm", show_default=True)
+def orders_command(inputs: tuple[str, ...], cache: str) -> None:
+    """Print what the order of rows adds to the fastest candidates, and what it costs.
+
+    INPUTS are folders of measurements with row orders, or h200-large.
+    """
+    from warploom.bench import Measurements
+    from warploom.bench.orders import orders
+
+    with progress_bar("reading measurements"):
+        measured = Measurements.load(*inputs).only()
+    click.echo("\n\n".join(map(str, orders(measured, cache))))
 
 
 @bench.command("columns")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,15 +41,16 @@ __all__ = ["calibrate", "train"]
     help="Train this kind of models; may be repeated. All by default, with --profile trees.",
 )
 def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None, models: tuple[str, ...]) -> None:
-    """Train profiles on the measurements in INPUTS: folders of `warploom bench`, or h200 for the shipped ones.
+    """Train profiles on the measurements in INPUTS: folders of `warploom bench`, or h200 and h200-large, which ship.
+
+    Folders are one sweep, each of those that ship is one of its own, which may have tried other candidates. The papers'
+    models are trained on the first.
 
     OUTPUT is the profile of trees; those of other models are written beside it, into folders with the models' names.
     Models of preparation are fitted to what `warploom experiment run preparation` found, where INPUTS have it, and else
     to what preparation took in the sweep.
     """
     require_training()
-    from warploom.bench import Measurements
-
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     wanted = models or (profiles.MODELS if kept is None else ("trees",))
     target = Path(output)
@@ -69,7 +70,7 @@ def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None
         if model == "trees":
             continue
         try:
-            profile = _TRAINERS[model](Measurements.load(*inputs), trees)
+            profile = _TRAINERS[model](sweeps_of(inputs), trees)
         except ParameterError as error:
             if models:  # somebody asked for it
                 raise
@@ -98,15 +99,26 @@ def _refit_beside(path: Path, trees: profiles.Profile, wanted: Collection[str]) 
         _save(path, dataclasses.replace(networks, models=models))
 
 
-def _train_trees(inputs: tuple[str, ...], held_out: bool, kept: str | None) -> profiles.Profile:
+def sweeps_of(inputs: Sequence[str]) -> list[Measurements]:
+    """Read sweeps: those that ship one by one, and all folders as one."""
     from warploom.bench import Measurements, shipped
+
+    names = [name for name in inputs if name in shipped()]
+    folders = [name for name in inputs if name not in names]
+    return [Measurements.load(*group) for group in ([name] for name in names)] + (
+        [Measurements.load(*folders)] if folders else []
+    )
+
+
+def _train_trees(inputs: tuple[str, ...], held_out: bool, kept: str | None) -> profiles.Profile:
+    from warploom.bench import shipped
     from warploom.experiments import load as load_findings
     from warploom.training.preparation import refit_preparation
     from warploom.training.train import train as train_profile
 
     findings = load_findings("preparation", inputs)
     if kept is None:
-        profile = train_profile(Measurements.load(*inputs), splits=held_out)
+        profile = train_profile(sweeps_of(inputs), splits=held_out)
     elif findings is None and not any(Path(name).exists() or name in shipped() for name in inputs):
         raise _data_package.missing(f"{', '.join(inputs)}: no such folder, and there are no measurements with a name")
     elif findings is None:
@@ -125,27 +137,27 @@ def _train_trees(inputs: tuple[str, ...], held_out: bool, kept: str | None) -> p
     return profile
 
 
-def _train_network(measurements: Measurements, trees: profiles.Profile) -> profiles.Profile:
+def _train_network(sweeps: list[Measurements], trees: profiles.Profile) -> profiles.Profile:
     from warploom.training.train_networks import train_networks
 
     with progress_bar("training networks", remaining=True) as show:
-        return train_networks(measurements, trees, progress=show)
+        return train_networks(sweeps, trees, progress=show)
 
 
-def _train_row_order(measurements: Measurements, trees: profiles.Profile) -> profiles.Profile:
+def _train_row_order(sweeps: list[Measurements], trees: profiles.Profile) -> profiles.Profile:
     from warploom.training import row_order
     from warploom.training.train import data_hash
 
-    models = row_order.train(measurements)
-    return dataclasses.replace(trees, models=models, metrics={}, data_hash=data_hash([measurements]))
+    models = row_order.train(sweeps[0])
+    return dataclasses.replace(trees, models=models, metrics={}, data_hash=data_hash(sweeps[:1]))
 
 
-def _train_threads_per_row(measurements: Measurements, trees: profiles.Profile) -> profiles.Profile:
+def _train_threads_per_row(sweeps: list[Measurements], trees: profiles.Profile) -> profiles.Profile:
     from warploom.training import threads_per_row
     from warploom.training.train import data_hash
 
-    models = threads_per_row.train(measurements, families=_TREES, trials=_TRIALS)
-    return dataclasses.replace(trees, models=models, metrics={}, data_hash=data_hash([measurements]))
+    models = threads_per_row.train(sweeps[0], families=_TREES, trials=_TRIALS)
+    return dataclasses.replace(trees, models=models, metrics={}, data_hash=data_hash(sweeps[:1]))
 
 
 _TREES = ("boosted trees", "decision tree")
@@ -154,7 +166,7 @@ _TREES = ("boosted trees", "decision tree")
 _TRIALS = 4
 """Parameters that are tried of each family."""
 
-_TRAINERS: Mapping[str, Callable[[Measurements, profiles.Profile], profiles.Profile]] = {
+_TRAINERS: Mapping[str, Callable[[list[Measurements], profiles.Profile], profiles.Profile]] = {
     "network": _train_network,
     "mehrabi2021": _train_row_order,
     "gao2024": _train_threads_per_row,

@@ -20,7 +20,7 @@ from warploom.training.data import Dataset
 from warploom.training.evaluate import score
 from warploom.training.joint_network import JointOptions, descend
 from warploom.training.selector import DEFAULTS, WORST, candidates_of, choices, fit, inputs_of
-from warploom.training.train_networks import datasets_of
+from warploom.training.train_networks import datasets_by_operation
 
 __all__ = ["LARGE", "beyond"]
 
@@ -69,7 +69,7 @@ def beyond(measurements: Measurements, options: JointOptions | None = None) -> p
         No setting has at least 20 rows on both sides of a split.
     """
     lines = []
-    for op, named in datasets_of([measurements], ("warm", "cold")).items():
+    for op, named in datasets_by_operation([measurements], ("warm", "cold")).items():
         for split in _splits(op):
             parts = {}
             for name, dataset in named.items():

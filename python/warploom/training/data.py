@@ -28,12 +28,15 @@ __all__ = [
     "input_matrix",
     "random_folds",
     "random_splits",
+    "united",
 ]
 
 UNKNOWN_TOLERANCE = 0.03
 """abs(log) of the ratio of two measurements of the same thing, where nothing was measured twice."""
 
 _NOT_REACHED = "time limit"
+_OF_SIZES = (0.02, 0.98)
+"""Quantiles of the nonzeros of a sweep's matrices, which are the sizes that its candidates were tried on."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -70,6 +73,10 @@ class Dataset:
         Row permutation, conversion and upload; NaN where there is no time.
     tolerance : ndarray of float64, shape (n,)
         abs(log) of the ratio within which times are near-ties of the fastest of the row.
+    sweeps : ndarray of int64, shape (n,)
+        Which sweep the row is from, where there are several: see `united`.
+    untried : ndarray of bool, shape (n, candidates)
+        Whether the candidate was tried neither by the row's sweep nor, by another one, on matrices of this size.
     op, dtype, layout, cache : str
         What all rows have in common; `layout` is empty for SpMV.
     """
@@ -85,6 +92,8 @@ class Dataset:
     supported: NDArray[np.bool_]
     preparation_ms: NDArray[np.float64]
     tolerance: NDArray[np.float64]
+    sweeps: NDArray[np.int64]
+    untried: NDArray[np.bool_]
     op: str
     dtype: str
     layout: str
@@ -155,6 +164,8 @@ class Dataset:
             supported=supported.to_numpy(),
             preparation_ms=_pivot(timed, "preparation_ms", candidates).reindex(times.index).to_numpy(np.float64),
             tolerance=_within(measurements, within)(cache, least),
+            sweeps=np.zeros(len(names), dtype=np.int64),
+            untried=np.zeros(times.shape, dtype=np.bool_),
             op=op,
             dtype=dtype,
             layout=layout,
@@ -213,7 +224,7 @@ class Dataset:
             raise ParameterError(f"no column '{unknown[0]}'", argument="candidates")
         order = [self.candidates.index(name) for name in candidates]
         taken: dict[str, Any] = {
-            name: getattr(self, name)[:, order] for name in ("times", "supported", "preparation_ms")
+            name: getattr(self, name)[:, order] for name in ("times", "supported", "preparation_ms", "untried")
         }
         return dataclasses.replace(self, candidates=tuple(candidates), **taken)
 
@@ -242,6 +253,51 @@ class Dataset:
             f"Dataset({kind}, {self.cache}: {len(self):,} rows of {len(set(self.names)):,} matrices, "
             f"{len(self.candidates)} candidates, {np.isfinite(self.times).mean():.0%} measured)"
         )
+
+
+def united(parts: Sequence[Dataset]) -> Dataset:
+    """Return the rows of several sweeps of the same operation, value type, layout and state of the cache.
+
+    A matrix that is in several has a row of each. Candidates that a sweep has not tried are not supported on its rows.
+
+    Parameters
+    ----------
+    parts : sequence of Dataset
+        At least one, of one sweep each.
+    """
+    candidates = tuple(sorted({name for part in parts for name in part.candidates}))
+    if len(parts) == 1:
+        return parts[0]
+    reach = np.array([np.quantile(part.nnz, _OF_SIZES) for part in parts])
+    listed = np.array([np.isin(candidates, part.candidates) for part in parts])
+    wide = [_widened(part, candidates) for part in parts]
+    for number, part in enumerate(wide):
+        # Of the sweeps that have a candidate, whether one has matrices of this size.
+        within = (reach[:, :1] <= part.nnz) & (part.nnz <= reach[:, 1:])
+        tried = np.einsum("sn,sc->nc", within, listed) > 0
+        wide[number] = dataclasses.replace(
+            part, sweeps=np.full(len(part), number), untried=~listed[number] & ~np.asarray(tried)
+        )
+    return wide[0].joined(*wide[1:])
+
+
+def _widened(part: Dataset, candidates: tuple[str, ...]) -> Dataset:
+    """Return the columns of these candidates, empty where the part has none."""
+    order = np.array([candidates.index(name) for name in part.candidates], dtype=np.intp)
+
+    def wide(values: NDArray[Any], otherwise: object) -> NDArray[Any]:
+        found = np.full((len(part), len(candidates)), otherwise, dtype=values.dtype)
+        found[:, order] = values
+        return found
+
+    return dataclasses.replace(
+        part,
+        candidates=candidates,
+        times=wide(part.times, np.nan),
+        supported=wide(part.supported, False),
+        preparation_ms=wide(part.preparation_ms, np.nan),
+        untried=wide(part.untried, False),
+    )
 
 
 def complete(dataset: Dataset, candidates: Sequence[str]) -> tuple[Dataset, int]:
@@ -277,8 +333,8 @@ def input_matrix(dataset: Dataset, feature_set: str, inputs: Sequence[str]) -> N
 
 
 def base_name(matrix: str) -> str:
-    """Return the name without transposition and slices: ``HB/west0479`` of ``HB/west0479.T[0:100]``."""
-    return re.sub(r"(\.T|\[\d*:\d*\])+$", "", matrix)
+    """Return the name without suffixes: ``HB/west0479`` of ``HB/west0479.T[0:100]`` and ``HB/west0479.shuffled``."""
+    return re.sub(r"(\.T|\[\d*:\d*\]|\.shuffled|\.half|\.reordered\([^()]*\))+$", "", matrix)
 
 
 def family_of(matrix: dict[str, object]) -> str:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from warploom.errors import ParameterError, ShapeError
 from warploom.training.data import Dataset
 
-__all__ = ["Score", "Scores", "losses", "score"]
+__all__ = ["SLOWER", "Score", "Scores", "losses", "score"]
 
 SLOWER = 0.98
 """A choice with less than this share of the vendor's speed counts as harmful."""

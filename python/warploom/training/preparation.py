@@ -24,6 +24,8 @@ __all__ = ["Refit", "fit_preparation", "refit_preparation", "relative_errors"]
 _Array = NDArray[np.float64]
 _HUBER = 0.3
 """Relative errors beyond it count less: a preparation that the system interrupted is an outlier."""
+SWEEP = "sweep"
+"""What coefficients are taken from that the experiment says nothing of."""
 FEATURES = "features"
 """Name of the model of what computing features takes, whose only output is the set "spmm"."""
 _PREFIX = "preparation-"
@@ -74,8 +76,8 @@ class Refit:
     profile: Profile
     errors: pd.DataFrame
     """For each model and candidate: ``matrices`` that it was prepared for; ``error`` and ``error_90``, the median and
-    the 90th percentile of abs(log(predicted / measured)) on matrices that were held out; and ``taken_from``, the
-    candidate whose coefficients it has where it was prepared for too few."""
+    the 90th percentile of abs(log(predicted / measured)) on matrices that were held out; and ``taken_from``, where it
+    was prepared for too few: the candidate whose coefficients it has, or `SWEEP` where it keeps its own."""
 
     def summary(self) -> list[str]:
         """Return a line for each model, with the candidate that is predicted worst."""
@@ -84,7 +86,7 @@ class Refit:
             taken = int((of["taken_from"] != "").sum())
             worst = of.loc[of["error"].idxmax()]
             lines.append(
-                f"{model}: {len(of)} candidates, {taken} of which like another one; "
+                f"{model}: {len(of)} candidates, {taken} of which like another one or the sweep; "
                 f"median error {of['error'].median():.0%}, at most {worst['error']:.0%} ({worst['candidate']})"
             )
         return lines
@@ -105,7 +107,8 @@ def refit_preparation(profile: Profile, findings: Findings) -> Refit:
         The profile with new models of preparation, ``preparation_error`` of each selector, on matrices that were held
         out, and ``metrics["preparation"]``, which says what was measured on; everything else is as it was. A candidate
         that was prepared for too few matrices takes as long as one that differs from it in as few parameters as
-        possible; without one of the same permutation and kernel, as long as the slowest one of the model.
+        possible; without one of the same permutation and kernel, as long as the slowest one of the model. Where the
+        experiment has nothing with its permutation, it takes as long as in the sweep that the profile was trained on.
 
     Raises
     ------
@@ -120,7 +123,7 @@ def refit_preparation(profile: Profile, findings: Findings) -> Refit:
     models = dict(profile.models)
     fits: dict[str, _Fit] = {}
     for name in [name for name in models if name.startswith(_PREFIX)]:
-        prepared = _Prepared.of(findings.table, name, models[name].outputs)
+        prepared = _Prepared.of(findings.table, name, models[name])
         fits[name] = prepared.fit()
         models[name] = _model(fits[name].weights, models[name].outputs)
     if not fits:
@@ -169,9 +172,12 @@ class _Prepared:
     candidates: tuple[str, ...]
     terms: _Array
     milliseconds: _Array
+    known: _Array
+    """Coefficients from the sweep; zeros where there are none."""
 
     @classmethod
-    def of(cls, table: pd.DataFrame, model: str, candidates: Sequence[str]) -> _Prepared:
+    def of(cls, table: pd.DataFrame, model: str, fitted: Model) -> _Prepared:
+        candidates = fitted.outputs
         op, dtype, layout = [*model.removeprefix(_PREFIX).split("-"), ""][:3]
         of_kind = table[
             (table["op"] == op) & (table["dtype"] == dtype) & (table["layout"].astype(object).fillna("") == layout)
@@ -183,6 +189,7 @@ class _Prepared:
             tuple(candidates),
             preparation_inputs({name: sizes[column].to_numpy(np.float64) for name, column in _SIZES.items()}),
             by_matrix.to_numpy(np.float64),
+            np.asarray(fitted.arrays["layer.0.weight"][0], dtype=np.float64),
         )
         if len(found.terms) < 2 * _FEWEST or not found._is_measured.any():
             raise ParameterError(
@@ -214,6 +221,10 @@ class _Prepared:
         taken_from = [""] * len(parsed)
         for i in np.flatnonzero(~measured):
             known = [j for j in np.flatnonzero(measured) if _is_akin(parsed[i], parsed[j])]
+            is_new = all(parsed[j].permutation != parsed[i].permutation for j in np.flatnonzero(measured))
+            if is_new and self.known[i].any():
+                weights[i], taken_from[i] = self.known[i], SWEEP
+                continue
             near = min(known, key=lambda j: (_differences(parsed[i], parsed[j]), -cost[j]), default=int(cost.argmax()))
             weights[i], taken_from[i] = weights[near], self.candidates[near]
         return weights, taken_from

@@ -42,6 +42,9 @@ __all__ = [
 WORST = 1.5
 """Logarithms of time / minimum time are limited to this."""
 
+UNTRIED = 0.4
+"""Logarithm of time / minimum time that a candidate counts with on matrices of sizes that it was not tried on."""
+
 CAUTION = 0.015
 """Where the predicted gain over the vendor's kernels is smaller, theirs are chosen: the gain is within the error."""
 
@@ -117,11 +120,14 @@ def cover(dataset: Dataset, most: int = 16, calls: float | None = None, *, least
 
 
 def candidates_of(dataset: Dataset, options: Options) -> list[str]:
-    """Return the candidates that matter: for many products, for few ones, and the vendor's."""
+    """Return the candidates that matter: for many products, for few ones, and the vendor's; those of every sweep."""
     vendor = dataset.columns(
         [name for name, of_vendor in zip(dataset.candidates, dataset.vendor, strict=True) if of_vendor]
     )
-    found = cover(dataset, options.most) + cover(dataset, 2, calls=1) + cover(dataset, 2, calls=300)
+    found: list[str] = []
+    for sweep in np.unique(dataset.sweeps):
+        part = dataset.rows(dataset.sweeps == sweep)
+        found += cover(part, options.most) + cover(part, 2, calls=1) + cover(part, 2, calls=300)
     if vendor.candidates:
         found += cover(vendor.rows(np.isfinite(vendor.best)), 2)
     return list(dict.fromkeys(found))
@@ -131,12 +137,12 @@ def targets(dataset: Dataset, candidates: Sequence[str], loss: _Array | None = N
     """Return what models of some candidates are trained on; NaN where there is no time.
 
     The vendor's candidates count as faster than they are by `CAUTION`, those with a row permutation as slower by
-    `EFFORT`.
+    `EFFORT`, and those that matrices of the size were not tried with have `UNTRIED` for a time.
     """
     itemsize = np.dtype(dataset.dtype).itemsize
     reference = np.log(dataset.best / roofline_us(dataset.features, dataset.k, itemsize))
     chosen = dataset.columns(candidates)
-    ratio = np.log(chosen.times / dataset.best[:, np.newaxis])
+    ratio = np.where(chosen.untried, UNTRIED, np.log(chosen.times / dataset.best[:, np.newaxis]))
     permuted = np.array([name.split("/")[1] != "none" for name in candidates])
     compressed = compress(np.minimum(ratio, WORST)) - CAUTION * chosen.vendor + EFFORT * permuted
     columns = [reference[:, np.newaxis], compressed]

@@ -23,7 +23,7 @@ from warploom.errors import ParameterError
 from warploom.model_inputs import LOSS, REFERENCE, SIZES, SPMV_INPUTS, model_name
 from warploom.predictor import Model
 from warploom.profiles import Profile
-from warploom.training.data import UNKNOWN_TOLERANCE, Dataset, family_splits, random_folds
+from warploom.training.data import UNKNOWN_TOLERANCE, Dataset, family_splits, random_folds, united
 from warploom.training.evaluate import score
 from warploom.training.preparation import fit_preparation, relative_errors
 from warploom.training.selector import (
@@ -45,6 +45,7 @@ __all__ = [
     "Unseen",
     "candidates_known",
     "data_hash",
+    "datasets_of",
     "facts_of",
     "held_out",
     "kinds_of_settings",
@@ -90,7 +91,7 @@ def train(
     Parameters
     ----------
     measurements : Measurements or sequence of Measurements
-        Measurements of one GPU.
+        Sweeps on one GPU, which may have tried different candidates: see `warploom.training.data.united`.
     options : mapping from str to Options, optional
         By operation; those of `DEFAULTS` for an operation that is not in it.
     caches : iterable of str
@@ -119,36 +120,27 @@ def train(
     environment = _environment(parts)
     models: dict[str, Model] = {}
     selectors: dict[str, Any] = {}
-    for part in parts:
-        within = tolerances_of(part)
-        for settings in kinds_of_settings(part):
-            found = {}
-            for cache in caches:
-                if (settings[0], cache) not in measured_settings(part):
-                    continue
-                dataset = widely_measured(Dataset.of(part, settings, cache, within=within))
-                chosen = by_op[dataset.op]
-                name = model_name(dataset.op, dataset.dtype, dataset.layout, cache)
-                found[name] = dataset
-                unseen = Unseen.of(dataset, chosen, list(random_folds(dataset, folds, chosen.seed)))
-                models[name], selectors[name] = _train_one(dataset, chosen, unseen)
-                if splits:
-                    families = None
-                    if len(set(dataset.families)) > 1:
-                        families = Unseen.of(dataset, chosen, list(family_splits(dataset, family_folds)))
-                    selectors[name] |= held_out(dataset, unseen, families, samples=samples)
-                _log.info("%s: %s", name, selectors[name])
-                if not set(models[name].inputs) <= set(SPMV_INPUTS):
-                    quick = f"{QUICK}{name}"
-                    models[quick], selectors[quick] = _train_quick(dataset, chosen, models[name], unseen)
-                    _log.info("%s: %s", quick, selectors[quick])
-            if found:
-                candidates = list(dict.fromkeys(c for name in found for c in candidates_known(models[name])))
-                preparation = fit_preparation(list(found.values()), candidates)
-                models[f"preparation-{next(iter(found)).rpartition('-')[0]}"] = preparation
-                for name, dataset in found.items():
-                    errors = relative_errors(preparation, dataset)
-                    selectors[name]["preparation_error"] = round(float(np.nanmedian(errors)), 4)
+    for found in datasets_of(parts, tuple(caches)):
+        for name, dataset in found.items():
+            chosen = by_op[dataset.op]
+            unseen = Unseen.of(dataset, chosen, list(random_folds(dataset, folds, chosen.seed)))
+            models[name], selectors[name] = _train_one(dataset, chosen, unseen)
+            if splits:
+                families = None
+                if len(set(dataset.families)) > 1:
+                    families = Unseen.of(dataset, chosen, list(family_splits(dataset, family_folds)))
+                selectors[name] |= held_out(dataset, unseen, families, samples=samples)
+            _log.info("%s: %s", name, selectors[name])
+            if not set(models[name].inputs) <= set(SPMV_INPUTS):
+                quick = f"{QUICK}{name}"
+                models[quick], selectors[quick] = _train_quick(dataset, chosen, models[name], unseen)
+                _log.info("%s: %s", quick, selectors[quick])
+        candidates = list(dict.fromkeys(c for name in found for c in candidates_known(models[name])))
+        preparation = fit_preparation(list(found.values()), candidates)
+        models[f"preparation-{next(iter(found)).rpartition('-')[0]}"] = preparation
+        for name, dataset in found.items():
+            errors = relative_errors(preparation, dataset)
+            selectors[name]["preparation_error"] = round(float(np.nanmedian(errors)), 4)
     if not models:
         raise ParameterError("there are no times to train on", argument="measurements")
     return Profile(
@@ -160,6 +152,37 @@ def train(
         data_hash=data_hash(parts),
         metrics={"selectors": selectors},
     )
+
+
+def datasets_of(
+    parts: Sequence[Measurements], caches: Sequence[str], only: tuple[str, ...] = ("",)
+) -> list[dict[str, Dataset]]:
+    """Return what selectors are trained on.
+
+    Parameters
+    ----------
+    parts : sequence of Measurements
+        Sweeps.
+    caches : sequence of str
+    only : tuple of str
+        What the names of settings begin with.
+
+    Returns
+    -------
+    list of dict from str to Dataset
+        By the names of the models; those together that differ in the state of the cache only. Rows that lack most
+        kernels are left out (`widely_measured`).
+    """
+    named: dict[str, dict[str, list[Dataset]]] = {}
+    for part in parts:
+        within = tolerances_of(part)
+        for settings in kinds_of_settings(part):
+            for cache in caches if settings[0].startswith(only) else ():
+                if any((setting, cache) in measured_settings(part) for setting in settings):
+                    dataset = widely_measured(Dataset.of(part, settings, cache, within=within))
+                    name = model_name(dataset.op, dataset.dtype, dataset.layout, cache)
+                    named.setdefault(name.rpartition("-")[0], {}).setdefault(name, []).append(dataset)
+    return [{name: united(found) for name, found in kind.items()} for kind in named.values()]
 
 
 def widely_measured(dataset: Dataset) -> Dataset:

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warploom.bench.measurements import Measurements
-from warploom.bench.medians import settings as measured_settings
 from warploom.errors import ParameterError
-from warploom.model_inputs import LOSS, SPMV_INPUTS, model_inputs, model_name
+from warploom.model_inputs import LOSS, SPMV_INPUTS, model_inputs
 from warploom.predictor import Model
 from warploom.profiles import Profile
 from warploom.training.data import Dataset
@@ -28,15 +27,13 @@ from warploom.training.train import (
     Unseen,
     candidates_known,
     data_hash,
+    datasets_of,
     facts_of,
     held_out,
-    kinds_of_settings,
     spared,
-    tolerances_of,
-    widely_measured,
 )
 
-__all__ = ["datasets_of", "preparation_models", "train_networks"]
+__all__ = ["datasets_by_operation", "preparation_models", "train_networks"]
 
 _Array = NDArray[np.float64]
 _Progress = Callable[[int, int, str], None]
@@ -58,7 +55,7 @@ def train_networks(
     Parameters
     ----------
     measurements : Measurements or sequence of Measurements
-        Of one GPU.
+        Sweeps on one GPU.
     trees : Profile
         Made from the same measurements; its candidates and models of preparation are kept.
     options : JointOptions, optional
@@ -85,7 +82,7 @@ def train_networks(
     chosen = options or JointOptions()
     by_op = {
         op: known
-        for op, datasets in datasets_of(parts, tuple(caches)).items()
+        for op, datasets in datasets_by_operation(parts, tuple(caches)).items()
         if (known := {name: dataset for name, dataset in datasets.items() if name in trees.models})
     }
     if not by_op:
@@ -147,23 +144,19 @@ class _Shown:
         self._done += 1
 
 
-def datasets_of(parts: Sequence[Measurements], caches: Sequence[str]) -> dict[str, dict[str, Dataset]]:
+def datasets_by_operation(parts: Sequence[Measurements], caches: Sequence[str]) -> dict[str, dict[str, Dataset]]:
     """Return data sets by operation and by the names of their models.
 
     Parameters
     ----------
     parts : sequence of Measurements
+        Sweeps on one GPU.
     caches : sequence of str
     """
     found: dict[str, dict[str, Dataset]] = {}
-    for part in parts:
-        within = tolerances_of(part)
-        for settings in kinds_of_settings(part):
-            for cache in caches:
-                if (settings[0], cache) in measured_settings(part):
-                    dataset = widely_measured(Dataset.of(part, settings, cache, within=within))
-                    name = model_name(dataset.op, dataset.dtype, dataset.layout, cache)
-                    found.setdefault(dataset.op, {})[name] = dataset
+    for kind in datasets_of(parts, caches):
+        for name, dataset in kind.items():
+            found.setdefault(dataset.op, {})[name] = dataset
     return found
 
 

@@ -15,18 +15,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from warploom import _core
-from warploom.bench.measurements import Measurements
-from warploom.bench.medians import default_of_vendor
-from warploom.bench.medians import settings as measured_settings
+from warploom.bench.measurements import Measurements, origin_of
+from warploom.bench.medians import default_of_vendor, geometric_mean
 from warploom.bench.rendering import Summary
 from warploom.errors import ParameterError
 from warploom.model_inputs import SPMV_INPUTS, model_inputs
 from warploom.training.data import Dataset, family_splits, random_folds
-from warploom.training.evaluate import losses
+from warploom.training.evaluate import SLOWER, losses
 from warploom.training.selector import DEFAULTS, WORST, Options, Split, choices_measured, inputs_of
-from warploom.training.train import Unseen, kinds_of_settings, widely_measured
+from warploom.training.train import Unseen, datasets_of
 
-__all__ = ["NOTES", "SELECTORS", "Rule", "choices", "fit_rule", "worth"]
+__all__ = ["LARGE_NOTES", "NOTES", "SELECTORS", "Rule", "choices", "fit_rule", "large_table", "table", "worth"]
 
 SELECTORS = {
     "one": "one candidate",
@@ -190,13 +189,17 @@ def _columns(dataset: Dataset, names: NDArray[np.object_]) -> NDArray[np.intp]:
 
 
 def _unseen_rule(dataset: Dataset, options: Options, splits: Iterable[Split], count: int) -> NDArray[np.intp]:
+    """Fit rules to each sweep, which has candidates of its own; further sweeps have one for each setting."""
     found = np.empty(len(dataset), dtype=np.intp)
     inputs = inputs_of(dataset, options)
+    of = np.where(dataset.sweeps == 0, "", np.char.add(dataset.sweeps.astype(str), dataset.settings))
     for train, test in splits:
-        part = dataset.rows(test)
-        X = model_inputs(part.features, part.k, inputs)
-        rule = fit_rule(dataset.rows(train), inputs, count)
-        found[test] = _columns(part, rule.choose(dict(zip(inputs, X.T, strict=True))))
+        for kind in np.unique(of[test]):
+            known, rows = train[of[train] == kind], test[of[test] == kind]
+            part = dataset.rows(rows)
+            X = model_inputs(part.features, part.k, inputs)
+            rule = fit_rule(dataset.rows(known if len(known) else train), inputs, count)
+            found[rows] = _columns(part, rule.choose(dict(zip(inputs, X.T, strict=True))))
     return found
 
 
@@ -214,9 +217,10 @@ def choices(dataset: Dataset, options: Options, *, folds: int = 4, family_folds:
     Returns
     -------
     pandas.DataFrame
-        A row for each row and split: ``matrix``, ``setting``, ``split`` (``random`` or ``families``), ``nnz``,
-        ``best_us``, ``best_unpermuted_us``, ``default_us``, and for every selector ``<name>`` (the candidate) and
-        ``<name>_loss``: time / minimum time - 1, near-ties merged, NaN where the time is not known.
+        A row for each row and split: ``matrix``, ``setting``, ``sweep``, ``split`` (``random`` or ``families``),
+        ``nnz``, ``best_us``, ``best_unpermuted_us``, ``best_own_us``, ``default_us``, ``vendor_us`` (the best of the
+        vendor), and for every selector ``<name>`` (the candidate), ``<name>_us`` and ``<name>_loss``: time / minimum
+        time - 1, near-ties merged, NaN where the time is not known.
     """
     quick = dataclasses.replace(
         options, inputs=tuple(name for name in inputs_of(dataset, options) if name in SPMV_INPUTS)
@@ -225,6 +229,7 @@ def choices(dataset: Dataset, options: Options, *, folds: int = 4, family_folds:
     if len(set(dataset.families)) > 1:
         kept["families"] = list(family_splits(dataset, family_folds))
     unpermuted = [name for name in dataset.candidates if name.split("/")[1] == "none"]
+    own = [name for name, of_vendor in zip(dataset.candidates, dataset.vendor, strict=True) if not of_vendor]
     frames, limits = [], (np.nan, np.nan)
     for split, parts in kept.items():
         models = Unseen.of(dataset, options, parts)
@@ -243,23 +248,27 @@ def choices(dataset: Dataset, options: Options, *, folds: int = 4, family_folds:
             {
                 "matrix": dataset.names,
                 "setting": dataset.settings,
+                "sweep": dataset.sweeps,
                 "split": split,
                 "nnz": dataset.nnz.astype(np.int64),
                 "best_us": dataset.best,
                 "best_unpermuted_us": dataset.columns(unpermuted).best,
+                "best_own_us": dataset.columns(own).best,
                 "default_us": dataset.vendor_default,
+                "vendor_us": dataset.vendor_best,
             }
         )
         names = np.array(dataset.candidates, dtype=object)
         for name, chosen in columns.items():
             frame[name] = names[chosen]
+            frame[f"{name}_us"] = dataset.times[np.arange(len(dataset)), chosen]
             frame[f"{name}_loss"] = losses(dataset, chosen)
         frames.append(frame)
     return pd.concat(frames, ignore_index=True)
 
 
 def worth(
-    measurements: Measurements,
+    measurements: Measurements | Sequence[Measurements],
     *,
     caches: Iterable[str] = ("warm",),
     only: Iterable[str] | None = None,
@@ -269,8 +278,8 @@ def worth(
 
     Parameters
     ----------
-    measurements : Measurements
-        Of one GPU.
+    measurements : Measurements or sequence of Measurements
+        Sweeps on one GPU. Models are trained on all of them.
     caches : iterable of str
     only : iterable of str, optional
         Such as ``spmv/float64``: the settings that begin with one of these.
@@ -280,37 +289,31 @@ def worth(
     Returns
     -------
     table : Summary
+        Of the first sweep.
     rows : pandas.DataFrame
-        Those of `choices`, with ``cache``, and ``origin``, which is ``real`` or ``constructed``.
+        Those of `choices`, with ``cache``, and ``origin``, which is ``real``, ``real by origin`` or ``constructed``.
 
     Raises
     ------
     ParameterError
         There are no times of these settings.
     """
-    measured = set(measured_settings(measurements))
+    parts = [measurements] if isinstance(measurements, Measurements) else list(measurements)
     chosen = tuple(only or [""])
-    jobs = [
-        (settings, cache)
-        for settings in kinds_of_settings(measurements)
-        for cache in caches
-        if (settings[0], cache) in measured and settings[0].startswith(chosen)
-    ]
-    if not jobs:
+    datasets = [dataset for kind in datasets_of(parts, tuple(caches), chosen) for dataset in kind.values()]
+    if not datasets:
         raise ParameterError(f"no times of {', '.join(chosen) or 'any setting'} to compare", argument="only")
-    known = measurements.matrices.set_index("matrix")["source"]
+    known = pd.concat([part.matrices for part in parts]).drop_duplicates("matrix").set_index("matrix")
     frames = []
-    for done, (settings, cache) in enumerate(jobs):
+    for done, dataset in enumerate(datasets):
         if progress:
-            progress(done, len(jobs), f"{settings[0]}, {cache} cache")
-        dataset = widely_measured(Dataset.of(measurements, settings, cache))
+            progress(done, len(datasets), f"{dataset.settings[0]}, {dataset.cache} cache")
         frame = choices(dataset, DEFAULTS[dataset.op])
-        origin = np.where(frame["matrix"].map(known) == "construction", "constructed", "real")
-        frame.insert(1, "origin", origin)
-        frame.insert(3, "cache", cache)
+        frame.insert(1, "origin", origin_of(known["source"].reindex(frame["matrix"])))
+        frame.insert(3, "cache", dataset.cache)
         frames.append(frame)
     rows = pd.concat(frames, ignore_index=True)
-    return table(rows), rows
+    return table(rows[rows["sweep"] == 0]), rows
 
 
 NOTES = [
@@ -346,7 +349,7 @@ def table(rows: pd.DataFrame) -> Summary:
 
 
 def _parts(group: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    parts = [("all", group), ("real", group[group["origin"] == "real"])]
+    parts = [("all", group), ("real", group[group["origin"] != "constructed"])]
     if str(group["setting"].iloc[0]).startswith("spmv"):
         large = group["nnz"] >= _LARGE
         parts += [("below 10^6 nonzeros", group[~large]), ("10^6 and more", group[large])]
@@ -371,3 +374,73 @@ def _line(label: str, found: pd.DataFrame) -> dict[str, Any]:
 def _percent(ratios: pd.Series) -> str:
     known = ratios[np.isfinite(ratios)]
     return f"{100 * np.exp(np.log(known).mean()):.1f}" if len(known) else "-"
+
+
+_IRREGULAR = ("rmat", "kron_g500", "power_law", "power_law_rows", "preferential_attachment", "web_copies", "web_crawl")
+"""Constructions whose rows differ much in length and have no neighbours in space."""
+
+_POOR = 0.85
+"""Share of the speed of the fastest candidate below which choices are counted."""
+
+_SHOWN = {name: words for name, words in SELECTORS.items() if name != "quick"}
+
+LARGE_NOTES = [
+    "Matrices and their families are held out. Speed of the choice in per cent of that of the fastest candidate, "
+    "orders among them: geometric mean, and the least; the share of the matrices where it is below 85 %, and where "
+    "the choice has less than 0.98 of the speed of the vendor's best algorithm and format for the matrix; and the "
+    "geometric mean of the speed over that. One candidate and three splits are fitted to the large matrices and the "
+    "setting alone. Own: the fastest candidate that is not the vendor's, which no choice can beat by much. Irregular: "
+    "R-MAT, power laws, preferential attachment and web graphs, natural or shuffled.",
+]
+"""What is to be said of the table of large matrices."""
+
+
+def large_table(rows: pd.DataFrame) -> Summary:
+    """Summarise the rows of `worth` that are of further sweeps, for families left out.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+
+    Returns
+    -------
+    Summary
+        A row for each setting, state of the cache, set of matrices and way to choose.
+    """
+    further = rows[(rows["sweep"] > 0) & (rows["split"] == "families")]
+    lines = [
+        {"setting": setting, "cache": cache, "matrices": f"{label}: {part['matrix'].nunique():,}"} | line
+        for (setting, cache), group in further.groupby(["setting", "cache"], sort=False)
+        for label, part in _parts_of_large(group)
+        for line in _lines_of_large(part)
+    ]
+    return Summary("Choices for large matrices", pd.DataFrame(lines), LARGE_NOTES)
+
+
+def _parts_of_large(group: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    names = group["matrix"].astype(str)
+    irregular = names.str.split("(").str[0].isin(_IRREGULAR) & ~names.str.contains(r"\.(?:half|reordered)")
+    parts = [("all", group)]
+    parts += [(origin, group[group["origin"] == origin]) for origin in ("constructed", "real by origin", "real")]
+    parts.append(("irregular", group[irregular]))
+    return [(label, part) for label, part in parts if len(part)]
+
+
+def _lines_of_large(part: pd.DataFrame) -> list[dict[str, Any]]:
+    ways = {words: (1 / (1 + part[f"{name}_loss"]), part[f"{name}_us"]) for name, words in _SHOWN.items()}
+    ways["own"] = part["best_us"] / part["best_own_us"], part["best_own_us"]
+    lines = []
+    for words, (share, time) in ways.items():
+        over = part["vendor_us"] / time
+        share, over = share[np.isfinite(share)], over[np.isfinite(over)]
+        lines.append(
+            {
+                "chosen by": words,
+                "speed": _percent(share),
+                "least": f"{100 * share.min():.1f}" if len(share) else "-",
+                "below 85 %": f"{100 * (share < _POOR).mean():.1f}" if len(share) else "-",
+                "slower than the vendor": f"{100 * (over < SLOWER).mean():.1f}" if len(over) else "-",
+                "over the vendor's best": f"{geometric_mean(over):.2f}" if len(over) else "-",
+            }
+        )
+    return lines

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from warploom.training.data import (
     fastest,
     random_folds,
     random_splits,
+    united,
 )
 
 CUSPARSE, SCALAR, TWO, EIGHT = CANDIDATES
@@ -142,6 +145,9 @@ def test_rows_and_columns():
         ("HB/west0479.T[0:100]", "HB/west0479"),
         ("rmat(scale=15,seed=3)[:10].T", "rmat(scale=15,seed=3)"),
         ("a.Tb", "a.Tb"),
+        ("rmat(scale=15,seed=3).shuffled", "rmat(scale=15,seed=3)"),
+        ("HB/west0479.half", "HB/west0479"),
+        ("HB/west0479.shuffled.reordered(rcm)", "HB/west0479"),
     ],
 )
 def test_base_name(name, base):
@@ -231,3 +237,45 @@ def test_rows_that_lack_a_time_are_left_out():
 
 def test_fastest_skips_what_is_unknown():
     assert fastest(of_times([None, 2, 1, 3], [2, None, 4, 5], [3, 3, 3, 1])).tolist() == [2, 0, 3]
+
+
+def two_sweeps():
+    """Two sweeps: small matrices with three candidates, larger ones with two of them and an order for locality."""
+    ordered = "spmv/rcm/csr/vector[threads_per_row=2]"
+    parts = []
+    for names, sizes, candidates in (
+        ([f"small{i}" for i in range(20)], range(10, 210, 10), CANDIDATES[:3]),
+        ([f"large{i}" for i in range(10)], range(10**6, 11 * 10**6, 10**6), (*CANDIDATES[:2], ordered)),
+    ):
+        described = [facts(name, spmv_nnz=float(size)) for name, size in zip(names, sizes, strict=True)]
+        rows = [measurement(name, c, 1.0 + i) for name in names for i, c in enumerate(candidates)]
+        parts.append(Dataset.of(build(described, rows), "spmv/float32", "warm"))
+    return parts, ordered
+
+
+def test_sweeps_are_united():
+    (small, large), ordered = two_sweeps()
+    both = united([small, large])
+    assert both.candidates == tuple(sorted({*CANDIDATES[:3], ordered}))
+    assert len(both) == 30
+    assert both.sweeps.tolist() == [0] * 20 + [1] * 10
+    of_small, of_large = both.rows(both.sweeps == 0), both.rows(both.sweeps == 1)
+    np.testing.assert_array_equal(of_small.columns(small.candidates).times, small.times)
+    np.testing.assert_array_equal(of_large.columns(large.candidates).times, large.times)
+    for part, absent in ((of_small, ordered), (of_large, CANDIDATES[2])):
+        column = part.candidates.index(absent)
+        assert np.isnan(part.times[:, column]).all()
+        assert not part.supported[:, column].any()
+        assert part.untried[:, column].all()
+        assert not part.columns([c for c in part.candidates if c != absent]).untried.any()
+    assert united([small]) is small
+
+
+def test_what_another_sweep_tried_at_that_size_is_not_untried():
+    (small, large), ordered = two_sweeps()
+    near = dataclasses.replace(small, features=small.features | {"spmv_nnz": np.linspace(10, 2e6, len(small))})
+    both = united([near, large])
+    column = both.candidates.index(ordered)
+    reach = np.quantile(large.nnz, 0.02)
+    np.testing.assert_array_equal(both.untried[:20, column], near.nnz < reach)
+    assert 0 < both.untried[:20, column].sum() < 20

@@ -15,7 +15,7 @@ from warploom.model_inputs import PREPARATION_INPUTS, preparation_inputs
 from warploom.predictor import Model, StoredVectors
 from warploom.profiles import Profile
 from warploom.training.data import Dataset
-from warploom.training.preparation import fit_preparation, refit_preparation, relative_errors
+from warploom.training.preparation import SWEEP, fit_preparation, refit_preparation, relative_errors
 
 
 def dataset(cost, matrices=60, spoiled=()):
@@ -186,6 +186,14 @@ def test_the_neighbour_differs_in_as_few_parameters_as_possible():
 def test_without_a_neighbour_it_takes_as_long_as_the_slowest():
     found = coefficients(refit_preparation(profile_of(), findings(absent=["spmv/none/sell/vector"])))
     np.testing.assert_array_equal(found["spmv/none/sell/vector"], found["spmv/none/bsr/vector"])
+
+
+def test_an_order_that_the_experiment_does_not_know_takes_as_long_as_in_the_sweep():
+    ordered = "spmv/rcm/csr/vector"
+    refit = refit_preparation(profile_of((*KERNELS, ordered)), findings())
+    np.testing.assert_array_equal(coefficients(refit)[ordered], 1000)
+    assert refit.errors.set_index("candidate")["taken_from"][ordered] == SWEEP
+    assert "7 candidates, 1 of which like another one or the sweep" in refit.summary()[0]
 
 
 def test_a_few_matrices_are_not_enough_for_a_candidate():

@@ -1,0 +1,274 @@
+"""What the order of rows adds to the fastest candidates, and what it costs: for sweeps of large matrices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+from warploom.bench.measurements import Measurements, origin_of
+from warploom.bench.medians import Medians, describe_environments, geometric_mean
+from warploom.bench.medians import settings as measured_settings
+from warploom.bench.rendering import Summary
+from warploom.errors import ParameterError
+
+__all__ = ["ARRANGEMENTS", "ORIGINS", "arrangement_of", "costs", "gains", "of_each", "orders", "rows_and_columns"]
+
+ARRANGEMENTS = ("natural", "shuffled", "half")
+"""Orders that matrices of the large corpus are given in."""
+
+ORIGINS = ("constructed", "real by origin", "real")
+
+CLEAR = 1.05
+"""Gains from here on are counted: smaller ones do not repeat in every sweep."""
+
+_REORDERED = re.compile(r"\.shuffled\.reordered\((.*)\)$")
+_SUFFIX = re.compile(r"\.(shuffled|half)$")
+
+
+def arrangement_of(matrix: str) -> tuple[str, str]:
+    """Return the name of a matrix in its natural order, and how its rows and columns were arranged.
+
+    Parameters
+    ----------
+    matrix : str
+
+    Returns
+    -------
+    name : str
+    arrangement : str
+        One of `ARRANGEMENTS`, or the order that rows and columns were put in: ``rcm`` of
+        ``NAME.shuffled.reordered(rcm)``.
+    """
+    for suffix in (_REORDERED, _SUFFIX):
+        if found := suffix.search(matrix):
+            return matrix[: found.start()], found[1]
+    return matrix, "natural"
+
+
+def of_each(measurements: Measurements, setting: str, cache: str = "warm") -> pd.DataFrame:
+    """Return the least time of each matrix in every row order.
+
+    Parameters
+    ----------
+    measurements : Measurements
+    setting : str
+    cache : {"warm", "cold"}
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index: matrices. Columns: ``of`` and ``arrangement`` (see `arrangement_of`), ``origin``, ``none``, a column for
+        each row permutation with the least time of its candidates in microseconds, ``ordered``, the least of these,
+        and ``order``, which of them it is of.
+    """
+    times = Medians.of(measurements, setting, cache).times
+    permutation = pd.Index([name.split("/")[1] for name in times])
+    least = {name: times.loc[:, permutation == name].min(axis=1) for name in permutation.unique()}
+    found = pd.DataFrame({"none": least.pop("none", np.nan)} | least, index=times.index)
+    known = measurements.matrices.set_index("matrix")
+    split = [arrangement_of(name) for name in found.index]
+    orders = found.drop(columns="none")
+    found["ordered"] = orders.min(axis=1)
+    has = found["ordered"].notna()
+    found["order"] = orders[has].idxmin(axis=1).reindex(found.index)
+    found.insert(0, "of", [name for name, _ in split])
+    found.insert(1, "arrangement", [arrangement for _, arrangement in split])
+    found.insert(2, "origin", origin_of(known["source"].reindex(found.index)))
+    return found
+
+
+def gains(measurements: Measurements, cache: str = "warm") -> Summary:
+    """Compare the fastest candidate with a row permutation with the fastest one without.
+
+    Parameters
+    ----------
+    measurements : Measurements
+        Of one GPU.
+    cache : {"warm", "cold"}
+
+    Returns
+    -------
+    Summary
+        A row for each setting, arrangement and origin, and one for all origins.
+
+    Raises
+    ------
+    ParameterError
+        No matrix has times with a row permutation and without.
+    """
+    lines = []
+    for setting, found in _compared(measurements, cache):
+        for arrangement in ARRANGEMENTS:
+            of_arrangement = found[(found["arrangement"] == arrangement) & found["ordered"].notna()]
+            for origin, part in _by_origin(of_arrangement):
+                gain = part["none"] / part["ordered"]
+                clear = part[gain >= CLEAR]
+                wins = clear["order"].value_counts()
+                lines.append(
+                    {
+                        "setting": setting,
+                        "arrangement": arrangement,
+                        "origin": origin,
+                        "matrices": len(part),
+                        "gain": geometric_mean(gain),
+                        "least": gain.min(),
+                        "most": gain.max(),
+                        "an order chosen": geometric_mean(np.maximum(gain, 1)),
+                        "5 % or more": len(clear) / len(part),
+                        "of these": ", ".join(f"{name} {count / len(clear):.0%}" for name, count in wins.items()),
+                    }
+                )
+    notes = [
+        f"{_what(measurements, cache)} Gain: time of the fastest candidate without a row permutation, the vendor's "
+        "among them, over that of the fastest one with one: geometric mean, least and most. An order chosen: the "
+        "same where the order is taken only on matrices that gain. Rows alone are permuted; x and y stay as they "
+        "are. 5 % or more: the share of the matrices that gain so much, and which order is the fastest on these."
+    ]
+    formats = dict.fromkeys(("gain", "least", "most", "an order chosen"), ".2f") | {"5 % or more": ".0%"}
+    return Summary("What the order of the rows adds", pd.DataFrame(lines), notes, formats)
+
+
+def rows_and_columns(measurements: Measurements, cache: str = "warm") -> Summary:
+    """Compare shuffled matrices whose rows and columns were put in an order for locality with the natural order.
+
+    Parameters
+    ----------
+    measurements : Measurements
+        Of one GPU.
+    cache : {"warm", "cold"}
+
+    Returns
+    -------
+    Summary
+        A row for each setting and origin, of the matrices that have times in all these forms; none without them.
+    """
+    lines = []
+    for setting, found in _compared(measurements, cache):
+        table = found.reset_index().pivot_table(index="of", columns="arrangement", values="none", aggfunc="first")
+        origin = found.groupby("of")["origin"].first()
+        rows_alone = found[found["arrangement"] == "shuffled"].set_index("of")["ordered"]
+        reordered = [name for name in table if name not in ARRANGEMENTS]
+        if not reordered or not {"natural", "shuffled"} <= set(table):
+            continue
+        whole = table[["natural", "shuffled", *reordered]].dropna()
+        whole = whole.assign(origin=origin, rows=rows_alone).dropna()
+        for label, part in _by_origin(whole):
+            line = {"setting": setting, "origin": label, "matrices": len(part)}
+            line["rows alone"] = geometric_mean(part["shuffled"] / np.minimum(part["rows"], part["shuffled"]))
+            line |= {name: geometric_mean(part["shuffled"] / part[name]) for name in reordered}
+            both = part[reordered].min(axis=1)
+            line["the better"] = geometric_mean(part["shuffled"] / both)
+            line["rows alone, of natural"] = geometric_mean(
+                part["natural"] / np.minimum(part["rows"], part["shuffled"])
+            )
+            line["the better, of natural"] = geometric_mean(part["natural"] / both)
+            lines.append(line)
+    notes = [
+        f"{_what(measurements, cache)} Shuffled square matrices: geometric means of the fastest time as they are over "
+        "the fastest with an order of the rows alone where it gains, with rows and columns in the order rcm or "
+        "community (`warploom.reorder`), and in the better of the two; and the speed of these in that of the natural "
+        "order."
+    ]
+    ratios = [name for name in (lines[0] if lines else {}) if name not in ("setting", "origin", "matrices")]
+    formats = {name: ".0%" if name.endswith("natural") else ".2f" for name in ratios}
+    return Summary("Orders of rows and columns", pd.DataFrame(lines), notes, formats)
+
+
+def costs(measurements: Measurements, cache: str = "warm") -> Summary:
+    """Say what computing an order takes, in products of the fastest candidate without one.
+
+    Parameters
+    ----------
+    measurements : Measurements
+        Of one GPU.
+    cache : {"warm", "cold"}
+
+    Returns
+    -------
+    Summary
+        A row for each setting and order.
+    """
+    lines = []
+    known = measurements.matrices.set_index("matrix")
+    for setting, found in _compared(measurements, cache):
+        natural = found[found["arrangement"].isin(ARRANGEMENTS)]
+        for order in natural.columns[natural.columns.get_loc("none") + 1 : natural.columns.get_loc("ordered")]:
+            column = f"permutation_ms_{order}"
+            if column not in known:
+                continue
+            ms = known[column].reindex(natural.index).astype(np.float64)
+            nnz = known["nnz"].reindex(natural.index).astype(np.float64)
+            has = ms.notna() & natural[order].notna() & natural["none"].notna()
+            if not has.any():
+                continue
+            products = (1e3 * ms / natural["none"])[has]
+            saved = (natural["none"] - natural[order])[has]
+            gaining = (natural["none"] / natural[order])[has] >= CLEAR
+            even = (1e3 * ms[has] / saved)[gaining]
+            lines.append(
+                {
+                    "setting": setting,
+                    "order": order,
+                    "matrices": int(has.sum()),
+                    "ms for 10^6 nonzeros": (1e6 * ms / nnz)[has].median(),
+                    "products": products.median(),
+                    "90 %": products.quantile(0.9),
+                    "gains": int(gaining.sum()),
+                    "pays off after": even.median() if len(even) else np.nan,
+                }
+            )
+    notes = [
+        f"{_what(measurements, cache)} Computing the order on the CPU, by processes that load matrices at the same "
+        "time: medians. Products: how many of the fastest candidate without an order take as long, in the median and "
+        "the 90th percentile. Gains: the number of matrices on which it gains 5 % or more, and after how many "
+        "products it has paid off on these, in the median."
+    ]
+    formats = {"ms for 10^6 nonzeros": ".1f", "products": ",.0f", "90 %": ",.0f", "pays off after": ",.0f"}
+    return Summary("What an order costs", pd.DataFrame(lines), notes, formats)
+
+
+def orders(measurements: Measurements, cache: str = "warm") -> list[Summary]:
+    """Return `gains`, `rows_and_columns` and `costs`, as far as they have rows.
+
+    Raises
+    ------
+    ParameterError
+        No matrix has times with a row permutation and without.
+    """
+    made = (gains(measurements, cache), rows_and_columns(measurements, cache), costs(measurements, cache))
+    return [table for table in made if len(table.frame)]
+
+
+def _compared(measurements: Measurements, cache: str) -> list[tuple[str, pd.DataFrame]]:
+    """Return each setting with the times of the matrices that have one without an order, SpMV first."""
+    named = sorted(
+        {setting for setting, of in measured_settings(measurements) if of == cache},
+        key=lambda setting: (not setting.startswith("spmv"), _columns(setting), setting),
+    )
+    found = []
+    for setting in named:
+        times = of_each(measurements, setting, cache)
+        times = times[times["none"].notna()]
+        if times["ordered"].notna().any():
+            found.append((setting, times))
+    if not found:
+        raise ParameterError("no matrix has times with a row permutation and without", argument="measurements")
+    return found
+
+
+def _columns(setting: str) -> int:
+    found = re.search(r"k=(\d+)", setting)
+    return int(found[1]) if found else 0
+
+
+def _by_origin(found: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    parts: Sequence[tuple[str, pd.DataFrame]] = [("all", found)]
+    parts = [*parts, *((origin, found[found["origin"] == origin]) for origin in ORIGINS)]
+    yield from ((label, part) for label, part in parts if len(part))
+
+
+def _what(measurements: Measurements, cache: str) -> str:
+    return f"{describe_environments(measurements.environments)}; {cache} L2 cache."
