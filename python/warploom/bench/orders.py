@@ -14,12 +14,33 @@ from warploom.bench.medians import settings as measured_settings
 from warploom.bench.rendering import Summary
 from warploom.errors import ParameterError
 
-__all__ = ["ARRANGEMENTS", "ORIGINS", "arrangement_of", "costs", "gains", "of_each", "orders", "rows_and_columns"]
+__all__ = [
+    "ARRANGEMENTS",
+    "ORIGINS",
+    "STRUCTURED",
+    "arrangement_of",
+    "costs",
+    "gains",
+    "of_each",
+    "orders",
+    "rows_and_columns",
+]
 
 ARRANGEMENTS = ("natural", "shuffled", "half")
 """Orders that matrices of the large corpus are given in."""
 
 ORIGINS = ("constructed", "real by origin", "real")
+
+STRUCTURED = frozenset(
+    (
+        *("2-D grid", "3-D grid", "planar mesh", "tetrahedral mesh", "convection and diffusion", "elasticity"),
+        *("finite elements, 2-D", "finite elements, 3-D", "shells and frames", "reaction and diffusion"),
+        *("electromagnetic edge elements", "semiconductor device", "saddle point", "nearest points", "road network"),
+        *("random geometric graph", "community graph", "2D finite elements, unstructured", "sphere pixels"),
+        *("3D finite elements, unstructured", "Delaunay triangulation, real", "nearest points, real"),
+    )
+)
+"""Families of the large corpus whose rows have neighbours: meshes, points in space, finite elements, communities."""
 
 CLEAR = 1.05
 """Gains from here on are counted: smaller ones do not repeat in every sweep."""
@@ -60,7 +81,8 @@ def of_each(measurements: Measurements, setting: str, cache: str = "warm") -> pd
     Returns
     -------
     pandas.DataFrame
-        Index: matrices. Columns: ``of`` and ``arrangement`` (see `arrangement_of`), ``origin``, ``none``, a column for
+        Index: matrices. Columns: ``of`` and ``arrangement`` (see `arrangement_of`), ``origin``, ``structured`` (whether
+        the family is one of `STRUCTURED`), ``none``, a column for
         each row permutation with the least time of its candidates in microseconds, ``ordered``, the least of these,
         and ``order``, which of them it is of.
     """
@@ -77,6 +99,7 @@ def of_each(measurements: Measurements, setting: str, cache: str = "warm") -> pd
     found.insert(0, "of", [name for name, _ in split])
     found.insert(1, "arrangement", [arrangement for _, arrangement in split])
     found.insert(2, "origin", origin_of(known["source"].reindex(found.index)))
+    found.insert(3, "structured", known["family"].reindex(found.index).isin(STRUCTURED))
     return found
 
 
@@ -92,7 +115,8 @@ def gains(measurements: Measurements, cache: str = "warm") -> Summary:
     Returns
     -------
     Summary
-        A row for each setting, arrangement and origin, and one for all origins.
+        A row for each setting, arrangement and origin, one for all origins, and one for families whose rows have
+        neighbours.
 
     Raises
     ------
@@ -103,7 +127,7 @@ def gains(measurements: Measurements, cache: str = "warm") -> Summary:
     for setting, found in _compared(measurements, cache):
         for arrangement in ARRANGEMENTS:
             of_arrangement = found[(found["arrangement"] == arrangement) & found["ordered"].notna()]
-            for origin, part in _by_origin(of_arrangement):
+            for label, part in _by_origin(of_arrangement):
                 gain = part["none"] / part["ordered"]
                 clear = part[gain >= CLEAR]
                 wins = clear["order"].value_counts()
@@ -111,7 +135,7 @@ def gains(measurements: Measurements, cache: str = "warm") -> Summary:
                     {
                         "setting": setting,
                         "arrangement": arrangement,
-                        "origin": origin,
+                        "matrices of": label,
                         "matrices": len(part),
                         "gain": geometric_mean(gain),
                         "least": gain.min(),
@@ -125,7 +149,8 @@ def gains(measurements: Measurements, cache: str = "warm") -> Summary:
         f"{_what(measurements, cache)} Gain: time of the fastest candidate without a row permutation, the vendor's "
         "among them, over that of the fastest one with one: geometric mean, least and most. An order chosen: the "
         "same where the order is taken only on matrices that gain. Rows alone are permuted; x and y stay as they "
-        "are. 5 % or more: the share of the matrices that gain so much, and which order is the fastest on these."
+        "are. 5 % or more: the share of the matrices that gain so much, and which order is the fastest on these. "
+        "With neighbours: meshes, points in space, finite elements and communities, of any origin."
     ]
     formats = dict.fromkeys(("gain", "least", "most", "an order chosen"), ".2f") | {"5 % or more": ".0%"}
     return Summary("What the order of the rows adds", pd.DataFrame(lines), notes, formats)
@@ -143,37 +168,39 @@ def rows_and_columns(measurements: Measurements, cache: str = "warm") -> Summary
     Returns
     -------
     Summary
-        A row for each setting and origin, of the matrices that have times in all these forms; none without them.
+        A row for each setting, order and origin, of the matrices that have times shuffled, reordered and as they are;
+        none without such matrices.
     """
     lines = []
     for setting, found in _compared(measurements, cache):
-        table = found.reset_index().pivot_table(index="of", columns="arrangement", values="none", aggfunc="first")
-        origin = found.groupby("of")["origin"].first()
-        rows_alone = found[found["arrangement"] == "shuffled"].set_index("of")["ordered"]
-        reordered = [name for name in table if name not in ARRANGEMENTS]
-        if not reordered or not {"natural", "shuffled"} <= set(table):
-            continue
-        whole = table[["natural", "shuffled", *reordered]].dropna()
-        whole = whole.assign(origin=origin, rows=rows_alone).dropna()
-        for label, part in _by_origin(whole):
-            line = {"setting": setting, "origin": label, "matrices": len(part)}
-            line["rows alone"] = geometric_mean(part["shuffled"] / np.minimum(part["rows"], part["shuffled"]))
-            line |= {name: geometric_mean(part["shuffled"] / part[name]) for name in reordered}
-            both = part[reordered].min(axis=1)
-            line["the better"] = geometric_mean(part["shuffled"] / both)
-            line["rows alone, of natural"] = geometric_mean(
-                part["natural"] / np.minimum(part["rows"], part["shuffled"])
-            )
-            line["the better, of natural"] = geometric_mean(part["natural"] / both)
-            lines.append(line)
+        known = found.reset_index().set_index(["of", "arrangement"])
+        table = known["none"].unstack()
+        shuffled = found[found["arrangement"] == "shuffled"].set_index("of")
+        alone = shuffled[["none", "ordered"]].min(axis=1)
+        for order in (name for name in table if name not in ARRANGEMENTS):
+            whole = table.reindex(columns=["natural", "shuffled", order]).assign(alone=alone).dropna()
+            whole = whole.join(shuffled[["origin", "structured"]])
+            for label, part in _by_origin(whole):
+                lines.append(
+                    {
+                        "setting": setting,
+                        "order": order,
+                        "matrices of": label,
+                        "matrices": len(part),
+                        "rows alone": geometric_mean(part["shuffled"] / part["alone"]),
+                        "rows and columns": geometric_mean(part["shuffled"] / part[order]),
+                        "most": (part["shuffled"] / part[order]).max(),
+                        "of natural, rows alone": geometric_mean(part["natural"] / part["alone"]),
+                        "of natural": geometric_mean(part["natural"] / part[order]),
+                    }
+                )
     notes = [
         f"{_what(measurements, cache)} Shuffled square matrices: geometric means of the fastest time as they are over "
-        "the fastest with an order of the rows alone where it gains, with rows and columns in the order rcm or "
-        "community (`warploom.reorder`), and in the better of the two; and the speed of these in that of the natural "
-        "order."
+        "the fastest with the best order of the rows alone, where one gains, and over the fastest with rows and "
+        "columns in this order (`warploom.reorder`); and the speed of both in that of the natural order."
     ]
-    ratios = [name for name in (lines[0] if lines else {}) if name not in ("setting", "origin", "matrices")]
-    formats = {name: ".0%" if name.endswith("natural") else ".2f" for name in ratios}
+    formats = dict.fromkeys(("rows alone", "rows and columns", "most"), ".2f")
+    formats |= dict.fromkeys(("of natural, rows alone", "of natural"), ".0%")
     return Summary("Orders of rows and columns", pd.DataFrame(lines), notes, formats)
 
 
@@ -267,6 +294,7 @@ def _columns(setting: str) -> int:
 def _by_origin(found: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     parts: Sequence[tuple[str, pd.DataFrame]] = [("all", found)]
     parts = [*parts, *((origin, found[found["origin"] == origin]) for origin in ORIGINS)]
+    parts = [*parts, ("with neighbours", found[found["structured"].astype(bool)])]
     yield from ((label, part) for label, part in parts if len(part))
 
 

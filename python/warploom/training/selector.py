@@ -33,6 +33,7 @@ __all__ = [
     "fit_boosting",
     "fit_forest",
     "inputs_of",
+    "options_of",
     "predictions",
     "targets",
     "unseen_losses",
@@ -81,6 +82,14 @@ class Options:
 
 DEFAULTS = {"spmv": Options(most=16, iterations=60, rate=0.1, leaves=10, share=0.4), "spmm": Options(most=60)}
 """By operation: found on held-out matrices. Models of SpMM also have to distinguish values of k."""
+
+
+def options_of(dataset: Dataset, options: Options | None = None) -> Options:
+    """Return the options for a data set: `DEFAULTS` if not given, with more trees where it has several sweeps."""
+    chosen = DEFAULTS[dataset.op] if options is None else options
+    if not dataset.sweeps.any():
+        return chosen
+    return dataclasses.replace(chosen, iterations=3 * chosen.iterations // 2)
 
 
 def cover(dataset: Dataset, most: int = 16, calls: float | None = None, *, least_gain: float = 2e-4) -> list[str]:

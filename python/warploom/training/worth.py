@@ -22,7 +22,7 @@ from warploom.errors import ParameterError
 from warploom.model_inputs import SPMV_INPUTS, model_inputs
 from warploom.training.data import Dataset, family_splits, random_folds
 from warploom.training.evaluate import SLOWER, losses
-from warploom.training.selector import DEFAULTS, WORST, Options, Split, choices_measured, inputs_of
+from warploom.training.selector import WORST, Options, Split, choices_measured, inputs_of, options_of
 from warploom.training.train import Unseen, datasets_of
 
 __all__ = ["LARGE_NOTES", "NOTES", "SELECTORS", "Rule", "choices", "fit_rule", "large_table", "table", "worth"]
@@ -44,6 +44,9 @@ _STEPS = 64
 
 _FEWEST = 20
 """Rows on either side of a split."""
+
+UNLIMITED = 5.0
+"""Instead of `WORST` for further sweeps, whose slowest candidates are a hundred times as slow as the fastest."""
 
 Progress = Callable[[int, int, str], None]
 _Array = NDArray[np.float64]
@@ -93,7 +96,7 @@ class _End:
     parts: tuple[_End, _End] | None = None
 
 
-def fit_rule(dataset: Dataset, inputs: Sequence[str], splits: int = SPLITS) -> Rule:
+def fit_rule(dataset: Dataset, inputs: Sequence[str], splits: int = SPLITS, worst: float = WORST) -> Rule:
     """Grow a decision tree by the split that spares most, one after the other.
 
     Parameters
@@ -104,6 +107,8 @@ def fit_rule(dataset: Dataset, inputs: Sequence[str], splits: int = SPLITS) -> R
         Of `warploom.model_inputs.INPUTS`.
     splits : int
         Maximum number; with none, one candidate is chosen for all.
+    worst : float
+        Logarithms of time / minimum time are limited to this.
 
     Returns
     -------
@@ -113,7 +118,7 @@ def fit_rule(dataset: Dataset, inputs: Sequence[str], splits: int = SPLITS) -> R
     """
     X = model_inputs(dataset.features, dataset.k, inputs)
     ratio = np.log(dataset.times / dataset.best[:, np.newaxis])
-    ratio = np.where(np.isfinite(ratio), np.minimum(ratio, WORST), WORST)
+    ratio = np.where(np.isfinite(ratio), np.minimum(ratio, worst), worst)
     loss = np.where(ratio <= dataset.tolerance[:, np.newaxis], 0.0, ratio)
     kept = np.unique(np.argsort(loss.mean(axis=0))[:_MOST].tolist() + _often_best(loss))
     loss = loss[:, kept]
@@ -198,7 +203,8 @@ def _unseen_rule(dataset: Dataset, options: Options, splits: Iterable[Split], co
             known, rows = train[of[train] == kind], test[of[test] == kind]
             part = dataset.rows(rows)
             X = model_inputs(part.features, part.k, inputs)
-            rule = fit_rule(dataset.rows(known if len(known) else train), inputs, count)
+            worst = WORST if not kind else UNLIMITED
+            rule = fit_rule(dataset.rows(known if len(known) else train), inputs, count, worst)
             found[rows] = _columns(part, rule.choose(dict(zip(inputs, X.T, strict=True))))
     return found
 
@@ -308,7 +314,7 @@ def worth(
     for done, dataset in enumerate(datasets):
         if progress:
             progress(done, len(datasets), f"{dataset.settings[0]}, {dataset.cache} cache")
-        frame = choices(dataset, DEFAULTS[dataset.op])
+        frame = choices(dataset, options_of(dataset))
         frame.insert(1, "origin", origin_of(known["source"].reindex(frame["matrix"])))
         frame.insert(3, "cache", dataset.cache)
         frames.append(frame)

@@ -172,6 +172,66 @@ def test_the_command_writes_table_and_rows(tmp_path, measurements):
     assert table["one candidate"].iloc[0] in done.stdout
 
 
+def test_a_table_of_large_matrices_needs_another_sweep(tmp_path, measurements):
+    measurements.save(tmp_path / "sweep")
+    arguments = ["bench", "choices", str(tmp_path / "sweep"), "--large", str(tmp_path / "large.csv")]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2
+    assert "no sweep of large matrices beside another one" in done.stderr
+    assert not (tmp_path / "large.csv").exists()
+
+
 def test_settings_that_were_not_measured(measurements):
     with pytest.raises(ParameterError, match="no times of spmm/float32"):
         worth.worth(measurements, only=["spmm/float32"])
+
+
+def test_large_matrices_are_compared_with_the_vendor_s_best():
+    names = ["rmat(scale=20)", "rmat(scale=20).half", "origins/wing.shuffled", "HB/a", "small"]
+    shares = [1.0, 0.5, 0.8, 0.9, 1.0]
+    frame = pd.DataFrame(
+        {
+            "matrix": names,
+            "origin": ["constructed", "constructed", "real by origin", "real", "real"],
+            "setting": "spmm/float32/row/k=32",
+            "sweep": [1, 1, 1, 1, 0],
+            "cache": "warm",
+            "split": "families",
+            "best_us": 10.0,
+            "best_own_us": [10.0, 10.0, 10.0, 20.0, 10.0],
+            "vendor_us": [20.0, 40.0, 10.0, 10.0, 10.0],
+            **{f"{name}_loss": [1 / share - 1 for share in shares] for name in worth.SELECTORS},
+            **{f"{name}_us": [10 / share for share in shares] for name in worth.SELECTORS},
+        }
+    )
+    random = frame.assign(split="random", models_loss=9.0)
+    found = worth.large_table(pd.concat([frame, random])).frame.set_index(["matrices", "chosen by"])
+    line = found.loc[("all: 4", "all features")]
+    assert line["speed"] == f"{100 * (1.0 * 0.5 * 0.8 * 0.9) ** 0.25:.1f}"
+    assert (line["least"], line["below 85 %"], line["slower than the vendor"]) == ("50.0", "50.0", "50.0")
+    assert line["over the vendor's best"] == f"{(2 * 2 * 0.8 * 0.9) ** 0.25:.2f}"
+    assert found.loc[("all: 4", "own"), "over the vendor's best"] == f"{(2 * 4 * 1 * 0.5) ** 0.25:.2f}"
+    assert found.loc[("irregular: 1", "own"), "speed"] == "100.0"
+    labels = [label for label, _ in found.index[:: len(found) // 5]]
+    assert labels == ["all: 4", "constructed: 2", "real by origin: 1", "real: 1", "irregular: 1"]
+
+
+def test_each_of_several_sweeps_has_a_rule_of_its_own(measurements):
+    """The second sweep has large matrices, for which what is slow on the others is the fastest."""
+    fast, slow = CANDIDATES[2:], CANDIDATES[0]
+    random = np.random.default_rng(3)
+    facts, rows = [], []
+    for i in range(40):
+        values = row_of_features(random) | {"spmv_nnz": 10.0 ** random.uniform(6, 7.5)}
+        facts.append({"matrix": f"l/m{i}", "family": "l", "kind": f"kind {i % 4}", "source": "origin", "licence": ""})
+        facts[-1] |= {"rows": 10, "cols": 10, "nnz": int(values["spmv_nnz"]), "referenced_cols": 10} | values
+        rows += [measurement(f"l/m{i}", name, 50.0, cache="warm") for name in fast]
+        rows.append(measurement(f"l/m{i}", slow, 5.0, cache="warm"))
+    table, found = worth.worth([measurements, build(facts, rows)])
+    assert table.frame["matrices"].iloc[0] == "all: 300"  # of the first sweep alone
+    further = found[found["sweep"] == 1]
+    assert set(further["one"]) == {slow}
+    assert (further["one_loss"] == 0).all()
+    assert set(found[found["sweep"] == 0]["one"]) != {slow}
+    assert (further["models"] == slow).mean() > 0.9
+    assert set(worth.large_table(found).frame["matrices"]) == {"all: 40", "real by origin: 40"}
