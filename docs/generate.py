@@ -5,6 +5,7 @@ Nothing that was measured or computed is written into a page by hand.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import html
 import inspect
@@ -19,7 +20,7 @@ import pandas as pd
 import pictures
 
 from warploom import corpus, features, formats, permutations, profiles
-from warploom.bench import Measurements, oracle, repeatability, summary
+from warploom.bench import Measurements, oracle, orders, repeatability, summary
 from warploom.bench.end_to_end import Rows, summarise
 from warploom.bench.measurements import folder_of
 from warploom.bench.medians import describe_environments
@@ -33,6 +34,7 @@ from warploom.training import worth
 REPORTS = {"M": "mehrabi2021", "G": "gao2024", "D": "dasp2023", "C": "cmrs2014"}
 """Names of the pages, and of the notebooks, by the letters of the papers."""
 _MEASURED = "h200"
+_MEASURED_LARGE = "h200-large"
 
 
 def everything(docs: Path, executed: Path | None) -> None:
@@ -106,14 +108,59 @@ def _tables(folder: Path) -> None:
     _write(tables / "large.md", [_large()])
     _write(tables / "origins.md", [_origins()])
     _write(tables / "choices.md", [_choices()])
+    _write(tables / "choices-large.md", [_choices_large()])
+    _write(tables / "orders.md", _orders())
     _write(tables / "models.md", [models_table(), _beyond()])
     _measured(tables)
 
 
 def _choices() -> Summary:
-    """Return what ``warploom bench choices h200 --output docs/static/choices.csv`` found: training takes minutes."""
+    """Return what ``warploom bench choices h200 h200-large --output docs/static/choices.csv`` found.
+
+    Training takes minutes.
+    """
     frame = pd.read_csv(Path(__file__).parent / "static" / "choices.csv", dtype=str).drop(columns="cache")
     return Summary("", frame, worth.NOTES)
+
+
+def _choices_large() -> Summary:
+    """Return what the same command found with ``--large docs/static/choices-large.csv``."""
+    return choices_large_table(pd.read_csv(Path(__file__).parent / "static" / "choices-large.csv", dtype=str))
+
+
+def choices_large_table(lines: pd.DataFrame) -> Summary:
+    """Return a row for each setting and set of matrices, and a column for each way to choose.
+
+    Parameters
+    ----------
+    lines : pandas.DataFrame
+        The table of `warploom.training.worth.large_table`, all as text.
+    """
+    rows = []
+    for (setting, matrices), group in lines.groupby(["setting", "matrices"], sort=False):
+        ways = group.set_index("chosen by")
+        row = {"": _words(str(setting)), "matrices": matrices}
+        for way in (name for name in ways.index if name != "own"):
+            of = ways.loc[way]
+            row[way] = f"{of['speed']} ({of['least']}; {of['below 85 %']}; {of['slower than the vendor']})"
+        for way, words in (("all features", "choice"), ("measured", "measured choice"), ("own", "fastest own")):
+            row[f"{words} over the vendor's best"] = ways.loc[way, "over the vendor's best"]
+        rows.append(row)
+    first = "In brackets: the least; per cent of the matrices below 85 %; per cent slower than the vendor."
+    return Summary("", pd.DataFrame(rows), [first, *worth.LARGE_NOTES])
+
+
+_SETTINGS_OF_ORDERS = ("spmv/float64", "spmm/float32/row/k=32", "spmm/float32/row/k=128")
+
+
+def _orders() -> list[Summary]:
+    """Return what ``warploom bench orders h200-large`` prints, of the settings that nearly all matrices have."""
+    measured = Measurements.load(_MEASURED_LARGE).select(setting=_SETTINGS_OF_ORDERS)
+    tables = orders.orders(measured)
+    return [
+        dataclasses.replace(table, frame=table.frame.assign(setting=[_words(name) for name in table.frame["setting"]]))
+        for table in tables
+    ]
 
 
 def _formats() -> Summary:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from warploom.bench.measurements import Measurements, origin_of
 from warploom.bench.medians import Medians, describe_environments, geometric_mean
@@ -125,12 +126,14 @@ def gains(measurements: Measurements, cache: str = "warm") -> Summary:
     """
     lines = []
     for setting, found in _compared(measurements, cache):
+        natural = found[found["arrangement"] == "natural"].set_index("of")["none"]
         for arrangement in ARRANGEMENTS:
             of_arrangement = found[(found["arrangement"] == arrangement) & found["ordered"].notna()]
             for label, part in _by_origin(of_arrangement):
                 gain = part["none"] / part["ordered"]
                 clear = part[gain >= CLEAR]
                 wins = clear["order"].value_counts()
+                best = natural.reindex(part["of"]).to_numpy() * (1.0 if arrangement != "natural" else np.nan)
                 lines.append(
                     {
                         "setting": setting,
@@ -142,7 +145,9 @@ def gains(measurements: Measurements, cache: str = "warm") -> Summary:
                         "most": gain.max(),
                         "an order chosen": geometric_mean(np.maximum(gain, 1)),
                         "5 % or more": len(clear) / len(part),
-                        "of these": ", ".join(f"{name} {count / len(clear):.0%}" for name, count in wins.items()),
+                        "of these": ", ".join(f"{name} {100 * n / len(clear):.0f} %" for name, n in wins.items()),
+                        "of natural, as given": _mean_of_known(best / part["none"].to_numpy()),
+                        "of natural": _mean_of_known(best / part[["none", "ordered"]].min(axis=1).to_numpy()),
                     }
                 )
     notes = [
@@ -150,9 +155,11 @@ def gains(measurements: Measurements, cache: str = "warm") -> Summary:
         "among them, over that of the fastest one with one: geometric mean, least and most. An order chosen: the "
         "same where the order is taken only on matrices that gain. Rows alone are permuted; x and y stay as they "
         "are. 5 % or more: the share of the matrices that gain so much, and which order is the fastest on these. "
-        "With neighbours: meshes, points in space, finite elements and communities, of any origin."
+        "With neighbours: meshes, points in space, finite elements and communities, of any origin. Of natural: the "
+        "speed in that of the same matrix in its natural order, where it was measured: as given, and ordered."
     ]
     formats = dict.fromkeys(("gain", "least", "most", "an order chosen"), ".2f") | {"5 % or more": ".0%"}
+    formats |= {"of natural, as given": ".0%", "of natural": ".0%"}
     return Summary("What the order of the rows adds", pd.DataFrame(lines), notes, formats)
 
 
@@ -284,6 +291,11 @@ def _compared(measurements: Measurements, cache: str) -> list[tuple[str, pd.Data
     if not found:
         raise ParameterError("no matrix has times with a row permutation and without", argument="measurements")
     return found
+
+
+def _mean_of_known(ratios: NDArray[np.float64]) -> float:
+    """Return the geometric mean of those that are known; NaN where none is."""
+    return geometric_mean(ratios[np.isfinite(ratios)])
 
 
 def _columns(setting: str) -> int:

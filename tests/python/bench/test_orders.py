@@ -76,7 +76,10 @@ def test_gains_of_an_arrangement(swept):
     assert math.isclose(shuffled["an order chosen"], math.prod([2, 1, 1.5]) ** (1 / 3))
     assert (shuffled["least"], shuffled["most"]) == (10 / 12, 2)
     assert shuffled["5 % or more"] == 2 / 3
-    assert sorted(shuffled["of these"].split(", ")) == ["community 50%", "rcm 50%"]
+    assert sorted(shuffled["of these"].split(", ")) == ["community 50 %", "rcm 50 %"]
+    assert shuffled["of natural, as given"] == pytest.approx(10 / 40)  # of the one that was measured in both orders
+    assert shuffled["of natural"] == pytest.approx(10 / 20)
+    assert math.isnan(lines.loc[("natural", "all"), "of natural"])
     assert lines.loc[("shuffled", "constructed"), "matrices"] == 2
     assert lines.loc[("shuffled", "real by origin"), "gain"] == pytest.approx(1.5)
     assert lines.loc[("shuffled", "with neighbours"), "gain"] == pytest.approx(2)
