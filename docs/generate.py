@@ -292,7 +292,7 @@ def profile_table(gpu: str, found: profiles.FoundProfile | None) -> Summary:
     for name, scores in sorted(selectors.items(), key=lambda item: _order(item[0])):
         if "random" not in scores:  # quick ones, whose losses are said where they are explained
             continue
-        row = {"selector": _words(name), "matrices": scores["matrices"]}
+        row = {"selector": _words(name), "matrices": scores.get("matrices_of_sweeps", [scores["matrices"]])[0]}
         for suffix, title in (("", "models alone"), ("_measured", "short lists measured")):
             row |= {f"{title}: {words}": _share(scores.get(split + suffix)) for split, words in _SPLITS.items()}
         both = [scores.get(f"{split}_measured", {}) for split in _SPLITS]

@@ -107,8 +107,8 @@ def refit_preparation(profile: Profile, findings: Findings) -> Refit:
         The profile with new models of preparation, ``preparation_error`` of each selector, on matrices that were held
         out, and ``metrics["preparation"]``, which says what was measured on; everything else is as it was. A candidate
         that was prepared for too few matrices takes as long as one that differs from it in as few parameters as
-        possible; without one of the same permutation and kernel, as long as the slowest one of the model. Where the
-        experiment has nothing with its permutation, it takes as long as in the sweep that the profile was trained on.
+        possible; without one of the same permutation and kernel, as long as it did in the sweeps that the profile was
+        trained on, or else as long as the slowest one of the model.
 
     Raises
     ------
@@ -221,8 +221,7 @@ class _Prepared:
         taken_from = [""] * len(parsed)
         for i in np.flatnonzero(~measured):
             known = [j for j in np.flatnonzero(measured) if _is_akin(parsed[i], parsed[j])]
-            is_new = all(parsed[j].permutation != parsed[i].permutation for j in np.flatnonzero(measured))
-            if is_new and self.known[i].any():
+            if not known and self.known[i].any():
                 weights[i], taken_from[i] = self.known[i], SWEEP
                 continue
             near = min(known, key=lambda j: (_differences(parsed[i], parsed[j]), -cost[j]), default=int(cost.argmax()))

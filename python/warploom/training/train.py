@@ -277,19 +277,25 @@ def held_out(
     dict
         ``random`` and ``families``: the figures of `warploom.training.evaluate.Scores`; the latter only where there are
         several families. ``random_measured`` and ``families_measured``: the same with the short lists of unsure
-        predictions measured, and ``measured``, the share of the rows.
+        predictions measured, and ``measured``, the share of the rows. These are of the first sweep; ``further`` has the
+        same for the others, where there are any.
     """
     splits = {"random": unseen} | ({} if families is None else {"families": families})
     within = unseen.margin(dataset)
-    found: dict[str, Any] = {}
+    of_sweeps: list[dict[str, Any]] = [{}, {}]
     for name, of in splits.items():
         unsure = of.expected > unseen.unsure_loss
+        alone = of.predicted.argmin(axis=1)
         measured = choices_measured(dataset, of.predicted, unsure, within, _core.MAX_MEASURED)
-        found[name] = score(dataset, of.predicted.argmin(axis=1), samples=samples).as_dict()
-        found[f"{name}_measured"] = score(dataset, measured, samples=samples).as_dict() | {
-            "measured": round(float(unsure.mean()), 4)
-        }
-    return found
+        for found, rows in zip(of_sweeps, (dataset.sweeps == 0, dataset.sweeps > 0), strict=True):
+            if rows.any():
+                part = dataset.rows(rows)
+                found[name] = score(part, alone[rows], samples=samples).as_dict()
+                found[f"{name}_measured"] = score(part, measured[rows], samples=samples).as_dict() | {
+                    "measured": round(float(unsure[rows].mean()), 4)
+                }
+    first, further = of_sweeps
+    return first | ({"further": further} if further else {})
 
 
 def _train_one(dataset: Dataset, options: Options, unseen: Unseen) -> tuple[Model, dict[str, Any]]:
@@ -302,6 +308,7 @@ def facts_of(dataset: Dataset, unseen: Unseen) -> dict[str, Any]:
     return {
         "settings": sorted(set(dataset.settings.tolist())),
         "matrices": len(set(dataset.names)),
+        "matrices_of_sweeps": [len(set(dataset.names[dataset.sweeps == sweep])) for sweep in np.unique(dataset.sweeps)],
         "tolerance": round(float(np.expm1(np.median(dataset.tolerance))), 5),
         "margin": unseen.margin(dataset),
         "unsure_loss": unseen.unsure_loss,
