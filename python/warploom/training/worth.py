@@ -1,13 +1,14 @@
 """What choosing by models is worth, beside simpler ways to choose: one candidate for all, and a rule of three splits.
 
 All of them choose for matrices that they have not seen: in random folds, and with whole families left out. Where a
-candidate that is chosen without looking at the matrix cannot run on it, the vendor's default takes its place.
+candidate that is chosen without looking at the matrix does not run on it, one that is like it takes its place: see
+`stand_ins`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from warploom import _core
 from warploom.bench.measurements import Measurements, origin_of
 from warploom.bench.medians import default_of_vendor, geometric_mean
 from warploom.bench.rendering import Summary
+from warploom.candidates import parse
 from warploom.errors import ParameterError
 from warploom.model_inputs import SPMV_INPUTS, model_inputs
 from warploom.training.data import Dataset, family_splits, random_folds
@@ -25,7 +27,18 @@ from warploom.training.evaluate import SLOWER, losses
 from warploom.training.selector import WORST, Options, Split, choices_measured, inputs_of, options_of
 from warploom.training.train import Unseen, datasets_of
 
-__all__ = ["LARGE_NOTES", "NOTES", "SELECTORS", "Rule", "choices", "fit_rule", "large_table", "table", "worth"]
+__all__ = [
+    "LARGE_NOTES",
+    "NOTES",
+    "SELECTORS",
+    "Rule",
+    "choices",
+    "fit_rule",
+    "large_table",
+    "stand_ins",
+    "table",
+    "worth",
+]
 
 SELECTORS = {
     "one": "one candidate",
@@ -183,14 +196,61 @@ def _best_split(X: _Array, loss: _Array) -> tuple[float, int, float] | None:
     return best
 
 
-def _columns(dataset: Dataset, names: NDArray[np.object_]) -> NDArray[np.intp]:
-    """Return the columns of candidates; where they cannot run, of the vendor's default, or else of the slowest."""
-    rows, by_name = np.arange(len(dataset)), {name: column for column, name in enumerate(dataset.candidates)}
-    found = np.array([by_name[name] for name in names], dtype=np.intp)
+def stand_ins(dataset: Dataset) -> NDArray[np.intp]:
+    """Return what is taken where a candidate is chosen without looking at the matrix.
+
+    Parameters
+    ----------
+    dataset : Dataset
+
+    Returns
+    -------
+    ndarray of int, shape (n, candidates)
+        The column itself where the candidate may be chosen. Where it may not, since it cannot run there or another one
+        does the same work (rows need no segments, or fewer threads): that with the same kernel, of the same format or
+        on CSR, which differs from it in as few parameters as possible; without one, the vendor's default; or else the
+        slowest.
+    """
+    parsed = [parse(name) for name in dataset.candidates]
+    parameters = [{p.name: value for p, value in zip(c.kernel.parameters, c.parameters, strict=True)} for c in parsed]
     slowest = np.where(np.isfinite(dataset.times), dataset.times, -np.inf).argmax(axis=1)
-    default = by_name[default_of_vendor(dataset.op)]
+    default = dataset.candidates.index(default_of_vendor(dataset.op))
     instead = np.where(dataset.supported[:, default], default, slowest)
-    return np.where(dataset.supported[rows, found], found, instead)
+    found = np.tile(np.arange(len(parsed)), (len(dataset), 1))
+    for i, chosen in enumerate(parsed):
+        unknown = ~dataset.supported[:, i]
+        if not unknown.any():
+            continue
+        alike = [
+            (_differences(parameters[i], parameters[j]), other.kernel.format != chosen.kernel.format, j)
+            for j, other in enumerate(parsed)
+            if other.permutation == chosen.permutation
+            and other.kernel.name == chosen.kernel.name
+            and other.kernel.format in (chosen.kernel.format, "csr")
+        ]
+        column = instead.copy()
+        for _, _, j in sorted(alike, reverse=True):
+            column = np.where(dataset.supported[:, j], j, column)
+        found[unknown, i] = column[unknown]
+    return found
+
+
+def _differences(a: Mapping[str, int], b: Mapping[str, int]) -> int:
+    return sum(a[name] != b[name] for name in a.keys() & b.keys())
+
+
+def _replaced(dataset: Dataset) -> Dataset:
+    """Return the data set with the times of `stand_ins`."""
+    columns = stand_ins(dataset)
+    rows = np.arange(len(dataset))[:, np.newaxis]
+    return dataclasses.replace(dataset, times=dataset.times[rows, columns], supported=dataset.supported[rows, columns])
+
+
+def _columns(dataset: Dataset, names: NDArray[np.object_]) -> NDArray[np.intp]:
+    """Return the columns of candidates, or of what is taken instead."""
+    by_name = {name: column for column, name in enumerate(dataset.candidates)}
+    chosen = np.array([by_name[name] for name in names], dtype=np.intp)
+    return stand_ins(dataset)[np.arange(len(dataset)), chosen]
 
 
 def _unseen_rule(dataset: Dataset, options: Options, splits: Iterable[Split], count: int) -> NDArray[np.intp]:
@@ -204,7 +264,7 @@ def _unseen_rule(dataset: Dataset, options: Options, splits: Iterable[Split], co
             part = dataset.rows(rows)
             X = model_inputs(part.features, part.k, inputs)
             worst = WORST if not kind else UNLIMITED
-            rule = fit_rule(dataset.rows(known if len(known) else train), inputs, count, worst)
+            rule = fit_rule(_replaced(dataset.rows(known if len(known) else train)), inputs, count, worst)
             found[rows] = _columns(part, rule.choose(dict(zip(inputs, X.T, strict=True))))
     return found
 
