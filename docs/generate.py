@@ -245,15 +245,23 @@ def models_table() -> Summary:
         found = {model: profiles.find(gpu, model=model) for model in ("trees", "network")}
         of = {model: one.profile.metrics["selectors"] for model, one in found.items() if one is not None}
         for name in sorted((name for name in of["network"] if "random" in of["network"][name]), key=_order):
-            row: dict[str, Any] = {"selector": _words(name)}
-            for split, words in _SPLITS.items():
-                row |= {f"{model}, {words}": _share(scores[name].get(split)) for model, scores in of.items()}
-            rows.append(row)
+            scores = {model: found[name] for model, found in of.items()}
+            rows.append(_shares_of(_words(name), scores))
+            further = {model: found.get("further", {}) for model, found in scores.items()}
+            if any(further.values()):
+                rows.append(_shares_of(f"{_words(name)}: large matrices", further))
     notes = [
         "Geometric mean of least time / time of the choice, without measuring, over matrices that were not seen in "
         "training, with 95 % intervals."
     ]
     return Summary("Trees and networks", pd.DataFrame(rows), notes)
+
+
+def _shares_of(label: str, scores: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    row = {"selector": label}
+    for split, words in _SPLITS.items():
+        row |= {f"{model}, {words}": _share(found.get(split)) for model, found in scores.items()}
+    return row
 
 
 def _beyond() -> Summary:

@@ -19,6 +19,7 @@ import pytest
 import executed_notebooks
 import warploom as wl
 from products import assert_product
+from warploom.bench import Measurements, orders
 from warploom.candidates import kernels, parse
 from warploom.cli import main
 from warploom.reproduce import items
@@ -202,6 +203,90 @@ def test_figures_about_choosing_are_those_of_the_table():
     said = f"{min(gained):.1f} to {max(gained):.1f} %"
     assert f"Row orders add {said}" in readme
     assert f"**Row orders** add {said}" in text
+
+
+def test_figures_about_choosing_for_large_matrices_are_those_of_the_table():
+    with open(DOCS / "static" / "choices-large.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    ops = ("spmv/float64", "spmm/float32/row/k=32", "spmm/float32/row/k=128")
+
+    def of(way, column, label="all"):
+        found = {row["setting"]: row for row in rows if row["matrices"].startswith(label) and row["chosen by"] == way}
+        return [found[setting][column] for setting in ops]
+
+    text = " ".join((DOCS / "guide" / "profiles.md").read_text().split())
+    alone, measured, rule, one = (
+        of(way, "speed") for way in ("all features", "measured", "three splits", "one candidate")
+    )
+    assert f"models reach {alone[0]} % of the fastest, {measured[0]} % where unsure" in text
+    assert f"three splits {rule[0]} %, one candidate {one[0]} %" in text
+    assert f"{alone[1]} % for k = 32 and {alone[2]} % for k = 128, {measured[1]} and {measured[2]} % measured" in text
+    assert f"the rule {rule[1]} and {rule[2]} %" in text
+    poor = of("measured", "below 85 %")
+    assert f"{poor[0]} % of the matrices stay below 85 %" in text
+    assert f"measured, {poor[1]} and {poor[2]} % for SpMM" in text
+    best, chosen = (of(way, "over the vendor's best", "irregular: 26") for way in ("own", "all features"))
+    assert f"own kernel is {best[0]} times" in text
+    assert f"{best[1]} times for k = 32 and {best[2]} times for k = 128" in text
+    assert f"choice {chosen[0]}, {chosen[1]} and {chosen[2]} times" in text
+    low, high = min(map(float, alone)), max(map(float, alone))
+    assert f"reach {low:.0f} to {high:.0f} % of the fastest there" in " ".join(README.split())
+    assert {f"{float(share):.0f}" for share in measured} == {"98"}
+
+
+def test_figures_about_row_orders_are_those_of_the_measurements():
+    measured = Measurements.load("h200-large").select(
+        setting=("spmv/float64", "spmm/float32/row/k=32", "spmm/float32/row/k=128")
+    )
+    gains = orders.gains(measured).frame.set_index(["setting", "arrangement", "matrices of"])
+    settings = gains.index.get_level_values("setting").unique()
+    page = (DOCS / "concepts" / "permutations.md").read_text()
+    text, readme = " ".join(page.split()), " ".join(README.split())
+    rows = re.findall(r"^\| ((?:natural|half|random)[^|]*) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", page, re.M)
+    labels = {
+        "natural order": ("natural", "all"),
+        "half of the rows moved": ("half", "all"),
+        "random order": ("shuffled", "all"),
+        "random order, rows with neighbours": ("shuffled", "with neighbours"),
+        "random order, real by origin": ("shuffled", "real by origin"),
+        "random order, real": ("shuffled", "real"),
+    }
+    assert len(rows) == len(labels) + 1
+    for label, *shown in rows[:-1]:
+        *words, count = label.removesuffix(" matrices").split(", ")
+        found = [gains.loc[(setting, *labels[", ".join(words)])] for setting in settings]
+        assert [f"{line['an order chosen']:.2f}" for line in found] == shown
+        assert int(count) == max(line["matrices"] for line in found)
+    shuffled = [gains.loc[(setting, "shuffled", "all")] for setting in settings]
+    assert rows[-1][1:] == tuple(
+        f"{100 * line['of natural, as given']:.0f} %, {100 * line['of natural']:.0f} %" for line in shuffled
+    )
+    natural, near = (
+        [gains.loc[(setting, *of), "an order chosen"] for setting in settings]
+        for of in (("natural", "all"), ("shuffled", "with neighbours"))
+    )
+    low, middle, high = (f"{line['an order chosen']:.2f}" for line in shuffled)
+    assert f"gains {low} times for SpMV and {middle} to {high} for SpMM" in text
+    assert f"it is {100 * min(natural) - 100:.0f} to {100 * max(natural) - 100:.0f} %" in readme
+    assert f"gain {low} times for SpMV and {middle} to {high} for SpMM, on meshes" in readme
+    assert "communities {:.2f} and {:.2f} to {:.2f} ".format(*near) in readme
+    both = orders.rows_and_columns(measured).frame.set_index(["setting", "order", "matrices of"])
+    found = [both.loc[(setting, "community", "all")] for setting in settings]
+    assert {line["matrices"] for line in found} == {10}
+    shares = [f"{100 * line['of natural']:.0f} %" for line in found]
+    assert f"SpMV has {shares[0]} of the speed of the natural order and SpMM {shares[1]}." in text
+    assert shares[1] == shares[2]
+    costs = orders.costs(measured).frame.set_index(["setting", "order"])
+    for order in ("minhash", "rcm", "community"):
+        assert re.search(
+            rf"`{order}` (?:takes )?{costs.loc[(settings[0], order), 'ms for 10^6 nonzeros']:.0f} ms", text
+        )
+    for setting, words in (
+        (settings[2], "after {}, {} and {} products"),
+        (settings[0], "after {}, {} and {} for SpMV"),
+    ):
+        paid = [f"{costs.loc[(setting, order), 'pays off after']:,.0f}" for order in ("minhash", "rcm", "community")]
+        assert words.format(*paid) in text
 
 
 def test_figures_of_the_cpu_are_those_of_its_record():
