@@ -3,6 +3,7 @@ import pytest
 
 from training.training_tables import CANDIDATES, sweep
 from warploom import _core, features, profiles
+from warploom.commands.train import sweeps_of
 from warploom.errors import ParameterError, ProfileError
 from warploom.model_inputs import SPMV_INPUTS, model_name
 from warploom.profiles import Profile
@@ -44,6 +45,24 @@ def test_metrics_are_of_held_out_matrices(profile):
         assert 0.08 < share < 0.32
         assert share > 0.28 or reached >= AIM  # no more are measured than it takes
         assert facts["preparation_error"] < 0.05
+
+
+def test_sweeps_are_scored_apart():
+    first, second = sweep(60, noise=0.01), sweep(40, seed=7, noise=0.01).select(candidate=CANDIDATES[:3])
+    found = train([first, second], folds=2, family_folds=3, samples=5)
+    for name, facts in found.metrics["selectors"].items():
+        assert facts["matrices_of_sweeps"] == [60, 40]
+        if name.startswith(QUICK):
+            continue
+        for split in ("random", "families", "random_measured", "families_measured"):
+            assert facts[split]["rows"] == 60
+            assert facts["further"][split]["rows"] == 40
+            assert 0.7 < facts["further"][split]["oracle_share"][0] <= 1
+        assert set(found.models[name].outputs) >= set(CANDIDATES[1:])
+    alone = train(first, folds=2, family_folds=3, samples=5)
+    assert all("further" not in facts for facts in alone.metrics["selectors"].values())
+    trees = [len(of.models["spmv-float32-warm"].arrays["tree.score"]) for of in (alone, found)]
+    assert trees[0] < trees[1]  # what differs more takes more trees
 
 
 def test_quick_selectors_read_row_lengths_only(profile):
@@ -139,3 +158,11 @@ def test_profiles_without_what_is_needed_are_refused(profile):
         with pytest.raises(ProfileError):
             wrong.selector()
     assert broken(selectors={name: facts[name]}).selector().names() == [name]
+
+
+def test_what_ships_is_a_sweep_of_its_own(tmp_path):
+    sweep(5).save(tmp_path / "a")
+    sweep(5, settings=("spmv/float64",)).save(tmp_path / "b")
+    shipped, folders = sweeps_of([str(tmp_path / "a"), "h200-large", str(tmp_path / "b")])
+    assert set(folders.measurements["setting"]) == {"spmv/float32", "spmv/float64"}
+    assert {environment["gpu"] for environment in shipped.environments.values()} == {"NVIDIA H200"}
