@@ -137,7 +137,8 @@ def train(
             _log.info("%s: %s", name, selectors[name])
             if not set(models[name].inputs) <= set(SPMV_INPUTS):
                 quick = f"{QUICK}{name}"
-                models[quick], selectors[quick] = _train_quick(dataset, chosen, models[name], unseen)
+                # Quick ones are asked where products are short, so that more trees would take longer than they save.
+                models[quick], selectors[quick] = _train_quick(dataset, by_op[dataset.op], models[name], unseen)
                 _log.info("%s: %s", quick, selectors[quick])
         candidates = list(dict.fromkeys(c for name in found for c in candidates_known(models[name])))
         preparation = fit_preparation(list(found.values()), candidates)
