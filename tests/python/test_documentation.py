@@ -225,6 +225,9 @@ def test_figures_about_choosing_for_large_matrices_are_those_of_the_table():
     poor = of("measured", "below 85 %")
     assert f"{poor[0]} % of the matrices stay below 85 %" in text
     assert f"measured, {poor[1]} and {poor[2]} % for SpMM" in text
+    found = wl.profiles.find("NVIDIA H200").profile.metrics["selectors"].values()
+    unsure = [100 * facts["further"]["families_measured"]["measured"] for facts in found if "further" in facts]
+    assert f"{min(unsure):.0f} to {max(unsure):.0f} % of the large matrices count as unsure" in text
     best, chosen = (of(way, "over the vendor's best", "irregular: 26") for way in ("own", "all features"))
     assert f"own kernel is {best[0]} times" in text
     assert f"{best[1]} times for k = 32 and {best[2]} times for k = 128" in text
@@ -232,6 +235,26 @@ def test_figures_about_choosing_for_large_matrices_are_those_of_the_table():
     low, high = min(map(float, alone)), max(map(float, alone))
     assert f"reach {low:.0f} to {high:.0f} % of the fastest," in " ".join(README.split())
     assert {f"{float(share):.0f}" for share in measured} == {"98"}
+
+
+def test_figures_about_trees_and_networks_are_those_of_the_profiles():
+    trees, network = (
+        wl.profiles.find("NVIDIA H200", model=model).profile.metrics["selectors"] for model in ("trees", "network")
+    )
+
+    def better_by(of):
+        shares = [
+            [of(found[name])["families"]["oracle_share"][0] for found in (trees, network)]
+            for name in trees
+            if "families" in of(trees[name])
+        ]
+        return [100 * (of_trees - of_network) for of_trees, of_network in shares]
+
+    text = " ".join((DOCS / "guide" / "models.md").read_text().split())
+    first, (alike, *large) = better_by(lambda facts: facts), sorted(better_by(lambda facts: facts.get("further", {})))
+    assert f"every setting, by {min(first):.2f} to {max(first):.2f} points" in text
+    assert f"by {min(large):.1f} to {max(large):.1f}, but for SpMV" in text
+    assert abs(alike) < 0.1
 
 
 def test_figures_about_row_orders_are_those_of_the_measurements():
