@@ -349,6 +349,7 @@ def _measured(tables: Path) -> None:
     speedups = pd.concat([summary.speedups(part).frame for part in by_setting.values()], ignore_index=True)
     _write(tables / "speedups.md", [speedups_table(speedups)])
     _write(tables / "speedups-by-size.md", [_speedups_by_size(speedups)])
+    _write(tables / "speedups-large.md", [_speedups_large()])
     _write(tables / "floor.md", [_floor_table(by_setting)])
     _write(tables / "fastest-kernels.md", [_fastest_kernels(by_setting)])
     _write(tables / "counts.md", [summary.counts(measured, by) for by in ("source", "size", "part")])
@@ -468,6 +469,12 @@ def _speedups_by_size(speedups: pd.DataFrame) -> Summary:
         )
     ]
     return Summary("", pd.DataFrame(rows))
+
+
+def _speedups_large() -> Summary:
+    found = speedups_table(summary.speedups(Measurements.load(_MEASURED_LARGE)).frame)
+    frame = found.frame.assign(**{"": [f"{words}: large matrices" for words in found.frame[""]]})
+    return Summary("", frame)
 
 
 def _warm_and_cold(found: pd.DataFrame) -> dict[str, str]:
