@@ -357,6 +357,10 @@ def _measured(tables: Path) -> None:
     _write(tables / "calls.md", [_calls()])
     _write(tables / "end-to-end.md", summarise(Rows.load(_MEASURED)).tables())
     _write(tables / "preparation.md", [_preparation()])
+    _write(tables / "half.md", [_half()])
+    _write(tables / "sampled.md", [_sampled()])
+    _write(tables / "columns.md", [_columns()])
+    _write(tables / "solver.md", [_solver()])
 
 
 _CALLS = ("plan @ x", "plan(x, out=y)")
@@ -374,6 +378,76 @@ def _calls() -> Summary:
         rows.append((framework, kind, *(us.get(case) for case in _CALLS), own))
     frame = pd.DataFrame(rows, columns=["operands of", "product", *_CALLS, "the library's own"])
     return Summary("", frame, formats=dict.fromkeys(frame.columns[2:], ".1f"))
+
+
+def _static(name: str) -> pd.DataFrame:
+    return pd.read_csv(Path(__file__).parent / "static" / f"{name}.csv")
+
+
+_EXAMPLES = {
+    "poisson27_80": "27-point grid, 512,000 rows",
+    "fem_blocks_6x6": "blocks of 6 x 6, 180,000 rows",
+    "pruned_4096_90": "pruned at random, 4,096 rows",
+    "uniform_500k_16": "random columns, 500,000 rows",
+}
+
+
+def _half() -> Summary:
+    """Return what `tests/gpu/measure_half.py` found for SpMM."""
+    frame = _static("half")
+    wide = frame[frame["dtype"] == "float32"].set_index(["matrix", "k"])["own_us"]
+    rows = []
+    for row in frame.itertuples(index=False):
+        us = {"warploom": row.own_us, "its tensor cores": row.tensor_core_us, "TF32": row.tf32_us}
+        ratios = {"over cuSPARSE": row.cusparse_us / row.own_us, "over float32": wide[row.matrix, row.k] / row.own_us}
+        rows.append(
+            {"": _EXAMPLES[row.matrix], "k": row.k, "values": row.dtype, **us, "cuSPARSE": row.cusparse_us} | ratios
+        )
+    table = pd.DataFrame(rows)
+    formats = dict.fromkeys(table.columns[3:7], ".1f") | dict.fromkeys(table.columns[7:], ".2f")
+    return Summary("", table, ["Microseconds of the fastest candidate each, median, warm L2 cache."], formats=formats)
+
+
+def _sampled() -> Summary:
+    """Return medians of launches: ours in a program of their own, the others' by `tests/gpu/measure_half.py`."""
+    frame = _static("sampled")
+    frame["over cuSPARSE"] = frame["cusparse_us"] / frame["own_us"]
+    frame["over PyTorch"] = frame["torch_us"] / frame["own_us"]
+    names = {"matrix": "", "dtype": "values", "own_us": "warploom", "cusparse_us": "cuSPARSE", "torch_us": "PyTorch"}
+    table = frame.replace({"matrix": _EXAMPLES}).rename(columns=names)
+    formats = dict.fromkeys(table.columns[3:6], ".1f") | dict.fromkeys(table.columns[6:], ".2f")
+    note = "Microseconds, warm L2 cache. Ours: launches, medians of 11; others: calls between events, medians of 20."
+    return Summary("", table, [note], formats=formats)
+
+
+def _columns() -> Summary:
+    """Return what `tests/gpu/measure_columns.py` found: products by how wide the vectors are that k allows."""
+    frame = _static("columns")
+    us = frame.set_index(["matrix", "dtype", "k"])["us"]
+    frame["next"] = [us.get((row.matrix, row.dtype, -(-row.k // 8) * 8)) for row in frame.itertuples()]
+    frame = frame[frame["next"].notna() & (frame["k"] % 8 != 0) & (frame["k"] > 8)]
+    frame["ratio"] = frame["us"] / frame["next"]
+    kinds = {"odd": 1, "2 times odd": 2, "4 times odd": 4}
+    rows = []
+    for (matrix, dtype), part in frame.groupby(["matrix", "dtype"], sort=False):
+        row = {"": "random columns, 60,000 rows" if matrix == "random_60k_12" else _EXAMPLES[matrix], "values": dtype}
+        for title, step in kinds.items():
+            of = part["ratio"][(part["k"] % (2 * step)) == step]
+            row[f"k {title}"] = f"{of.median():.2f} ({of.max():.2f})" if len(of) else "-"
+        rows.append(row)
+    note = "Time over that of the next multiple of 8, median over k from 9 to 264, and the most."
+    return Summary("", pd.DataFrame(rows), [note])
+
+
+def _solver() -> Summary:
+    """Return what `tests/gpu/measure_programs.py` found for conjugate gradients."""
+    frame = _static("solver")
+    table = pd.DataFrame(
+        {"": frame["name"], **{f"{name}, ms": 1e3 * frame[f"{name}_s"] for name in ("median", "min", "max")}}
+    )
+    size = f"{frame['rows'][0]:,} rows, {frame['nnz'][0]:,} nonzeros"
+    note = f"{size}, float64; cg: 200 steps, planning included; products: 50. Medians of three runs."
+    return Summary("", table, [note], formats=dict.fromkeys(table.columns[1:], ".1f"))
 
 
 _SIZES = {"below 10^5": (0, 1e5), "10^5 to 10^6": (1e5, 1e6), "10^6 to 10^7": (1e6, 1e7), "10^7 and more": (1e7, 1e12)}
