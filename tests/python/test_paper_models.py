@@ -154,7 +154,11 @@ def a_gpu(monkeypatch):
     monkeypatch.setattr(_device, "load_cusparse", lambda: "")
     original = planning.problem_of
     on_cpu = _device.Device("cpu")
-    monkeypatch.setattr(planning, "problem_of", lambda *given: original(*given[:-1], on_cpu))
+    monkeypatch.setattr(
+        planning,
+        "problem_of",
+        lambda *given: original(*(on_cpu if isinstance(value, Target) else value for value in given)),
+    )
 
 
 @pytest.mark.parametrize("name", paper_models.names())
