@@ -56,6 +56,21 @@ class Product:
     precision: str = "full"
     """The least of the candidates that were considered."""
 
+    @classmethod
+    def of(cls, problem: _core.Problem, device: str) -> Product:
+        """Describe a problem of the planner, without keeping it and its matrix."""
+        return cls(
+            problem.op,
+            problem.shape,
+            problem.nnz,
+            problem.dtype,
+            problem.k,
+            problem.layout,
+            problem.cache,
+            device,
+            problem.precision,
+        )
+
     def title(self, where: str) -> str:
         """Describe the product and where it runs, or what it was predicted for, in a line."""
         m, n = self.shape

@@ -419,17 +419,7 @@ class Plan(_Multiplier):
         self.updatable: bool = core.updatable
         """Whether `update_values` may be called."""
         self._candidate: _core.Candidate = core.candidate
-        self._problem = (
-            problem.op,
-            problem.shape,
-            problem.nnz,
-            problem.dtype,
-            problem.k,
-            problem.layout,
-            problem.cache,
-            self.device.name,
-            problem.precision,
-        )
+        self._product = Product.of(problem, self.device.name)
 
     @functools.cached_property
     def preparation_ms(self) -> dict[str, float]:
@@ -476,7 +466,7 @@ class Plan(_Multiplier):
 
     @functools.cached_property
     def _explanation(self) -> Explanation:
-        explanation = Explanation.of(self._core.explanation(), Product(*self._problem))
+        explanation = Explanation.of(self._core.explanation(), self._product)
         if self._origin is not None:
             explanation.footnotes.append(self._origin.says())
             doubts = self._origin.doubts(self.device.name)

@@ -271,7 +271,7 @@ class _Settings:
             raise ParameterError(f"there is no profile with {self.model} for {self.target.name}", argument="model")
         choice = model.choose(found.profile, A, problem)
         made = self.plan(problem, A, choice.candidate, choice.inputs)
-        product = _product(problem, self.target.name)
+        product = Product.of(problem, self.target.name)
         where = f"predicted for {found.profile.gpu}"
         made._explanation = choice.explanation(product, where, self.model, found.note)
         return made
@@ -540,12 +540,12 @@ def predict(
             raise ParameterError(f"there is no profile of '{gpu}' with {predicts}; known: {known}", argument="gpu")
         choice = of_paper.choose(found_profile.profile, A, problem)
         where = f"predicted for {found_profile.profile.gpu}"
-        return choice.explanation(_product(problem, gpu), where, predicts, found_profile.note)
+        return choice.explanation(Product.of(problem, gpu), where, predicts, found_profile.note)
     planner = _planner(*map(str, profiles.folders(_kept_by(predicts))))
     patterns = checked_patterns(candidates, "candidates")
     found = planner.predict(problem, gpu, calls=_calls(calls), patterns=patterns)
     _warn(planner)
-    return Explanation.of(found, _product(problem, gpu))
+    return Explanation.of(found, Product.of(problem, gpu))
 
 
 def spmm(A: Any, B: Any, *, candidate: str, device: str | None = None, dtype: Any = None, layout: str = "row") -> Any:
@@ -742,20 +742,6 @@ def _check_model(model: str, target: _device.Device) -> None:
 def _kept_by(model: str) -> str:
     """Return the kind of profiles that a plan reads: where the model of a paper does not choose, the default's."""
     return model if model in profiles.MODELS and paper_models.find(model) is None else profiles.MODELS[0]
-
-
-def _product(problem: _core.Problem, device: str) -> Product:
-    return Product(
-        problem.op,
-        problem.shape,
-        problem.nnz,
-        problem.dtype,
-        problem.k,
-        problem.layout,
-        problem.cache,
-        device,
-        problem.precision,
-    )
 
 
 def _calls(calls: float) -> float:

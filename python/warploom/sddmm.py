@@ -12,10 +12,12 @@ from warploom._csr import CSR, framework_of
 from warploom._device_matrix import csr_tensors, device_arrays
 from warploom._matrix import as_csr
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
+from warploom.plan import problem_of
 
 __all__ = ["SddmmPlan", "sample", "sddmm", "sddmm_plan"]
 
-_CANDIDATES = ("sddmm/none/csr/warp_windows", "sddmm/none/csr/cusparse")
+_OWN = "sddmm/none/csr/warp_windows"
+_VENDOR = "sddmm/none/csr/cusparse"
 
 
 def sddmm(A: Any, X: Any, Y: Any, *, device: str | None = None) -> Any:
@@ -67,7 +69,7 @@ def sddmm(A: Any, X: Any, Y: Any, *, device: str | None = None) -> Any:
     return sddmm_plan(A, device=device)(X, Y)
 
 
-def sddmm_plan(A: Any, *, device: str | None = None, select: str = _CANDIDATES[0]) -> SddmmPlan:
+def sddmm_plan(A: Any, *, device: str | None = None, select: str = _OWN) -> SddmmPlan:
     """Prepare sampled products for the pattern of a sparse matrix.
 
     Parameters
@@ -93,8 +95,8 @@ def sddmm_plan(A: Any, *, device: str | None = None, select: str = _CANDIDATES[0
     DeviceError
         There is no such device.
     """
-    if select not in _CANDIDATES:
-        raise ParameterError(f"select must be one of {', '.join(_CANDIDATES)}, got {select!r}", argument="select")
+    if select not in (_OWN, _VENDOR):
+        raise ParameterError(f"select must be {_OWN} or {_VENDOR}, got {select!r}", argument="select")
     return SddmmPlan(A, _device.Device.parse(device), select)
 
 
@@ -111,7 +113,7 @@ class SddmmPlan:
         """What it runs."""
         self._lock = threading.Lock()
         self._vendor: dict[str, _core.VendorSampledProduct] = {}
-        vendor = candidate == _CANDIDATES[1]
+        vendor = candidate == _VENDOR
         if device.kind == "cpu":
             if vendor:
                 raise ParameterError(f"{candidate} runs on a GPU only", argument="select")
@@ -175,12 +177,12 @@ class SddmmPlan:
     def _on_host(self, X: Any, Y: Any) -> Any:
         if self.device.kind == "cpu":
             return _core.sampled_product(self._pattern, X, Y)
-        if self.candidate == _CANDIDATES[1]:
+        if self.candidate == _VENDOR:
             raise DeviceError("operands of cuSPARSE's sampled product must be in GPU memory", argument="X")
         return _core.sampled_product_of_host_operands(self._pattern[0], X, Y, self.nnz)
 
     def _enqueue(self, x: _device.Operand, y: _device.Operand, out: int, dtype: str) -> None:
-        if self.candidate != _CANDIDATES[1]:
+        if self.candidate != _VENDOR:
             _core.sampled_product_on_device(
                 self._pattern[0], dtype, x.pointer, y.pointer, x.columns, out, self.nnz, x.stream
             )
@@ -200,15 +202,13 @@ def sample(pattern: Any, nnz: int, X: Any, Y: Any) -> Any:
 
     `pattern` is a validated `_core.CsrView` in host memory, or a pair of a `_core.DeviceCsr` and what keeps it.
     """
-    if X.device.type == "cpu":
-        import torch
+    import torch
 
+    if X.device.type == "cpu":
         found = _core.sampled_product(pattern, _bfloat16.of_tensor(X), _bfloat16.of_tensor(Y))
         if X.dtype == torch.bfloat16:
             return torch.from_numpy(found.view(np.int16)).view(torch.bfloat16)
         return torch.from_numpy(found)
-    import torch
-
     out = X.new_empty(nnz)
     stream = torch.cuda.current_stream(X.device).cuda_stream
     name = str(X.dtype).removeprefix("torch.")
@@ -220,8 +220,6 @@ def sample(pattern: Any, nnz: int, X: Any, Y: Any) -> Any:
 
 def _resident(A: Any, device: _device.Device) -> tuple[Any, Any]:
     """Return the pattern in GPU memory, and what it may be a view of."""
-    from warploom.plan import problem_of
-
     known = csr_tensors(A) is not None or device_arrays(A) is not None
     given = A if known else _with_ones(A)
     problem = problem_of(given, "spmv", None, None, "column", "warm", device)

@@ -83,9 +83,8 @@ def of_each(measurements: Measurements, setting: str, cache: str = "warm") -> pd
     -------
     pandas.DataFrame
         Index: matrices. Columns: ``of`` and ``arrangement`` (see `arrangement_of`), ``origin``, ``structured`` (whether
-        the family is one of `STRUCTURED`), ``none``, a column for
-        each row permutation with the least time of its candidates in microseconds, ``ordered``, the least of these,
-        and ``order``, which of them it is of.
+        the family is one of `STRUCTURED`), ``none``, a column for each row permutation with the least time of its
+        candidates in microseconds, ``ordered``, the least of these, and ``order``, which of them it is of.
     """
     times = Medians.of(measurements, setting, cache).times
     permutation = pd.Index([name.split("/")[1] for name in times])
