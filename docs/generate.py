@@ -357,6 +357,8 @@ def _measured(tables: Path) -> None:
     _write(tables / "calls.md", [_calls()])
     _write(tables / "end-to-end.md", summarise(Rows.load(_MEASURED)).tables())
     _write(tables / "preparation.md", [_preparation()])
+    _write(tables / "planning.md", [_planning()])
+    _write(tables / "update.md", [_update()])
     _write(tables / "half.md", [_half()])
     _write(tables / "sampled.md", [_sampled()])
     _write(tables / "columns.md", [_columns()])
@@ -382,6 +384,26 @@ def _calls() -> Summary:
 
 def _static(name: str) -> pd.DataFrame:
     return pd.read_csv(Path(__file__).parent / "static" / f"{name}.csv")
+
+
+def _planning() -> Summary:
+    """Return what `tests/gpu/measure_programs.py` found for planning."""
+    names = {"median_us": "median", "p10_us": "10 %", "p90_us": "90 %"}
+    table = (
+        _static("planning")
+        .drop(columns="last_candidate")
+        .rename(columns={"op": "operation", "nnz": "nonzeros"} | names)
+    )
+    note = "Microseconds, over 27 random matrices of 8 nonzeros a row in float32, one after another; SpMM with k = 32."
+    formats = {"nonzeros": ",.0f"} | dict.fromkeys(names.values(), ".0f")
+    return Summary("", table.replace({"spmv": "SpMV", "spmm": "SpMM"}), [note], formats=formats)
+
+
+def _update() -> Summary:
+    """Return what the same script found for new values."""
+    table = _static("update").drop(columns="nnz").rename(columns={"product_us": "product", "update_us": "new values"})
+    note = "Microseconds a call in a loop of 50, float32, 7-point grid of 100 x 100 x 100."
+    return Summary("", table, [note], formats=dict.fromkeys(table.columns[1:], ".1f"))
 
 
 _EXAMPLES = {
