@@ -105,11 +105,25 @@ void sort_pairs_descending(const std::uint32_t* keys, std::uint32_t* sorted_keys
   });
 }
 
+void sort_keys(const std::uint64_t* keys, std::uint64_t* sorted_keys, std::int64_t size, int bits,
+               cudaStream_t stream) {
+  if (size == 0) return;
+  with_workspace(stream, [&](void* memory, std::size_t& bytes) {
+    return cub::DeviceRadixSort::SortKeys(memory, bytes, keys, sorted_keys, size, 0, bits, stream);
+  });
+}
+
 void sort_descending(const std::uint32_t* keys, std::uint32_t* sorted_keys, std::int64_t size, int bits,
                      cudaStream_t stream) {
   if (size == 0) return;
   with_workspace(stream, [&](void* memory, std::size_t& bytes) {
     return cub::DeviceRadixSort::SortKeysDescending(memory, bytes, keys, sorted_keys, size, 0, bits, stream);
+  });
+}
+
+void unique(const std::uint64_t* from, std::uint64_t* to, std::int32_t* count, std::int64_t size, cudaStream_t stream) {
+  with_workspace(stream, [&](void* memory, std::size_t& bytes) {
+    return cub::DeviceSelect::Unique(memory, bytes, from, to, count, size, stream);
   });
 }
 

@@ -31,8 +31,13 @@ void sort_pairs(const std::uint32_t* keys, std::uint32_t* sorted_keys, const std
 void sort_pairs_descending(const std::uint32_t* keys, std::uint32_t* sorted_keys, const std::int32_t* values,
                            std::int32_t* sorted_values, std::int64_t size, int bits, cudaStream_t stream);
 
+void sort_keys(const std::uint64_t* keys, std::uint64_t* sorted_keys, std::int64_t size, int bits, cudaStream_t stream);
+
 void sort_descending(const std::uint32_t* keys, std::uint32_t* sorted_keys, std::int64_t size, int bits,
                      cudaStream_t stream);
+
+// The first of every run of equal elements; `*count` (in GPU memory) becomes how many runs there are.
+void unique(const std::uint64_t* from, std::uint64_t* to, std::int32_t* count, std::int64_t size, cudaStream_t stream);
 
 // The positions i < size with flags[i] != 0, in order; `*count` (in GPU memory) becomes how many there are.
 void select_positions(const std::uint8_t* flags, std::int32_t* positions, std::int32_t* count, std::int64_t size,

@@ -1,6 +1,7 @@
 // The GPU in a build without CUDA: there is none, and using it is one clear error. device.hpp promises the rest.
 #include "device/value_maps.hpp"
 #include "permutations/device_load_orders.hpp"
+#include "permutations/device_rcm.hpp"
 #include "warploom/cusparse.hpp"
 #include "warploom/device.hpp"
 #include "warploom/error.hpp"
@@ -53,6 +54,7 @@ device_permutation flipped_permutation_on_gpu(const device_csr&, const geometry&
   no_cuda();
 }
 device_permutation lpt_permutation_on_gpu(const device_csr&, const geometry&, const device_allocator&) { no_cuda(); }
+device_permutation rcm_permutation_on_gpu(const device_csr&, const geometry&, const device_allocator&) { no_cuda(); }
 const matrix_summary& summary_of(const device_csr&) { no_cuda(); }
 const csr_view& host_copy(const device_csr&) { no_cuda(); }
 CUstream_st* stream_of(const device_csr&) { no_cuda(); }

@@ -7,6 +7,7 @@
 #include "device/workspace.hpp"
 #include "kernels/device/warp.cuh"
 #include "permutations/device_load_orders.hpp"
+#include "permutations/device_permutation.hpp"
 #include "warploom/permutation.hpp"
 
 namespace warploom {
@@ -146,11 +147,6 @@ __global__ void __launch_bounds__(lpt_threads)
     i += assigned.total;
     __syncthreads();
   }
-}
-
-std::shared_ptr<std::int32_t> make_permutation(const device_csr& matrix, const device_allocator& allocate) {
-  const std::shared_ptr<void> memory = allocate(std::max<std::size_t>(matrix.num_rows() * sizeof(std::int32_t), 1));
-  return {memory, static_cast<std::int32_t*>(memory.get())};
 }
 
 }  // namespace

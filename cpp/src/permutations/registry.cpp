@@ -2,6 +2,7 @@
 
 #include "permutations/algorithms.hpp"
 #include "permutations/device_load_orders.hpp"
+#include "permutations/device_rcm.hpp"
 #include "warploom/error.hpp"
 
 namespace warploom {
@@ -31,7 +32,7 @@ const permutation_algorithm algorithms[] = {
     {"hybrid-2.3", "as warp-aware; of equally near rows, the one of lowest warp load", load_and_cache_lines, true,
      false, hybrid_2_3_permutation},
     {"rcm", "reverse Cuthill-McKee: rows in the order of a breadth-first search, for a narrow band", locality, false,
-     true, rcm_permutation},
+     true, rcm_permutation, rcm_permutation_on_gpu},
     {"community", "rows that are densely connected to each other side by side, community by community", locality, false,
      true, community_permutation},
     {"minhash", "rows with similar sets of columns side by side, by their MinHash signatures", locality, false, false,

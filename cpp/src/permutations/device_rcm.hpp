@@ -1,0 +1,16 @@
+// Reverse Cuthill-McKee, computed on the GPU that holds the matrix.
+#pragma once
+
+#include "warploom/device.hpp"
+#include "warploom/geometry.hpp"
+#include "warploom/kernels/product.hpp"
+
+namespace warploom {
+
+// perm[new] = old in the memory of the GPU, the same as rcm.cpp computes; enqueued on the stream of the matrix, which
+// has fewer than 2^31 nonzeros. The host computes it, on a copy of the matrix, where a search has so many levels of so
+// few nodes that it is faster there (long chains), and where the graph is too large for 32-bit numbers of edges.
+device_permutation rcm_permutation_on_gpu(const device_csr& matrix, const geometry& shape,
+                                          const device_allocator& allocate);
+
+}  // namespace warploom
