@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import block_diag, coo_array, csr_array, diags_array, eye_array, kron, random_array
+from scipy.spatial import cKDTree
 
 import warploom as wl
 from battery import battery
-from warploom import _core
+from warploom import _core, _device
 from warploom._matrix import as_csr
+from warploom.plan import problem_of
 
 BATTERY = battery(np.float32)
 ON_GPU = [name for name in wl.permutations.names() if _core.permutation_runs_on_gpu(name)]
@@ -51,8 +53,8 @@ def assert_same(name, A, warps=32, threads=32):
     np.testing.assert_array_equal(there, _core.compute_permutation(name, view, warps, threads, 32))
 
 
-def test_orders_by_load_are_computed_there():
-    assert ON_GPU[:3] == ["plain", "flipped", "lpt"]
+def test_which_orders_are_computed_there():
+    assert ON_GPU == ["plain", "flipped", "lpt", "rcm"]
 
 
 @pytest.mark.parametrize("name", ON_GPU)
@@ -100,3 +102,149 @@ def test_plans(name, kernel, updatable):
         new = rng.random(A.nnz)
         plan.update_values(new)
         np.testing.assert_allclose(plan @ x, csr_array((new, A.indices, A.indptr), A.shape) @ x, rtol=1e-12)
+
+
+# ---- Reverse Cuthill-McKee
+
+
+def shuffled(A, seed=0):
+    A = csr_array(A)
+    order = np.random.default_rng(seed).permutation(A.shape[0])
+    return csr_array(A[order][:, order])
+
+
+def line(n):
+    return diags_array([np.ones(n - 1), np.ones(n), np.ones(n - 1)], offsets=[-1, 0, 1])
+
+
+def of_edges(n, rows, columns):
+    A = coo_array((np.ones(len(rows)), (rows, columns)), (n, n)).tocsr()
+    A.data[:] = 1
+    return csr_array(A)
+
+
+def symmetric(A):
+    return csr_array(A + A.T)
+
+
+def nearest(n=20_000, neighbours=24):
+    points = np.random.default_rng(5).random((n, 2))
+    found = cKDTree(points).query(points, neighbours)[1].ravel()
+    return of_edges(n, np.repeat(np.arange(n), neighbours), found)
+
+
+def uniform(n, degree, seed=0):
+    rng = np.random.default_rng(seed)
+    return of_edges(n, np.repeat(np.arange(n), degree), rng.integers(0, n, n * degree))
+
+
+def power_law(n=30_000, edges=400_000):
+    rng = np.random.default_rng(7)
+    return of_edges(n, *((n * rng.random((2, edges)) ** 4).astype(np.int64)))
+
+
+def hub(n=100_000):
+    # Its neighbours have degrees of their own, by which they are sorted: more than a warp, or a block, has room for.
+    return symmetric(of_edges(n, np.zeros(n // 2, np.int64), np.arange(n // 2) * 2) + uniform(n, 2))
+
+
+def tree_of_hubs(n=60_000):
+    rng = np.random.default_rng(9)
+    parents = np.minimum((np.arange(1, n) * rng.random(n - 1) ** 6).astype(np.int64), np.arange(1, n) - 1)
+    return shuffled(symmetric(of_edges(n, parents, np.arange(1, n))))
+
+
+def components():
+    parts = [kron(line(60), line(80)), csr_array((3000, 3000)), eye_array(500), line(200), uniform(5000, 1), hub(4000)]
+    return shuffled(block_diag(parts, format="csr"))
+
+
+def lacking_one_entry():
+    A = shuffled(kron(line(50), line(50)))
+    A.data[A.nnz // 3] = 0
+    A.eliminate_zeros()
+    return A
+
+
+def with_duplicates():
+    A = kron(line(30), line(40), format="coo")
+    order = np.random.default_rng(1).permutation(3 * A.nnz)
+    rows, columns = np.tile(A.row, 3)[order], np.tile(A.col, 3)[order]
+    order = np.argsort(rows, kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=A.shape[0]))])
+    return csr_array((np.ones(len(order)), columns[order], indptr), A.shape)
+
+
+GRAPHS = {
+    "grid": lambda: csr_array(kron(line(100), line(150))),
+    "shuffled grid": lambda: shuffled(kron(line(300), line(300))),
+    "shuffled cube": lambda: shuffled(kron(kron(line(35), line(35)), line(35))),
+    "arcs": nearest,
+    "symmetric arcs": lambda: symmetric(nearest()),
+    "uniform": lambda: symmetric(uniform(40_000, 20)),
+    "levels of many places for each warp": lambda: symmetric(uniform(300_000, 3)),
+    "sparse uniform": lambda: uniform(50_000, 1),
+    "power law": power_law,
+    "symmetric power law": lambda: symmetric(power_law()),
+    "hub": hub,
+    "shuffled hub": lambda: shuffled(hub()),
+    "tree of hubs": tree_of_hubs,
+    "components": components,
+    "isolated": lambda: csr_array((70_000, 70_000)),
+    "diagonal": lambda: csr_array(eye_array(5000)),
+    "dense": lambda: csr_array(np.ones((600, 600))),
+    "lacks one entry of a symmetric pattern": lacking_one_entry,
+    "triangular": lambda: csr_array(np.triu(np.ones((200, 200)))),
+    "duplicates": with_duplicates,
+    "explicit zeros": lambda: of_edges(3000, np.arange(2999), np.arange(1, 3000)) * 0,
+    "short chain": lambda: shuffled(line(200)),
+    "long chain": lambda: shuffled(line(30_000)),
+    "chain of cliques": lambda: shuffled(kron(line(400), np.ones((40, 40)))),
+    "wide": lambda: csr_array(random_array((3000, 20_000), density=5e-4, rng=1)),
+    "wide and nearly empty": lambda: csr_array(([1.0] * 3, [5, 4_000_000, 5], [0, 1, 2, 3]), (3, 5_000_000)),
+    "tall": lambda: csr_array(random_array((20_000, 300), density=2e-3, rng=2)),
+    "tall with a long row": lambda: csr_array(np.vstack([np.ones((1, 900)), np.eye(2000, 900)])),
+    "no columns": lambda: csr_array((40, 0)),
+    "no rows": lambda: csr_array((0, 40)),
+    "empty": lambda: csr_array((0, 0)),
+}
+
+
+def rcm(A):
+    return _core.compute_permutation("rcm", as_csr(A.astype(np.float32)), 32, 32, 32)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_rcm_of_graphs(graph):
+    A = GRAPHS[graph]()
+    resident = _core.Problem(as_csr(A), "spmv", 1, "column", "warm", 0).resident()
+    there = _core.compute_permutation_on_gpu("rcm", resident)
+    np.testing.assert_array_equal(there, rcm(A))
+
+
+@pytest.mark.parametrize("graph", ["arcs", "shuffled grid", "components", "power law", "tree of hubs"])
+def test_rcm_is_the_same_every_time(graph):
+    resident = _core.Problem(as_csr(GRAPHS[graph]()), "spmv", 1, "column", "warm", 0).resident()
+    first = _core.compute_permutation_on_gpu("rcm", resident)
+    for _ in range(10):
+        np.testing.assert_array_equal(_core.compute_permutation_on_gpu("rcm", resident), first)
+
+
+@pytest.mark.parametrize("width", [np.int32, np.int64])
+@pytest.mark.parametrize("graph", ["shuffled grid", "arcs", "wide", "long chain"])
+def test_rcm_of_arrays_in_gpu_memory(graph, width):
+    torch = pytest.importorskip("torch")
+    A = GRAPHS[graph]()
+    arrays = [torch.from_numpy(part.astype(width)).cuda() for part in (A.indptr, A.indices)]
+    tensor = torch.sparse_csr_tensor(*arrays, torch.from_numpy(A.data).cuda(), size=A.shape)
+    problem = problem_of(tensor, "spmv", 1, None, "row", "warm", _device.Device.parse("cuda"))
+    np.testing.assert_array_equal(_core.compute_permutation_on_gpu("rcm", problem.resident()), rcm(A))
+
+
+@pytest.mark.parametrize("graph", ["shuffled cube", "long chain"])
+@pytest.mark.parametrize("kernel", ["csr/vector", "compressed-sell/vector", "column-panels/shared_x"])
+def test_plans_in_the_order_rcm(graph, kernel):
+    A = GRAPHS[graph]()
+    plan = wl.plan(A, op="spmv", device="cuda", select=f"spmv/rcm/{kernel}")
+    x = np.random.default_rng(4).random(A.shape[1])
+    np.testing.assert_allclose(plan @ x, A @ x, rtol=1e-12)

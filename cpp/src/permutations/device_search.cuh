@@ -98,7 +98,7 @@ __device__ __forceinline__ void for_each_neighbour_of_places(const graph& of, co
 
 // `queue` begins with the nodes to start from, whose depths are 0; all others are unreached. found[max_levels] is 0.
 // The nodes of a level come in any order.
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(block_threads, 1)
     reach_kernel(graph of, unsigned num_starts, std::int32_t* __restrict__ queue, unsigned* __restrict__ depths,
                  unsigned* __restrict__ found, progress* __restrict__ state) {
   constexpr unsigned capacity = 2048;
@@ -196,7 +196,7 @@ struct parent_of_block {
 // For the nodes of a level, as many at a time as there are warps: each counts its children, which are the neighbours
 // whose parent it is; the thread blocks exchange their sums; the children are placed, and they claim their own
 // neighbours at once: atomicMin leaves each to the first who does, and those of earlier levels come first anyway.
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(block_threads, 1)
     cuthill_mckee_kernel(graph of, unsigned num_starts, const std::int32_t* __restrict__ ranks,
                          const std::int32_t* __restrict__ node_of_rank, std::int32_t* __restrict__ queue,
                          unsigned* __restrict__ parents, unsigned* __restrict__ totals, progress* __restrict__ state) {
