@@ -48,9 +48,11 @@ __global__ void __launch_bounds__(threads_per_block)
 __global__ void __launch_bounds__(threads_per_block) flatten_kernel(unsigned num_nodes, unsigned* labels) {
   const unsigned node = blockIdx.x * threads_per_block + threadIdx.x;
   if (node >= num_nodes) return;
+  // Every step is stored, which halves the way that other nodes of a long chain have.
   unsigned label = of_tree(labels, node);
-  for (unsigned above = of_tree(labels, label); above != label; above = of_tree(labels, label)) label = above;
-  *const_cast<volatile unsigned*>(labels + node) = label;
+  for (unsigned above = of_tree(labels, label); above != label; above = of_tree(labels, label)) {
+    *const_cast<volatile unsigned*>(labels + node) = label = above;
+  }
 }
 
 // The most frequent label of a sample; one thread block of 256.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cuda/atomic>
 
 #include "kernels/device/warp.cuh"
 
@@ -36,11 +37,12 @@ __device__ __forceinline__ void wait_for_grid(unsigned* arrived, unsigned& await
   __syncthreads();
   awaited += gridDim.x;
   if (threadIdx.x == 0) {
-    __threadfence();
+    // In place of __threadfence, which is sequentially consistent and slower.
+    ::cuda::atomic_thread_fence(::cuda::memory_order_acq_rel, ::cuda::thread_scope_device);
     atomicAdd(arrived, 1u);
     while (*const_cast<volatile unsigned*>(arrived) < awaited) {
     }
-    __threadfence();
+    ::cuda::atomic_thread_fence(::cuda::memory_order_acq_rel, ::cuda::thread_scope_device);
   }
   __syncthreads();
 }
