@@ -96,7 +96,7 @@ class device_cuthill_mckee {
 
   // Writes the reversed order of the rows, or returns false: the host shall do it.
   bool compute(std::int32_t* perm) {
-    if (device_attribute(cudaDevAttrCooperativeLaunch) == 0) return false;
+    if (cuda::device_attribute(cudaDevAttrCooperativeLaunch) == 0) return false;
     find_components();
     rank();
     if (!reach()) return false;
@@ -107,8 +107,6 @@ class device_cuthill_mckee {
 
  private:
   using memory = cuda::pooled_memory;
-
-  static int device_attribute(cudaDeviceAttr attribute) { return cuda::device_attribute(attribute); }
 
   template <class T>
   memory array() const {
@@ -182,16 +180,20 @@ class device_cuthill_mckee {
   }
 
   bool place() {
-    const memory totals(2 * sizeof(unsigned) * num_blocks(), stream_);
+    const memory totals(2 * sizeof(unsigned) * num_blocks(search::cuthill_mckee_kernel), stream_);
     return search_all(search::cuthill_mckee_kernel, edges(), num_components_, ranks_.as<const std::int32_t>(),
                       node_of_rank_.as<const std::int32_t>(), queue(), parents(), totals.as<unsigned>());
   }
 
-  // The nodes of large graphs keep all multiprocessors busy; where there are few, more blocks only wait longer.
-  unsigned num_blocks() const {
+  // As many blocks as run at a time. Small graphs have few nodes a level: more blocks would only wait longer.
+  template <class... Parameters>
+  unsigned num_blocks(void (*kernel)(Parameters...)) const {
     constexpr unsigned nodes_of_block = 1 << 12;
-    const auto multiprocessors = static_cast<unsigned>(device_attribute(cudaDevAttrMultiProcessorCount));
-    return std::clamp((nodes_ + nodes_of_block - 1) / nodes_of_block, 1u, multiprocessors);
+    int of_multiprocessor = 0;
+    WARPLOOM_CUDA_CHECK(
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_multiprocessor, kernel, search::block_threads, 0));
+    const int most = of_multiprocessor * cuda::device_attribute(cudaDevAttrMultiProcessorCount);
+    return std::clamp((nodes_ + nodes_of_block - 1) / nodes_of_block, 1u, static_cast<unsigned>(std::max(most, 1)));
   }
 
   // Runs one of the searches; returns whether it reached all nodes. It does not where it gave up, or if the pattern
@@ -201,7 +203,7 @@ class device_cuthill_mckee {
     const memory state(sizeof(search::progress), stream_);
     WARPLOOM_CUDA_CHECK(cudaMemsetAsync(state.data(), 0, sizeof(search::progress), stream_));
     cudaLaunchConfig_t configuration{};
-    configuration.gridDim = dim3(num_blocks());
+    configuration.gridDim = dim3(num_blocks(kernel));
     configuration.blockDim = dim3(search::block_threads);
     configuration.stream = stream_;
     cudaLaunchAttribute cooperative{};

@@ -81,11 +81,19 @@ __device__ __forceinline__ void for_each_neighbour_of_places(const graph& of, co
                                                              Visit&& visit) {
   if (threadIdx.x == 0) left.count = 0;
   __syncthreads();
-  for (unsigned place = first; place < end; place += step) {
+  unsigned begin_of = 0, end_of = 0;
+  const auto look_up = [&](unsigned place) {
+    if (place >= end) return;
     const std::int32_t node = __ldcg(queue + place);
-    const unsigned begin_of = __ldg(of.indptr + node), end_of = __ldg(of.indptr + node + 1);
-    if (end_of - begin_of > long_list && left.leave(place)) continue;
-    for_each_neighbour(of, begin_of, end_of, cuda::lane_id(), 32, [&](std::int32_t other) { visit(other, place); });
+    begin_of = __ldg(of.indptr + node);
+    end_of = __ldg(of.indptr + node + 1);
+  };
+  look_up(first);
+  for (unsigned place = first; place < end; place += step) {
+    const unsigned from = begin_of, to = end_of;
+    look_up(place + step);  // while the neighbours of this one are on their way
+    if (to - from > long_list && left.leave(place)) continue;
+    for_each_neighbour(of, from, to, cuda::lane_id(), 32, [&](std::int32_t other) { visit(other, place); });
   }
   __syncthreads();
   const unsigned lists = min(left.count, long_lists::capacity);
@@ -100,7 +108,7 @@ __device__ __forceinline__ void for_each_neighbour_of_places(const graph& of, co
 
 // `queue` begins with the nodes to start from, whose depths are 0; all others are unreached. found[max_levels] is 0.
 // The nodes of a level come in any order.
-__global__ void __launch_bounds__(block_threads, 1)
+__global__ void __launch_bounds__(block_threads, 2)
     reach_kernel(graph of, unsigned num_starts, std::int32_t* __restrict__ queue, unsigned* __restrict__ depths,
                  unsigned* __restrict__ found, progress* __restrict__ state) {
   constexpr unsigned capacity = 2048;
