@@ -10,6 +10,7 @@ import scipy.sparse
 import warploom as wl
 from products import assert_product
 from warploom import _core
+from warploom._matrix import as_csr
 from warploom.candidates import kernels, parse
 from warploom.errors import OutOfMemoryError, ParameterError
 
@@ -92,6 +93,9 @@ OPERATIONS = {
         wl.plan(device_matrix(), "spmv", device="cuda", select="measure", candidates="spmv/none/csr/*") @ vector()
     ),
     "permuted": lambda: wl.plan(device_matrix(), "spmv", device="cuda", select="spmv/lpt/csr/vector") @ vector(),
+    "in an order for locality": lambda: (
+        wl.plan(device_matrix(), "spmv", device="cuda", select="spmv/rcm/csr/vector") @ vector()
+    ),
     "transposed": lambda: wl.plan(device_matrix(), "spmv", device="cuda").T @ RANDOM.random(700, dtype=np.float32),
     "features": lambda: wl.features.spmm(device_matrix()),
     "updated": lambda: wl.plan(device_matrix(), "spmv", device="cuda", updatable=True).update_values(
@@ -109,3 +113,14 @@ def test_operations(name):
     # The next call works.
     y = wl.plan(device_matrix(), "spmv", device="cuda") @ (x := vector())
     assert_product(A, x[:, None], y[:, None])
+
+
+@pytest.mark.parametrize("matrix", [A, scipy.sparse.csr_array(A @ A.T)], ids=["rectangular", "symmetric"])
+def test_an_order_is_computed_on_the_host_instead(matrix):
+    resident = _core.Problem(as_csr(matrix), "spmv", 1, "column", "warm", 0).resident()
+    expected = _core.compute_permutation("rcm", as_csr(matrix), 32, 32, 32)
+    failures = fail_each(
+        lambda: _core.compute_permutation_on_gpu("rcm", resident),
+        lambda made: np.testing.assert_array_equal(made, expected),
+    )
+    assert failures > 10

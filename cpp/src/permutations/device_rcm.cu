@@ -256,9 +256,11 @@ device_permutation rcm_permutation_on_gpu(const device_csr& matrix, const geomet
                                           const device_allocator& allocate) {
   std::shared_ptr<std::int32_t> perm = make_permutation(matrix, allocate);
   if (matrix.num_rows() == 0) return perm;
-  {
+  try {
     const std::optional<device_pattern_graph> graph = device_pattern_graph::of(matrix);
     if (graph && device_cuthill_mckee(matrix, *graph).compute(perm.get())) return perm;
+  } catch (const error& failure) {
+    if (failure.kind() != error_kind::out_of_memory) throw;  // the host needs less there
   }
   perm.reset();
   return upload_permutation(rcm_permutation(matrix.host(), shape), allocate);
