@@ -110,11 +110,20 @@ def test_plans(name, kernel, updatable):
 def shuffled(A, seed=0):
     A = csr_array(A)
     order = np.random.default_rng(seed).permutation(A.shape[0])
-    return csr_array(A[order][:, order])
+    A = csr_array(A[order][:, order])
+    A.sort_indices()
+    return A
 
 
 def line(n):
     return diags_array([np.ones(n - 1), np.ones(n), np.ones(n - 1)], offsets=[-1, 0, 1])
+
+
+def unsorted(A):
+    A = coo_array(A)
+    order = np.lexsort((np.random.default_rng(6).random(A.nnz), A.row))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(A.row, minlength=A.shape[0]))])
+    return csr_array((A.data[order], A.col[order], indptr), A.shape)
 
 
 def of_edges(n, rows, columns):
@@ -196,6 +205,7 @@ GRAPHS = {
     "lacks one entry of a symmetric pattern": lacking_one_entry,
     "triangular": lambda: csr_array(np.triu(np.ones((200, 200)))),
     "duplicates": with_duplicates,
+    "columns in no order": lambda: unsorted(kron(line(70), line(80))),
     "explicit zeros": lambda: of_edges(3000, np.arange(2999), np.arange(1, 3000)) * 0,
     "short chain": lambda: shuffled(line(200)),
     "long chain": lambda: shuffled(line(30_000)),
