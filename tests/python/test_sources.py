@@ -14,17 +14,23 @@ ONE_PLACE = {
     r"|\b(shfl|vote|match|redux|bar\.warp)\.sync\b": {
         "kernels/device/warp.cuh",
     },
-    # Fences between thread blocks: those of the last to arrive.
-    r"\b__threadfence\w*|\b(membar|fence)\.\w+|\batomic_thread_fence\b": {"kernels/device/last_arrival.cuh"},
+    # Fences between thread blocks: those of the last to arrive, and of all that wait for each other.
+    r"\b__threadfence\w*|\b(membar|fence)\.\w+|\batomic_thread_fence\b": {
+        "kernels/device/grid_barrier.cuh",
+        "kernels/device/last_arrival.cuh",
+    },
     # Additions in memory: counting arrivals, and the integers that features and conversions gather. Products add no
     # floats that way, because the result would depend on the order. On the host: integers that orders of rows gather.
     r"\batomicAdd\w*|\b__nv_atomic_\w+|\batomic_ref\b|\b(atom|red)\.\w+": {
+        "kernels/device/grid_barrier.cuh",
         "kernels/device/last_arrival.cuh",
         "device/value_maps.cu",
         "features/spmm.cu",
         "kernels/sell/device_sell.cu",
         "kernels/sell/row_slices.cu",
         "permutations/chunks.hpp",
+        "permutations/device_pattern_graph.cu",  # a sum of hashes, and degrees
+        "permutations/device_search.cuh",  # how many nodes were found
     },
     r"\bcooperative_groups\b": set(),
 }
@@ -39,5 +45,7 @@ def device_sources() -> dict[str, str]:
 @pytest.mark.parametrize("pattern", ONE_PLACE)
 def test_shuffles_and_fences_have_one_place(pattern):
     found = {path for path, text in device_sources().items() if re.search(pattern, text)}
-    assert found - ONE_PLACE[pattern] == set(), "belongs into kernels/device/warp.cuh or last_arrival.cuh"
+    assert found - ONE_PLACE[pattern] == set(), (
+        "belongs into kernels/device/warp.cuh, grid_barrier.cuh or last_arrival.cuh"
+    )
     assert ONE_PLACE[pattern] - found == set(), "no longer there: the list of files that may is out of date"

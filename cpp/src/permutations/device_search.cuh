@@ -6,8 +6,8 @@
 #pragma once
 
 #include <cstdint>
-#include <cuda/atomic>
 
+#include "kernels/device/grid_barrier.cuh"
 #include "kernels/device/warp.cuh"
 
 namespace warploom::search {
@@ -15,7 +15,7 @@ namespace warploom::search {
 constexpr unsigned block_warps = 32;
 constexpr unsigned block_threads = 32 * block_warps;
 constexpr unsigned long_list = 512;  // neighbours from which on a whole thread block reads them
-constexpr unsigned unreached = 0xffffffffu;
+constexpr unsigned unreached = ~0u;
 
 // A search gives up in whose first `patience` levels there are fewer than `narrow` nodes a level, or that has
 // `max_levels`: the host is faster then.
@@ -31,21 +31,6 @@ struct progress {
   unsigned reached;  // nodes
   unsigned levels;
 };
-
-// The barrier of all thread blocks. `awaited` is each thread's own count, from 0 on.
-__device__ __forceinline__ void wait_for_grid(unsigned* arrived, unsigned& awaited) {
-  __syncthreads();
-  awaited += gridDim.x;
-  if (threadIdx.x == 0) {
-    // In place of __threadfence, which is sequentially consistent and slower.
-    ::cuda::atomic_thread_fence(::cuda::memory_order_acq_rel, ::cuda::thread_scope_device);
-    atomicAdd(arrived, 1u);
-    while (*const_cast<volatile unsigned*>(arrived) < awaited) {
-    }
-    ::cuda::atomic_thread_fence(::cuda::memory_order_acq_rel, ::cuda::thread_scope_device);
-  }
-  __syncthreads();
-}
 
 // Calls visit(neighbour) for the places begin + first, begin + first + step, ... before `end`.
 template <class Visit>
@@ -137,7 +122,7 @@ __global__ void __launch_bounds__(block_threads, 2)
     if (threadIdx.x == 0 && count > 0) first = end + atomicAdd(found + depth, count);
     __syncthreads();
     for (unsigned i = threadIdx.x; i < count; i += block_threads) queue[first + i] = buffer[i];
-    wait_for_grid(&state->arrived, awaited);
+    cuda::wait_for_grid(&state->arrived, awaited);
     begin = end;
     end += __ldcg(found + depth);
     ++depth;
@@ -223,7 +208,7 @@ __global__ void __launch_bounds__(block_threads, 1)
   const unsigned of_grid = warp * blocks + blockIdx.x;  // this warp's number in the grid
 
   claim(of_grid, num_starts, block_warps * blocks);
-  wait_for_grid(&state->arrived, awaited);
+  cuda::wait_for_grid(&state->arrived, awaited);
   unsigned begin = 0, end = num_starts;
   while (begin < end) {
     unsigned next = end;  // the first free place
@@ -279,7 +264,7 @@ __global__ void __launch_bounds__(block_threads, 1)
         own[lane].first = sum - children;
         if (lane == 31) totals[parity * blocks + blockIdx.x] = sum;
       }
-      wait_for_grid(&state->arrived, awaited);
+      cuda::wait_for_grid(&state->arrived, awaited);
       if (warp == 0) {
         unsigned sum_before = 0, sum = 0, largest = 0;
         for (unsigned b = lane; b < blocks; b += 32) {
@@ -358,7 +343,7 @@ __global__ void __launch_bounds__(block_threads, 1)
       }
 
       if (most > 8 * block_warps) {  // too many for one block: all share the children
-        wait_for_grid(&state->arrived, awaited);
+        cuda::wait_for_grid(&state->arrived, awaited);
         claim(next + of_grid, next + all, block_warps * blocks);
       } else {
         claim(first_of_block + warp, first_of_block + of_block, block_warps);
@@ -366,7 +351,7 @@ __global__ void __launch_bounds__(block_threads, 1)
       next += all;
       __syncthreads();
     }
-    wait_for_grid(&state->arrived, awaited);
+    cuda::wait_for_grid(&state->arrived, awaited);
     begin = end;
     end = next;
     ++levels;
