@@ -123,4 +123,4 @@ def test_an_order_is_computed_on_the_host_instead(matrix):
         lambda: _core.compute_permutation_on_gpu("rcm", resident),
         lambda made: np.testing.assert_array_equal(made, expected),
     )
-    assert failures > 10
+    assert failures > 20  # those of the second search are among them

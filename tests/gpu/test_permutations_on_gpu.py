@@ -233,6 +233,23 @@ def test_rcm_of_graphs(graph):
     np.testing.assert_array_equal(there, rcm(A))
 
 
+ON_HOST = ["long chain", "wide and nearly empty"]
+
+
+@pytest.mark.parametrize("graph", ["shuffled cube", "arcs", "components", "power law", "hub", "wide", *ON_HOST])
+def test_where_rcm_is_computed(graph):
+    torch = pytest.importorskip("torch")
+    resident = _core.Problem(as_csr(GRAPHS[graph]()), "spmv", 1, "column", "warm", 0).resident()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiled:
+        torch.ones(1, device="cuda").add_(1)
+        _core.compute_permutation_on_gpu("rcm", resident)
+        torch.cuda.synchronize()
+    kernels = " ".join(event.name for event in profiled.events())
+    if not kernels:
+        pytest.skip("kernels are not profiled here")
+    assert ("cuthill_mckee_kernel" in kernels) == (graph not in ON_HOST)
+
+
 @pytest.mark.parametrize("graph", ["arcs", "shuffled grid", "components", "power law", "tree of hubs"])
 def test_rcm_is_the_same_every_time(graph):
     resident = _core.Problem(as_csr(GRAPHS[graph]()), "spmv", 1, "column", "warm", 0).resident()
