@@ -1,4 +1,8 @@
+#include <map>
+#include <string>
+
 #include "common.hpp"
+#include "kernels/spmm/padded_copy.hpp"
 #include "warploom/cusparse.hpp"
 #include "warploom/device.hpp"
 
@@ -28,12 +32,25 @@ py::dict describe_cuda() {
                   "devices"_a = devices, "error"_a = info.error.empty() ? py::object(py::none()) : py::str(info.error));
 }
 
+void choose_padded_copies(const std::string& when, std::int64_t panel_bytes) {
+  static const std::map<std::string, padded_copies> known{{"where they pay", padded_copies::where_they_pay},
+                                                          {"always", padded_copies::always},
+                                                          {"never", padded_copies::never}};
+  const auto found = known.find(when);
+  if (found == known.end()) throw py::value_error("unknown: " + when);
+  make_padded_copies(found->second, panel_bytes);
+}
+
 }  // namespace
 
 void bind_device(py::module_& module) {
   module.def("cuda_info", &describe_cuda, "What was built and which GPUs were found; never raises.");
   module.def("fail_device_allocation", &fail_device_allocation, py::arg("after"),
              "For tests: let an allocation of memory for a GPU fail; returns whether one has failed.");
+  module.def(
+      "make_padded_copies", &choose_padded_copies, py::arg("when") = "where they pay", py::arg("panel_bytes") = 0,
+      "For tests: whether products on a GPU copy operands whose rows do not begin on 16 bytes: 'where they pay', "
+      "'always' or 'never'; and how large the copy of a panel may be.");
   module.def("num_gpus", [] { return query_cuda().devices.size(); }, "As many as cuda_info lists.");
   module.def("load_cusparse", &load_cusparse, py::arg("path"));
   module.def("cusparse_version", &cusparse_version);

@@ -10,13 +10,16 @@
 namespace warploom::cuda {
 namespace {
 
-constexpr std::uint64_t kept_bytes = 256u << 20;
+// Those of products hold the largest copy of an operand (kernels/spmm/padded_copy.cpp) twice.
+constexpr std::uint64_t kept_bytes(memory_pool pool) {
+  return std::uint64_t{256} << (pool == memory_pool::products ? 21 : 20);
+}
 
 // Kept memory is never freed: at exit, the driver may have shut down already.
 struct kept {
   std::mutex changing;
   std::vector<void*> pinned;
-  std::map<int, cudaMemPool_t> pools;
+  std::map<std::pair<int, memory_pool>, cudaMemPool_t> pools;
   std::map<int, cudaStream_t> streams;
 };
 
@@ -25,10 +28,10 @@ kept& all_kept() {
   return all;
 }
 
-cudaMemPool_t pool_of_current_device() {
+cudaMemPool_t pool_of_current_device(memory_pool which) {
   kept& all = all_kept();
   const std::lock_guard<std::mutex> lock(all.changing);
-  cudaMemPool_t& pool = all.pools[current_device()];
+  cudaMemPool_t& pool = all.pools[{current_device(), which}];
   if (pool != nullptr) return pool;
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
@@ -36,7 +39,7 @@ cudaMemPool_t pool_of_current_device() {
   properties.location.id = current_device();
   cudaMemPool_t made = nullptr;
   WARPLOOM_CUDA_CHECK(cudaMemPoolCreate(&made, &properties));
-  std::uint64_t threshold = kept_bytes;
+  std::uint64_t threshold = kept_bytes(which);
   WARPLOOM_CUDA_CHECK(cudaMemPoolSetAttribute(made, cudaMemPoolAttrReleaseThreshold, &threshold));
   return pool = made;
 }
@@ -72,10 +75,12 @@ pinned_memory::~pinned_memory() {
   all.pinned.push_back(memory_);
 }
 
-void* allocate_from_pool(std::size_t bytes, cudaStream_t stream) {
+void make_pool(memory_pool which) { pool_of_current_device(which); }
+
+void* allocate_from_pool(std::size_t bytes, cudaStream_t stream, memory_pool from) {
   device_allocation_may_fail(bytes);
   void* memory = nullptr;
-  const cudaError_t status = cudaMallocFromPoolAsync(&memory, bytes, pool_of_current_device(), stream);
+  const cudaError_t status = cudaMallocFromPoolAsync(&memory, bytes, pool_of_current_device(from), stream);
   if (status == cudaErrorMemoryAllocation) throw_out_of_memory(bytes);
   check(status, "cudaMallocFromPoolAsync");
   return memory;
@@ -89,8 +94,8 @@ cudaStream_t allocation_stream(int device) {
   return stream;
 }
 
-pooled_memory::pooled_memory(std::size_t bytes, cudaStream_t stream) : stream_(stream) {
-  if (bytes > 0) memory_ = allocate_from_pool(bytes, stream);
+pooled_memory::pooled_memory(std::size_t bytes, cudaStream_t stream, memory_pool from) : stream_(stream) {
+  if (bytes > 0) memory_ = allocate_from_pool(bytes, stream, from);
 }
 
 pooled_memory::~pooled_memory() {

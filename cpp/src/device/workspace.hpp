@@ -29,12 +29,18 @@ class pinned_memory {
   void* memory_;
 };
 
-// Memory of the current device for work on one stream. It comes from a pool of its own that keeps some of the freed
-// memory: the default pool returns all of it to the driver whenever a stream is synchronised, and allocating it again
-// takes longer than the kernels.
+// Pools of their own that keep some of the freed memory: the default pool returns all of it to the driver whenever a
+// stream is synchronised, and allocating it again takes longer than the kernels. What products borrow comes from
+// another pool than plans and their preparation: memory that is in use counts as kept.
+enum class memory_pool { plans, products };
+
+// Makes the pool of the current device, which a product that is captured in a graph may not do.
+void make_pool(memory_pool which);
+
+// Memory of the current device for work on one stream.
 class pooled_memory {
  public:
-  pooled_memory(std::size_t bytes, cudaStream_t stream);
+  pooled_memory(std::size_t bytes, cudaStream_t stream, memory_pool from = memory_pool::plans);
   ~pooled_memory();
   pooled_memory(pooled_memory&& other) noexcept : memory_(other.memory_), stream_(other.stream_) {
     other.memory_ = nullptr;
@@ -52,13 +58,13 @@ class pooled_memory {
   cudaStream_t stream_;
 };
 
-// Memory of the current device from the same pool, to be freed with cudaFree or cudaFreeAsync.
-void* allocate_from_pool(std::size_t bytes, cudaStream_t stream);
+// Memory of the current device from a pool, to be freed with cudaFree or cudaFreeAsync.
+void* allocate_from_pool(std::size_t bytes, cudaStream_t stream, memory_pool from = memory_pool::plans);
 
 // A stream that nothing but allocations is enqueued on, so that waiting for one waits for no other work.
 cudaStream_t allocation_stream(int device);
 
-// Memory of the same pool for device_array, which work on the stream uses and nothing after it.
+// Memory of the pool of plans for device_array, which work on the stream uses and nothing after it.
 device_allocator pooled_allocator(cudaStream_t stream);
 
 // A small object in GPU memory as the work that is enqueued leaves it. Synchronises.

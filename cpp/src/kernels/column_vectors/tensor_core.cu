@@ -15,6 +15,9 @@
 // Long windows are cut into segments like the rows of segmented CSR: each leaves its sums in a workspace, and the last
 // to finish adds them in their order.
 //
+// Where rows of B do not begin on 16 bytes, they are copied first, if that pays, or else read value by value. Rows of C
+// that do not are stored by way of shared memory.
+//
 // At least m rows of C and n rows of B once, 20 bytes a vector (in TF32 36); where rows of B miss the caches, each
 // vector costs 2 k bytes more (4 k), where a kernel on CSR pays that for each nonzero.
 #include <algorithm>
@@ -28,6 +31,8 @@
 #include "kernels/device/vector.cuh"
 #include "kernels/device/warp.cuh"
 #include "kernels/segmented_csr/device_segments.hpp"
+#include "kernels/spmm/copied_panels.hpp"
+#include "kernels/spmm/padded_copy.hpp"
 #include "kernels/spmm/transposing_plan.hpp"
 #include "warploom/formats/format.hpp"
 
@@ -121,6 +126,9 @@ __device__ __forceinline__ void load_words(unsigned (&words)[num_words<Value, V>
     }
   }
 }
+
+// How the loads of B and the stores of C move V neighbouring values: at once, or one by one, where C may have fewer.
+enum class moved { at_once, loaded_at_once, one_by_one };
 
 // A lane's sums: N times V columns, 8 V columns apart, of two rows.
 template <int V, int N>
@@ -250,15 +258,22 @@ __device__ __forceinline__ void accumulate(lane_sums<V, N>& sums, const window_p
   }
 }
 
+// The row of C that a window has at place `i`, or -1 past the end.
+template <class Value>
+__device__ __forceinline__ std::int64_t row_of_C(const window_product<Value>& product, int window, int i) {
+  const std::int64_t stored_row = std::int64_t{window} * window_rows + i;
+  if (stored_row >= product.num_rows) return -1;
+  return product.row_ids ? product.row_ids[stored_row] : stored_row;
+}
+
 template <class Value, int V, int N, bool Whole>
 __device__ __forceinline__ void store(lane_sums<V, N>& sums, const window_product<Value>& product, int window,
                                       const lane_columns<V, N>& columns) {
   const int t = static_cast<int>(cuda::lane_id() % 4);
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const std::int64_t stored_row = std::int64_t{window} * window_rows + 2 * t + i;
-    if (stored_row >= product.num_rows) continue;
-    const std::int64_t row = product.row_ids ? product.row_ids[stored_row] : stored_row;
+    const std::int64_t row = row_of_C(product, window, 2 * t + i);
+    if (row < 0) continue;
     Value* const c = product.C + row * product.ldc;
 #pragma unroll
     for (int n = 0; n < N; ++n) {
@@ -274,6 +289,34 @@ __device__ __forceinline__ void store(lane_sums<V, N>& sums, const window_produc
         }
       }
     }
+  }
+}
+
+// The same by way of shared memory, so that neighbouring lanes store neighbouring columns. Called by whole warps.
+template <class Value, int V, int N>
+__device__ __forceinline__ void store_exchanged(lane_sums<V, N>& sums, const window_product<Value>& product, int window,
+                                                const lane_columns<V, N>& columns) {
+  constexpr int tile = 8 * V * N;
+  __shared__ float exchanged[threads_per_block / 32][window_rows][tile + 1];
+  auto& rows = exchanged[threadIdx.x / 32];
+  const int lane = static_cast<int>(cuda::lane_id());
+  const int t = lane % 4;
+  const int first = static_cast<int>(blockIdx.y) * tile;
+#pragma unroll
+  for (int n = 0; n < N; ++n) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) rows[2 * t + i][columns.begin(n) - first + v] = sums.at(n, v, i);
+    }
+  }
+  cuda::sync_warp();
+  const int width = min(tile, product.k - first);
+  for (int i = 0; i < window_rows; ++i) {
+    const std::int64_t row = row_of_C(product, window, i);
+    if (row < 0) return;
+    Value* const c = product.C + row * product.ldc + first;
+    for (int column = lane; column < width; column += 32) c[column] = cuda::narrow<Value>(rows[i][column]);
   }
 }
 
@@ -312,7 +355,7 @@ __device__ bool add_segment(lane_sums<V, N>& sums, const window_product<Value>& 
   return true;
 }
 
-template <class Value, int V, int N, bool Whole>
+template <class Value, int V, int N, moved Moved>
 __global__ void __launch_bounds__(threads_per_block) window_kernel(const window_product<Value> product) {
   const unsigned i = (blockIdx.x * threads_per_block + threadIdx.x) / 32;
   if (i >= product.A.num_segments) return;  // whole warps
@@ -320,12 +363,21 @@ __global__ void __launch_bounds__(threads_per_block) window_kernel(const window_
   const int4 segment = __ldg(product.A.segments + i);  // window, first vector, vectors, partial sum
   lane_sums<V, N> sums;
   constexpr int at_once = N == 1 ? 2 : 1;  // enough loads of B in flight, and registers for enough warps
-  accumulate<Value, V, N, at_once, Whole>(sums, product, segment.y, segment.z, columns);
+  accumulate<Value, V, N, at_once, Moved != moved::one_by_one>(sums, product, segment.y, segment.z, columns);
   if (segment.w >= 0 && !add_segment(sums, product, segment.w, columns)) return;
-  store<Value, V, N, Whole>(sums, product, segment.x, columns);
+  if constexpr (Moved == moved::loaded_at_once) {
+    store_exchanged<Value, V, N>(sums, product, segment.x, columns);
+  } else {
+    store<Value, V, N, Moved == moved::at_once>(sums, product, segment.x, columns);
+  }
 }
 
 constexpr int narrowest_tile = 32;  // columns
+constexpr int widest_tile = 128;
+
+// What rows of B that are read value by value take longer, for each vector and column: an estimate from the loads that
+// are issued, a multiple of those of whole vectors, until it is measured.
+constexpr unaligned_cost one_by_one_cost{0, 0.3};
 
 template <class Value>
 class tensor_core_plan final : public product_plan {
@@ -337,9 +389,11 @@ class tensor_core_plan final : public product_plan {
         columns_(static_cast<int>(request.k)),
         segments_(vectors_.indptr(), vectors_.num_block_rows(), window_rows * matrix.summary().longest_row, nullptr,
                   request.parameters.at("segment_length"), true, matrix.stream(), allocate),
+        num_vectors_(vectors_.num_blocks()),
         workspace_(segments_.split_of_partial.size() * window_rows * columns_, allocate),
         arrived_(segments_.splits.size() * ((columns_ + narrowest_tile - 1) / narrowest_tile), allocate) {
     if (arrived_.size() > 0) fill_device(arrived_.data(), 0, arrived_.bytes(), matrix.stream());
+    cuda::make_pool(cuda::memory_pool::products);
   }
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
@@ -348,9 +402,15 @@ class tensor_core_plan final : public product_plan {
     const std::int64_t widest = std::min<std::int64_t>(columns_, std::int64_t{65535} * narrowest_tile);
     for (std::int64_t first = 0; first < C.num_cols; first += widest) {
       const auto k = static_cast<int>(std::min<std::int64_t>(widest, C.num_cols - first));
-      run_panel({view(), row_ids_.get(), static_cast<int>(C.num_rows), static_cast<const Value*>(B.data) + first,
-                 static_cast<Value*>(C.data) + first, B.leading_dimension, C.leading_dimension, k},
-                stream);
+      const window_product<Value> panel{view(),
+                                        row_ids_.get(),
+                                        static_cast<int>(C.num_rows),
+                                        static_cast<const Value*>(B.data) + first,
+                                        static_cast<Value*>(C.data) + first,
+                                        B.leading_dimension,
+                                        C.leading_dimension,
+                                        k};
+      if (!run_copied(panel, B.num_rows, stream)) run_panel(panel, stream);
     }
   }
 
@@ -373,26 +433,63 @@ class tensor_core_plan final : public product_plan {
             window_rows * columns_};
   }
 
+  static constexpr int widest = 16 / sizeof(Value);  // vector
+
+  static bool loads_vectors(const window_product<Value>& product, int width) {
+    return reinterpret_cast<std::uintptr_t>(product.B) % (width * sizeof(Value)) == 0 && product.ldb % width == 0;
+  }
+  static bool stores_vectors(const window_product<Value>& product, int width) {
+    return reinterpret_cast<std::uintptr_t>(product.C) % (width * sizeof(Value)) == 0 &&
+           (product.ldc | product.k) % width == 0;
+  }
   static bool takes_vectors(const window_product<Value>& product, int width) {
-    const auto addresses = reinterpret_cast<std::uintptr_t>(product.B) | reinterpret_cast<std::uintptr_t>(product.C);
-    return addresses % (width * sizeof(Value)) == 0 && (product.ldb | product.ldc | product.k) % width == 0;
+    return loads_vectors(product, width) && stores_vectors(product, width);
+  }
+
+  // From a copy of B whose rows are aligned and filled up, if that takes less time and there is memory for it.
+  bool run_copied(const window_product<Value>& product, std::int64_t rows_of_B, cudaStream_t stream) const {
+    if (loads_vectors(product, 4)) return false;
+    constexpr std::int64_t size = sizeof(Value);
+    const std::int64_t panel = copied_columns({num_vectors_, rows_of_B, product.k, size, one_by_one_cost}, widest_tile);
+    if (panel == 0) return false;
+    const dense_view B{const_cast<Value*>(product.B), rows_of_B, product.k, product.ldb};
+    return cuda::multiply_copied_panels(B, size, panel, 0, stream,
+                                        [&](const dense_view& copy, std::int64_t first, std::int64_t columns) {
+                                          window_product<Value> part = product;
+                                          part.B = static_cast<const Value*>(copy.data);
+                                          part.ldb = copy.leading_dimension;
+                                          part.C += first;
+                                          part.k = static_cast<int>(columns);
+                                          run_padded(part, stream);
+                                        });
+  }
+
+  // `product.B` has aligned rows that are filled up to 16 bytes.
+  void run_padded(const window_product<Value>& product, cudaStream_t stream) const {
+    constexpr moved by = moved::loaded_at_once;
+    if (stores_vectors(product, product.k > 32 ? widest : 4)) return run_panel(product, stream);
+    if (product.k > 64) return launch<widest, 16 / widest, by>(product, stream);
+    if (product.k > 32) return launch<widest, 8 / widest, by>(product, stream);
+    launch<4, 1, by>(product, stream);
   }
 
   void run_panel(const window_product<Value>& product, cudaStream_t stream) const {
-    constexpr int widest = 16 / sizeof(Value);  // vector
-    if (product.k > 64 && takes_vectors(product, widest)) return launch<widest, 16 / widest, true>(product, stream);
-    if (product.k > 32 && takes_vectors(product, widest)) return launch<widest, 8 / widest, true>(product, stream);
-    if (takes_vectors(product, 4)) return launch<4, 1, true>(product, stream);
-    launch<4, 1, false>(product, stream);
+    constexpr moved by = moved::at_once;
+    if (product.k > 64 && takes_vectors(product, widest)) return launch<widest, 16 / widest, by>(product, stream);
+    if (product.k > 32 && takes_vectors(product, widest)) return launch<widest, 8 / widest, by>(product, stream);
+    if (takes_vectors(product, 4)) return launch<4, 1, by>(product, stream);
+    const bool filled_up = product.k % 4 == 0;
+    if (filled_up && loads_vectors(product, 4)) return launch<4, 1, moved::loaded_at_once>(product, stream);
+    launch<4, 1, moved::one_by_one>(product, stream);
   }
 
-  template <int V, int N, bool Whole>
+  template <int V, int N, moved Moved>
   void launch(const window_product<Value>& product, cudaStream_t stream) const {
-    static_assert(8 * V * N >= narrowest_tile);
+    static_assert(8 * V * N >= narrowest_tile && 8 * V * N <= widest_tile);
     constexpr int tile = 8 * V * N;
     const dim3 grid(cuda::blocks_for(std::int64_t{product.A.num_segments} * 32, threads_per_block),
                     static_cast<unsigned>((product.k + tile - 1) / tile));
-    window_kernel<Value, V, N, Whole><<<grid, threads_per_block, 0, stream>>>(product);
+    window_kernel<Value, V, N, Moved><<<grid, threads_per_block, 0, stream>>>(product);
     cuda::check_launch("window_kernel");
   }
 
@@ -400,6 +497,7 @@ class tensor_core_plan final : public product_plan {
   device_permutation row_ids_;
   int columns_;
   cuda::segment_list segments_;
+  std::int64_t num_vectors_;
   cuda::device_array<float> workspace_;
   cuda::device_array<unsigned> arrived_;
 };

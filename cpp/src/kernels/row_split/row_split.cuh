@@ -11,7 +11,9 @@
 //
 // Rows of B need not start on 16 bytes: their length in elements may be odd, or B itself may start in between. Loads
 // stay wide and aligned all the same (`covering_kernel`): threads load the vectors that cover a row, and have sums for
-// each place within a vector at which a row can start.
+// each place within a vector at which a row can start. That takes up to twice as long as rows that do: where enough
+// nonzeros are multiplied by each row of B, they are read from a copy, panel by panel of columns (kernels/spmm/
+// padded_copy.hpp), by `exchanging_kernel`, which stores rows of C that start anywhere.
 //
 // Values of two bytes are multiplied and summed in float32 and rounded once; a thread then moves eight columns at once.
 // The bytes of B decide how long a product takes: m rows of C and n rows of B once, (4 + s) bytes a nonzero and 4 a row
@@ -33,8 +35,10 @@
 #include "kernels/device/warp.cuh"
 #include "kernels/padded_csr/device_padded.hpp"
 #include "kernels/row_split/plans.hpp"
+#include "kernels/spmm/copied_panels.hpp"
 #include "kernels/spmm/device_rows.hpp"
 #include "kernels/spmm/device_segments.hpp"
+#include "kernels/spmm/padded_copy.hpp"
 
 namespace warploom::cuda::row_split {
 
@@ -570,7 +574,86 @@ __global__ void __launch_bounds__(256)
   }
 }
 
+// ---- Rows of C that start anywhere
+//
+// Where rows of B can be loaded in whole vectors but rows of C cannot be stored in such, the threads of a row exchange
+// their sums by way of shared memory, so that neighbouring threads store neighbouring columns: sectors are written in
+// full. B may have fewer columns than its vectors hold if what follows them in a row is memory of B, too.
+
+// Thread l gets columns l, l + T, ... of the N V T that T threads have sums of. Called by whole warps.
+template <class Sum, int V, int N>
+__device__ __forceinline__ void exchange_columns(const vector<Sum, V> (&sums)[N], const thread_shape& shape, int lane,
+                                                 vector<Sum, 1> (&columns)[N * V]) {
+  extern __shared__ float4 exchanged[];
+  constexpr int at_once = 16 / sizeof(Sum);
+  const int T = shape.column_threads();
+  Sum* const group =
+      reinterpret_cast<Sum*>(exchanged) + (threadIdx.x >> shape.column_bits) * exchanged_sums<V, 1, N>(T);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+#pragma unroll
+    for (int v = 0; v < V; v += at_once) {
+      vector<Sum, at_once> piece;
+#pragma unroll
+      for (int w = 0; w < at_once; ++w) piece.lane[w] = sums[i].lane[v + w];
+      *reinterpret_cast<vector<Sum, at_once>*>(group + (i * T + lane) * V + v) = piece;
+    }
+  }
+  sync_warp();
+#pragma unroll
+  for (int m = 0; m < N * V; ++m) columns[m].lane[0] = group[m * T + lane];
+}
+
+template <int U, class Value, int V, int N, class Items>
+__global__ void __launch_bounds__(256)
+    exchanging_kernel(const Items items, const row_major_operands<Value> operands, const thread_shape shape) {
+  const unsigned i = (blockIdx.x * blockDim.x + threadIdx.x) >> (shape.column_bits + shape.nonzero_bits);
+  const int column_lane = threadIdx.x & (shape.column_threads() - 1);
+  const int nonzero_lane = (threadIdx.x & (shape.group_size() - 1)) >> shape.column_bits;
+  const int first = (blockIdx.y * (N * V)) << shape.column_bits;
+  const thread_columns<Value, 1, N * V> columns(first + column_lane, shape.column_threads(), operands.k);
+
+  const bool active = i < items.size() && columns.any_valid();
+  typename Items::item item{};
+  item.partial = -1;
+  if (active) item = items[i];
+  vector<sum_type_t<Value>, 1> sums[N * V];
+  {
+    const thread_columns<Value, V, N> loaded(shape, column_lane, operands.k);
+    if (!loaded.any_valid()) item.length = 0;  // a thread may have columns to store but none to load
+    vector<sum_type_t<Value>, V> loaded_sums[N] = {};
+    accumulate<U>(loaded_sums, item, nonzero_lane, 1 << shape.nonzero_bits, operands, loaded);
+    add_over_nonzero_lanes(loaded_sums, shape);
+    exchange_columns(loaded_sums, shape, column_lane, sums);
+  }
+
+  const bool stores = active && nonzero_lane == 0;
+  const bool cut = item.partial >= 0;
+  if (stores && !cut) store<Value, 1, N * V>(operands.C + item.row * operands.ldc, sums, columns);
+  if constexpr (std::is_same_v<Items, segment_items<Value>>) {
+    if (any_lane(cut)) {
+      finish_cut_row<Value, 1, N * V>(items.A, item, cut, nonzero_lane, shape, sums, operands, columns);
+    }
+  }
+}
+
 // ---- Launches
+
+// How many elements, a power of two up to 16 bytes, all rows of B begin on a multiple of.
+template <class Value>
+int row_alignment(const row_major_operands<Value>& operands) {
+  const std::uint64_t bytes = reinterpret_cast<std::uintptr_t>(operands.B) | operands.ldb_bytes | 16u;
+  return (1 << std::countr_zero(bytes)) / static_cast<int>(sizeof(Value));
+}
+
+// What `covering_kernel` takes longer than rows that are aligned, measured on an H200 (docs/static/columns.csv). With
+// two sets of sums products of four and eight bytes take as long.
+template <class Value>
+unaligned_cost covering_cost(int alignment) {
+  if constexpr (sizeof(Value) == 2) return alignment == 1 ? unaligned_cost{4, 0.375} : unaligned_cost{0, 0.1};
+  if (sizeof(Value) == 4 && alignment == 1) return {3, 0.25};
+  return {};
+}
 
 // How many columns (a power of two) every row of B and C lets a thread move at once.
 template <class Value>
@@ -607,6 +690,15 @@ struct row_split_shape {
     threads.nonzero_bits = std::countr_zero(static_cast<unsigned>(per_row / column_threads));
     most_column_threads = asked == 0 ? per_row : std::min(asked, per_row);
   }
+  // For fewer columns: threads that would have none take nonzeros.
+  row_split_shape for_columns(std::int64_t columns) const {
+    row_split_shape shape = *this;
+    while (shape.threads.column_bits > 0 && columns * 2 <= shape.tile_columns()) {
+      --shape.threads.column_bits;
+      ++shape.threads.nonzero_bits;
+    }
+    return shape;
+  }
   int tile_columns() const { return threads.column_threads() * columns_per_thread; }
   std::int64_t tiles(std::int64_t k) const { return (k + tile_columns() - 1) / tile_columns(); }
   // At most, whatever the alignment of the operands.
@@ -638,7 +730,8 @@ struct covering_shape {
         (reinterpret_cast<std::uintptr_t>(operands.B) | operands.ldb_bytes) / sizeof(Value) | 8u;
     const int common = 1 << std::countr_zero(elements);
     if (V / common > 2 && sizeof(Value) == 2) V = 4;  // eight places would take too many registers
-    R = std::max(2, V / common);  // one would be enough where C alone is not aligned, which is not worth its kernels
+    R = std::max(2,
+                 V / common);  // one would be enough for a few columns more than a tile, which is not worth its kernels
     // Two threads for 8 columns, say, have none left for those that do not fit into their vectors.
     const int k = operands.k;
     while (capacity(shape.columns_per_thread) < k && k <= threads.column_threads() * shape.columns_per_thread &&
@@ -660,27 +753,66 @@ struct covering_shape {
 template <class Value, class Items>
 class launcher {
  public:
-  launcher(const row_split_shape& shape, std::int64_t num_items) : shape_(shape), num_items_(num_items) {}
+  launcher(const row_split_shape& shape, std::int64_t num_items, std::int64_t nnz)
+      : shape_(shape), num_items_(num_items), nnz_(nnz) {
+    make_pool(memory_pool::products);
+  }
 
   void operator()(const Items& items, row_major_operands<Value> operands, std::int64_t rows_of_B,
                   cudaStream_t stream) const {
+    if (multiply_copy(items, operands, rows_of_B, stream)) return;
     // A grid has at most 65,535 tiles of columns; what is wider takes several. A thread has a column or more.
     const std::int64_t widest_launch = std::int64_t{65528} * shape_.threads.column_threads();
     for (std::int64_t left = operands.k; left > 0; left -= widest_launch) {
       operands.k = static_cast<int>(std::min(left, widest_launch));
-      launch_tiles(items, operands, static_cast<int>(rows_of_B - 1), stream);
+      launch_tiles(items, operands, static_cast<int>(rows_of_B - 1), false, stream);
       operands.B += operands.k;
       operands.C += operands.k;
     }
   }
 
  private:
-  void launch_tiles(const Items& items, const row_major_operands<Value>& operands, int last_row,
+  static constexpr int narrow = 4;  // columns
+
+  // The same from a copy of B whose rows are aligned, if that takes less time and there is memory for it.
+  bool multiply_copy(const Items& items, const row_major_operands<Value>& operands, std::int64_t rows_of_B,
+                     cudaStream_t stream) const {
+    if constexpr (sizeof(Value) == 8) return false;
+    constexpr std::int64_t size = sizeof(Value);
+    const int alignment = row_alignment(operands);
+    if (shape_.columns_per_thread < 4 || operands.k <= narrow || alignment >= widest_vector()) return false;
+    const std::int64_t panel =
+        copied_columns({nnz_, rows_of_B, operands.k, size, covering_cost<Value>(alignment)}, shape_.tile_columns());
+    if (panel == 0) return false;
+    const dense_view B{const_cast<Value*>(operands.B), rows_of_B, operands.k, operands.ldb_bytes / size};
+    return multiply_copied_panels(B, size, panel, narrow, stream,
+                                  [&](const dense_view& copy, std::int64_t first, std::int64_t columns) {
+                                    row_major_operands<Value> part = operands;
+                                    part.C += first;
+                                    part.k = static_cast<int>(columns);
+                                    const bool copied = copy.data != nullptr;
+                                    if (copied) {
+                                      part.B = static_cast<const Value*>(copy.data);
+                                      part.ldb_bytes = static_cast<std::uint32_t>(copy.leading_dimension * size);
+                                    } else {
+                                      part.B += first;
+                                    }
+                                    launcher of_panel = *this;
+          of_panel.shape_ = shape_.for_columns(columns);
+                                    of_panel.launch_tiles(items, part, static_cast<int>(rows_of_B - 1), copied, stream);
+                                  });
+  }
+
+  // Columns that a thread moves at once where everything is aligned.
+  int widest_vector() const { return std::min(16 / static_cast<int>(sizeof(Value)), shape_.columns_per_thread); }
+
+  // `padded`: rows of B begin on 16 bytes and are filled up to such.
+  void launch_tiles(const Items& items, const row_major_operands<Value>& operands, int last_row, bool padded,
                     cudaStream_t stream) const {
     const int width = std::min(vector_width(operands), shape_.columns_per_thread);
-    const int widest = std::min(16 / static_cast<int>(sizeof(Value)), shape_.columns_per_thread);
+    const int widest = widest_vector();
     // Nothing is gained for what fits into one vector, or where the request is for fewer columns than that.
-    if (operands.k <= 4 && width < widest) {
+    if (operands.k <= narrow && width < widest) {
       return by_width(items, operands, width,
                       std::min<int>(shape_.columns_per_thread, std::bit_ceil(static_cast<unsigned>(operands.k))),
                       stream);
@@ -690,8 +822,13 @@ class launcher {
       const int tiles = static_cast<int>(shape_.tiles(operands.k));
       const int in_last_tile = operands.k - (tiles - 1) * shape_.tile_columns();
       const bool saves_last_tile = covering.tiles == tiles - 1 && in_last_tile <= shape_.threads.column_threads();
+      if (width < widest && !saves_last_tile && sizeof(Value) < 8) {
+        const bool whole_vectors = padded || operands.k % widest == 0;
+        if (whole_vectors && row_alignment(operands) >= widest) return by_exchange(items, operands, stream);
+      }
       if (width < widest || saves_last_tile) {
-        return by_covering_vectors(items, operands, covering, last_row, stream);
+        // Of a copy, vectors can be loaded from the last row as from the others.
+        return by_covering_vectors(items, operands, covering, padded ? last_row + 1 : last_row, stream);
       }
     }
     by_width(items, operands, width, shape_.columns_per_thread, stream);
@@ -740,6 +877,24 @@ class launcher {
     check_launch("row_split");
   }
 
+  void by_exchange(const Items& items, const row_major_operands<Value>& operands, cudaStream_t stream) const {
+    if constexpr (sizeof(Value) < 8) {
+      constexpr int widest = 16 / sizeof(Value);
+      if (shape_.columns_per_thread == 8) return launch_exchanging<widest, 8 / widest>(items, operands, stream);
+      launch_exchanging<4, 1>(items, operands, stream);
+    }
+  }
+
+  template <int V, int N>
+  void launch_exchanging(const Items& items, const row_major_operands<Value>& operands, cudaStream_t stream) const {
+    const thread_shape& threads = shape_.threads;
+    const std::size_t shared = sizeof(sum_type_t<Value>) * (shape_.threads_per_block >> threads.column_bits) *
+                               exchanged_sums<V, 1, N>(threads.column_threads());
+    const dim3 grid(blocks(), static_cast<unsigned>(shape_.tiles(operands.k)));
+    exchanging_kernel<4, Value, V, N><<<grid, shape_.threads_per_block, shared, stream>>>(items, operands, threads);
+    check_launch("row_split");
+  }
+
   void by_covering_vectors(const Items& items, const row_major_operands<Value>& operands,
                            const covering_shape& covering, int last_row, cudaStream_t stream) const {
     const auto vectors = [&]<int V, int R>() {
@@ -779,6 +934,7 @@ class launcher {
 
   row_split_shape shape_;
   std::int64_t num_items_;
+  std::int64_t nnz_;
 };
 
 template <class Value>
@@ -797,7 +953,7 @@ class row_plan final : public product_plan {
  public:
   row_plan(const device_csr& matrix, stored_rows which, const product_request& request,
            const device_allocator& allocate)
-      : rows_(matrix, which, request, allocate), launch_(row_split_shape(request), rows_.num_items()) {}
+      : rows_(matrix, which, request, allocate), launch_(row_split_shape(request), rows_.num_items(), matrix.nnz()) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
@@ -817,7 +973,7 @@ template <class Value>
 class padded_plan final : public product_plan {
  public:
   padded_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
-      : rows_(matrix, request.row_ids, allocate), launch_(row_split_shape(request), matrix.num_rows()) {}
+      : rows_(matrix, request.row_ids, allocate), launch_(row_split_shape(request), matrix.num_rows(), matrix.nnz()) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
@@ -838,7 +994,7 @@ class segment_plan final : public product_plan {
  public:
   segment_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
       : segments_(matrix, request, request.k, row_split_shape(request).most_tiles(request.k), allocate),
-        launch_(row_split_shape(request), segments_.size()) {}
+        launch_(row_split_shape(request), segments_.size(), matrix.nnz()) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
