@@ -927,6 +927,11 @@ def list_profiles(folders: collections.abc.Sequence[os.PathLike[str] | str | byt
 def load_cusparse(path: str) -> None: ...
 def load_profile(path: os.PathLike[str] | str | bytes) -> Profile: ...
 def locality_feature_names() -> tuple[typing.Any, ...]: ...
+def make_padded_copies(when: str = "where they pay", panel_bytes: int = 0) -> None:
+    """
+    For tests: whether products on a GPU copy operands whose rows do not begin on 16 bytes: 'where they pay', 'always' or 'never'; and how large the copy of a panel may be.
+    """
+
 def matches(name: str, patterns: collections.abc.Sequence[str] | None) -> bool:
     """
     Whether a name matches one of the shell-style patterns.

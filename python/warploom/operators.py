@@ -436,7 +436,7 @@ class Plan(_Multiplier):
 
     @property
     def nbytes(self) -> int:
-        """Memory the plan holds on its device, in bytes; without what host operands are copied to."""
+        """Memory the plan holds on its device, in bytes; without what operands are copied to during a product."""
         return self._core.nbytes
 
     @property

@@ -1,17 +1,20 @@
-"""Measure SpMM by row_split over the number of columns, row-major and contiguous, on the GPU at hand.
+"""Measure SpMM over the number of columns, row-major and contiguous, on the GPU at hand.
 
-``python tests/gpu/measure_columns.py [MATRIX...]`` prints, for each number of columns k and each value type, the time
-of the fastest of a few settings and its ratio to the next multiple of 8, and at the end the largest ratios. Times are
-medians of batches of launches between events. If OUT is set, all times are also written to columns.csv there.
+``python tests/gpu/measure_columns.py [MATRIX...] [--kernels NAME...]`` prints, for each number of columns k and each
+value type, the time of the fastest of a few settings and its ratio to the next multiple of 8, and at the end the
+largest ratios. Where rows of B do not begin on 16 bytes, B can be copied first: the way that the rule takes counts, and
+the other one is measured and printed beside it; at the end stands where the other one would have been faster. Times
+are medians of batches of launches between events. If OUT is set, the fastest are written to columns.csv there, and all
+times to all_columns.csv. Kernels are row_split (the default), tensor_core and tensor_core_tf32.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import os
 import pathlib
 import statistics
-import sys
 import time
 import warnings
 from typing import Any
@@ -21,6 +24,7 @@ import scipy.sparse
 import torch
 
 import warploom as wl
+from warploom import _core
 
 COLUMNS = (
     *(1, 2, 3, 5, 7, 8, 9, 12, 15, 16, 17, 20, 23, 24, 25, 28, 31, 32, 33, 34, 35, 36, 38, 39, 40, 41, 44, 47, 48),
@@ -28,7 +32,6 @@ COLUMNS = (
     *(96, 97, 100, 103, 104, 113, 116, 119, 120, 121, 124, 127, 128, 129, 130, 132, 135, 136),
     *(255, 256, 257, 260, 264),
 )
-DTYPES = ("float32", "float64", "float16")
 SETTINGS = (
     "",
     "[threads_per_row=8]",
@@ -38,6 +41,12 @@ SETTINGS = (
     "[threads_per_row=16,columns_per_thread=8]",
     "[column_threads=8]",
 )
+# The format, the value types and the settings of each kernel.
+KERNELS = {
+    "row_split": ("csr", ("float32", "float64", "float16"), SETTINGS),
+    "tensor_core": ("column-vectors", ("float16",), ("", "[segment_length=64]")),
+    "tensor_core_tf32": ("column-vectors", ("float32",), ("", "[segment_length=64]")),
+}
 
 
 def _random(n: int = 60_000, row: int = 12) -> Any:
@@ -69,9 +78,17 @@ def _time(call: Any, launches: int) -> float:
     return statistics.median(times)
 
 
-def measure(name: str, dtype: str) -> list[dict[str, Any]]:
-    """Measure one matrix in one value type."""
+def _copies(call: Any) -> bool:
+    """Whether a product copies B: it is what memory is allocated for, and computed without if that is refused."""
+    _core.fail_device_allocation(1)
+    call()
+    return bool(_core.fail_device_allocation(0))
+
+
+def measure(name: str, kernel: str, dtype: str) -> list[dict[str, Any]]:
+    """Measure one matrix with one kernel in one value type, both ways where there are two."""
     make, launches = MATRICES[name]
+    format_name, _, settings = KERNELS[kernel]
     matrix = make()
     data = np.random.default_rng(1).standard_normal(matrix.nnz)
     A = wl.CSR(
@@ -84,47 +101,84 @@ def measure(name: str, dtype: str) -> list[dict[str, Any]]:
     for k in COLUMNS:
         B = torch.randn(matrix.shape[1], k, device="cuda").to(getattr(torch, dtype))
         C = torch.empty(matrix.shape[0], k, device="cuda", dtype=B.dtype)
-        for setting in SETTINGS:
-            plan = wl.plan(A, k=k, device="cuda", select=f"spmm/none/csr/row_split{setting}")
-            us = _time(lambda plan=plan, B=B, C=C: plan(B, out=C), launches)
-            rows.append({"matrix": name, "dtype": dtype, "k": k, "setting": setting, "us": round(us, 2)})
+        for setting in settings:
+            plan = wl.plan(A, k=k, device="cuda", select=f"spmm/none/{format_name}/{kernel}{setting}")
+
+            def call(plan: Any = plan, B: Any = B, C: Any = C) -> None:
+                plan(B, out=C)
+
+            taken = _copies(call)
+            _core.make_padded_copies("always")
+            ways = [False, True] if _copies(call) else [False]
+            for way in ways:
+                _core.make_padded_copies("always" if way else "never")
+                row = {"matrix": name, "dtype": dtype, "k": k, "us": round(_time(call, launches), 2)}
+                rows.append({**row, "setting": setting, "kernel": kernel, "copied": way, "taken": way == taken})
+            _core.make_padded_copies()
     return rows
 
 
-def report(rows: list[dict[str, Any]]) -> list[tuple[float, str]]:
-    """Print the fastest for each k; return the ratios to the next multiple of 8."""
-    best = {k: min((row for row in rows if row["k"] == k), key=lambda row: row["us"]) for k in COLUMNS}
-    title = f"{rows[0]['matrix']} {rows[0]['dtype']}"
+def fastest(rows: list[dict[str, Any]], *, taken: bool = True) -> dict[int, dict[str, Any]]:
+    """Return the fastest for each k of those that the rule takes, or of the others."""
+    best: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        if row["taken"] == taken and (row["k"] not in best or row["us"] < best[row["k"]]["us"]):
+            best[row["k"]] = row
+    return best
+
+
+def report(rows: list[dict[str, Any]]) -> tuple[list[tuple[float, str]], list[tuple[float, str]]]:
+    """Print the fastest for each k; return the ratios to the next multiple of 8, and to the way that is not taken."""
+    best, others = fastest(rows), fastest(rows, taken=False)
+    title = f"{rows[0]['matrix']} {rows[0]['kernel']} {rows[0]['dtype']}"
     print(title, flush=True)
-    ratios = []
+    ratios, gains = [], []
     for k, row in best.items():
         ratio = row["us"] / best[(k + 7) // 8 * 8]["us"]
         ratios.append((ratio, f"{title} k={k}"))
-        print(f"  k={k:4} {row['us']:9.1f} us  {ratio:5.2f}  {row['setting']}", flush=True)
-    return ratios
+        line = f"  k={k:4} {row['us']:9.1f} us  {ratio:5.2f}  {'copied' if row['copied'] else '':6}  {row['setting']}"
+        if k in others:
+            gains.append((row["us"] / others[k]["us"], f"{title} k={k} {'copied' if row['copied'] else 'as it is'}"))
+            line += f"  (the other way {others[k]['us']:.1f})"
+        print(line, flush=True)
+    return ratios, gains
 
 
-def main(names: list[str]) -> None:
+def main() -> None:
     """Measure the named matrices, or all."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("matrices", nargs="*", metavar="MATRIX", help=f"of {', '.join(MATRICES)}")
+    parser.add_argument("--kernels", nargs="+", choices=list(KERNELS), default=["row_split"])
+    arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     begin = time.monotonic()
     rows: list[dict[str, Any]] = []
-    ratios = []
-    for name in names or MATRICES:
-        for dtype in DTYPES:
-            measured = measure(name, dtype)
-            ratios += report(measured)
-            rows += measured
+    kept: list[dict[str, Any]] = []
+    ratios: list[tuple[float, str]] = []
+    gains: list[tuple[float, str]] = []
+    for name in arguments.matrices or MATRICES:
+        for kernel in arguments.kernels:
+            for dtype in KERNELS[kernel][1]:
+                measured = measure(name, kernel, dtype)
+                new_ratios, new_gains = report(measured)
+                ratios += new_ratios
+                gains += new_gains
+                rows += measured
+                kept += fastest(measured).values()
     print(f"over 1.25: {sum(ratio > 1.25 for ratio, _ in ratios)} of {len(ratios)}; the largest:")
     for ratio, what in sorted(ratios, reverse=True)[:12]:
         print(f"  {ratio:5.2f}  {what}")
+    print(f"5 % slower than the other way: {sum(gain > 1.05 for gain, _ in gains)} of {len(gains)}; the most:")
+    for gain, what in sorted(gains, reverse=True)[:12]:
+        print(f"  {gain:5.2f}  {what}")
     print(f"{time.monotonic() - begin:.0f} s")
     if "OUT" in os.environ:
-        with (pathlib.Path(os.environ["OUT"]) / "columns.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
+        for file_name, of in (("columns.csv", kept), ("all_columns.csv", rows)):
+            with (pathlib.Path(os.environ["OUT"]) / file_name).open("w", newline="") as file:
+                writer = csv.DictWriter(file, of[0])
+                writer.writeheader()
+                writer.writerows(of)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

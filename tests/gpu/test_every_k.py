@@ -1,4 +1,6 @@
-"""SpMM by row_split for every number of columns and any alignment of row-major operands, which are tensors on the GPU.
+"""SpMM for every number of columns and any alignment of row-major operands, which are tensors on the GPU.
+
+Rows of B that do not begin on 16 bytes are read as they are, or copied first: both ways are tested wherever they exist.
 
 Whatever lies around B is NaN or infinite, and so are the rows of B that no nonzero refers to: rows of B are loaded in
 vectors that reach over their ends, and nothing of that may get into the result. Around C nothing may change.
@@ -11,7 +13,7 @@ from scipy.sparse import csr_array
 import warploom as wl
 from battery import typed
 from products import assert_product, operand, reason_against, tensor_of, widened
-from warploom import _bfloat16
+from warploom import _bfloat16, _core
 from warploom._matrix import as_csr
 from warploom.candidates import Candidate, kernels
 
@@ -33,6 +35,12 @@ TYPED = [
     if kernel.name == "row_split"
     for dtype in kernel.dtypes
 ]
+TENSOR_CORE = [
+    pytest.param(kernel, _bfloat16.as_dtype(dtype), id=f"{kernel.name}-{dtype}")
+    for kernel in kernels("spmm")
+    if kernel.format == "column-vectors"
+    for dtype in kernel.dtypes
+]
 SETTINGS = [
     {},
     {"threads_per_row": 8},
@@ -50,6 +58,23 @@ PLACES = {"alone": (0, 0), "odd rows": (1, 2), "even rows": (2, 2), "other rows 
 @pytest.fixture(scope="module")
 def torch():
     return pytest.importorskip("torch", minversion="2.10")
+
+
+@pytest.fixture(params=["never", "always", "in panels"])
+def copies(request):
+    """Whether B is copied: in panels of 128 bytes a row of a matrix with 91 columns."""
+    _core.make_padded_copies(
+        "never" if request.param == "never" else "always", 91 * 128 * (request.param == "in panels")
+    )
+    yield request.param
+    _core.make_padded_copies()
+
+
+def copied(plan, B, C):
+    """Whether a product of tensors copies B: nothing else allocates memory, and that is refused here."""
+    _core.fail_device_allocation(1)
+    plan(B, out=C)
+    return _core.fail_device_allocation(0)
 
 
 def skewed(dtype, m=75, n=91):
@@ -72,7 +97,7 @@ def placed(torch, values, before, after, around):
     return tensor[:, before : before + columns], tensor
 
 
-def check(torch, matrix, plan, k, place):
+def check(torch, matrix, plan, k, place, precision="full"):
     m, n = matrix.shape
     values = operand((n, k), matrix.dtype, "row", seed=k)
     unused = np.setdiff1d(np.arange(n), matrix.indices)
@@ -89,7 +114,7 @@ def check(torch, matrix, plan, k, place):
         around = np.delete(widened(_bfloat16.of_tensor(held.cpu())), np.s_[before : before + k], axis=1)
         assert (around == 7.0).all()
     np.testing.assert_array_equal(*(np.ascontiguousarray(result).view(np.uint8) for result in results))
-    assert_product(matrix, values, results[0])
+    assert_product(matrix, values, results[0], precision=precision)
 
 
 def plan_for(matrix, kernel, k, parameters):
@@ -100,8 +125,14 @@ def plan_for(matrix, kernel, k, parameters):
     return wl.plan(matrix, k=k, device="cuda", select=str(Candidate.make(kernel, "none", parameters)))
 
 
+def skip_without_copies(dtype, copies):
+    if dtype.itemsize == 8 and copies != "never":
+        pytest.skip("float64 is never copied")
+
+
 @pytest.mark.parametrize(("kernel", "dtype"), TYPED)
-def test_every_number_of_columns(torch, kernel, dtype):
+def test_every_number_of_columns(torch, kernel, dtype, copies):
+    skip_without_copies(dtype, copies)
     matrix = skewed(dtype)
     for i, k in enumerate(COLUMNS):
         for parameters in (SETTINGS[0], SETTINGS[1 + i % (len(SETTINGS) - 1)]):
@@ -113,9 +144,22 @@ def test_every_number_of_columns(torch, kernel, dtype):
                     raise AssertionError(f"k = {k}, {parameters}, {place}: {error}") from error
 
 
+@pytest.mark.parametrize(("kernel", "dtype"), TENSOR_CORE)
+def test_every_number_of_columns_on_tensor_cores(torch, kernel, dtype, copies):
+    matrix = skewed(dtype)
+    for k in (*range(1, 18), 20, 31, 32, 33, 35, 36, 63, 64, 65, 68, 72, 127, 128, 129, 131, 257, 515):
+        plan = plan_for(matrix, kernel, k, {"segment_length": 32})
+        for place in PLACES:
+            try:
+                check(torch, matrix, plan, k, place, precision=kernel.precision)
+            except AssertionError as error:
+                raise AssertionError(f"k = {k}, {place}: {error}") from error
+
+
 @pytest.mark.parametrize(("kernel", "dtype"), TYPED)
-def test_other_numbers_of_columns_than_planned(torch, kernel, dtype):
+def test_other_numbers_of_columns_than_planned(torch, kernel, dtype, copies):
     """Wider products are computed panel by panel where a plan holds a workspace."""
+    skip_without_copies(dtype, copies)
     matrix = skewed(dtype)
     for planned, columns in ((20, (1, 5, 21, 45, 65)), (33, (7, 32, 34, 67, 133)), (132, (3, 129, 137, 263))):
         for parameters in SETTINGS[:3]:
@@ -126,8 +170,9 @@ def test_other_numbers_of_columns_than_planned(torch, kernel, dtype):
 
 
 @pytest.mark.parametrize(("kernel", "dtype"), TYPED)
-def test_one_row_of_B(torch, kernel, dtype):
+def test_one_row_of_B(torch, kernel, dtype, copies):
     """The first row is the last one, too."""
+    skip_without_copies(dtype, copies)
     matrix = typed(csr_array(np.arange(1.0, 6.0)[:, None]), dtype)
     for k in (1, 5, 7, 33, 131):
         plan = plan_for(matrix, kernel, k, {})
@@ -136,7 +181,7 @@ def test_one_row_of_B(torch, kernel, dtype):
 
 
 @pytest.mark.parametrize("k", [33, 35, 131, 515])
-def test_larger_than_one_wave(torch, k):
+def test_larger_than_one_wave(torch, k, copies):
     rng = np.random.default_rng(5)
     m, n = 20_000, 15_000
     indptr = np.concatenate([[0], np.cumsum(np.minimum(n, (rng.pareto(1.2, m) * 4).astype(np.int64)))])
@@ -146,3 +191,107 @@ def test_larger_than_one_wave(torch, k):
         if kernel.name == "row_split" and kernel.format != "padded-csr":
             for parameters in SETTINGS[:4]:
                 check(torch, matrix, plan_for(matrix, kernel, k, parameters), k, "odd rows")
+
+
+def banded(per_row, dtype=np.float32, n=20_000):
+    """As many nonzeros in each row and in each column."""
+    indices = np.sort((np.arange(n)[:, None] + np.arange(per_row)) % n, axis=1).astype(np.int32).ravel()
+    data = np.random.default_rng(6).standard_normal(len(indices))
+    return typed(csr_array((data, indices, np.arange(n + 1) * per_row), shape=(n, n)), np.dtype(dtype))
+
+
+def operands(torch, matrix, k):
+    B = tensor_of(operand((matrix.shape[1], k), matrix.dtype, "row", seed=k)).cuda()
+    return B, torch.empty((matrix.shape[0], k), dtype=B.dtype, device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("per_row", "dtype", "k", "pays"),
+    [
+        (4, "float32", 33, False),
+        (100, "float32", 33, True),
+        (100, "float32", 7, True),
+        (100, "float32", 3, False),
+        (100, "float32", 34, False),  # two sets of sums are as fast
+        (100, "float32", 36, False),
+        (100, "float64", 33, False),
+        (4, "float16", 65, False),
+        (50, "float16", 65, True),
+        (100, "float16", 66, True),
+        (100, "float16", 72, False),
+    ],
+)
+def test_copied_where_it_pays(torch, per_row, dtype, k, pays):
+    """And the result is that of the way that was taken, whatever was forced before."""
+    matrix = banded(per_row, dtype)
+    plan = wl.plan(matrix, k=k, device="cuda", select="spmm/none/csr/row_split[columns_per_thread=8]")
+    B, C = operands(torch, matrix, k)
+    assert copied(plan, B, C) == pays
+    results = {}
+    for way in ("where they pay", "always", "never"):
+        _core.make_padded_copies(way)
+        try:
+            results[way] = plan(B, out=torch.full_like(C, float("nan")))
+        finally:
+            _core.make_padded_copies()
+    assert torch.equal(results["where they pay"], results["always" if pays else "never"])
+    for result in results.values():
+        assert_product(matrix, _bfloat16.of_tensor(B.cpu()), _bfloat16.of_tensor(result.cpu()))
+
+
+def test_without_memory_for_a_copy(torch):
+    matrix = banded(100)
+    plan = wl.plan(matrix, k=65, device="cuda", select="spmm/none/csr/row_split")
+    B, C = operands(torch, matrix, 65)
+    assert copied(plan, B, C)  # refused: computed without
+    _core.make_padded_copies("never")
+    try:
+        assert torch.equal(C, plan(B, out=torch.empty_like(C)))
+    finally:
+        _core.make_padded_copies()
+
+
+@pytest.mark.parametrize("select", ["spmm/none/csr/row_split", "spmm/none/column-vectors/tensor_core_tf32"])
+def test_copies_in_graphs(torch, select):
+    """Two graphs of one plan, the second of several panels, replayed in turn and with products between them."""
+    matrix = banded(100, n=3_000)
+    graphs = []
+    try:
+        for k, panel_bytes in ((65, 0), (129, 3_000 * 256)):
+            _core.make_padded_copies("always", panel_bytes)
+            plan = wl.plan(matrix, k=k, device="cuda", select=select)
+            B, C = operands(torch, matrix, k)
+            assert copied(plan, B, C)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                plan(B, out=C)
+            graphs.append((graph, plan, B, C))
+        for _ in range(3):
+            for graph, _, B, C in graphs:
+                B.copy_(torch.randn_like(B))
+                C.fill_(float("nan"))
+                graph.replay()
+            expected = [plan @ B for _, plan, B, _ in graphs]
+            for (_, _, B, C), other in zip(graphs, expected, strict=True):
+                precision = "tf32" if "tf32" in select else "full"
+                assert_product(matrix, B.cpu().numpy(), C.cpu().numpy(), precision=precision)
+                assert_product(matrix, B.cpu().numpy(), other.cpu().numpy(), precision=precision)
+    finally:
+        _core.make_padded_copies()
+
+
+def test_copies_on_two_streams(torch):
+    """Each product has a copy of its own, which is ordered on its stream."""
+    matrix = banded(100)
+    plan = wl.plan(matrix, k=65, device="cuda", select="spmm/none/csr/row_split")
+    pairs = [operands(torch, matrix, 65) for _ in range(6)]
+    for B, _ in pairs:
+        B.normal_()
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    torch.cuda.synchronize()
+    for i, (B, C) in enumerate(pairs):
+        with torch.cuda.stream(streams[i % 2]):
+            plan(B, out=C)
+    torch.cuda.synchronize()
+    for B, C in pairs:
+        assert_product(matrix, B.cpu().numpy(), C.cpu().numpy())
