@@ -730,8 +730,8 @@ struct covering_shape {
         (reinterpret_cast<std::uintptr_t>(operands.B) | operands.ldb_bytes) / sizeof(Value) | 8u;
     const int common = 1 << std::countr_zero(elements);
     if (V / common > 2 && sizeof(Value) == 2) V = 4;  // eight places would take too many registers
-    R = std::max(2,
-                 V / common);  // one would be enough for a few columns more than a tile, which is not worth its kernels
+    // One would be enough for a few columns more than a tile of aligned rows, which is not worth its kernels.
+    R = std::max(2, V / common);
     // Two threads for 8 columns, say, have none left for those that do not fit into their vectors.
     const int k = operands.k;
     while (capacity(shape.columns_per_thread) < k && k <= threads.column_threads() * shape.columns_per_thread &&
@@ -762,9 +762,8 @@ class launcher {
                   cudaStream_t stream) const {
     if (multiply_copy(items, operands, rows_of_B, stream)) return;
     // A grid has at most 65,535 tiles of columns; what is wider takes several. A thread has a column or more.
-    const std::int64_t widest_launch = std::int64_t{65528} * shape_.threads.column_threads();
-    for (std::int64_t left = operands.k; left > 0; left -= widest_launch) {
-      operands.k = static_cast<int>(std::min(left, widest_launch));
+    for (std::int64_t left = operands.k; left > 0; left -= widest_launch()) {
+      operands.k = static_cast<int>(std::min(left, widest_launch()));
       launch_tiles(items, operands, static_cast<int>(rows_of_B - 1), false, stream);
       operands.B += operands.k;
       operands.C += operands.k;
@@ -774,6 +773,8 @@ class launcher {
  private:
   static constexpr int narrow = 4;  // columns
 
+  std::int64_t widest_launch() const { return std::int64_t{65528} * shape_.threads.column_threads(); }
+
   // The same from a copy of B whose rows are aligned, if that takes less time and there is memory for it.
   bool multiply_copy(const Items& items, const row_major_operands<Value>& operands, std::int64_t rows_of_B,
                      cudaStream_t stream) const {
@@ -781,26 +782,25 @@ class launcher {
     constexpr std::int64_t size = sizeof(Value);
     const int alignment = row_alignment(operands);
     if (shape_.columns_per_thread < 4 || operands.k <= narrow || alignment >= widest_vector()) return false;
-    const std::int64_t panel =
-        copied_columns({nnz_, rows_of_B, operands.k, size, covering_cost<Value>(alignment)}, shape_.tile_columns());
+    const unaligned_product product{nnz_, rows_of_B, operands.k, size, covering_cost<Value>(alignment)};
+    const std::int64_t panel = std::min(copied_columns(product, shape_.tile_columns()), widest_launch());
     if (panel == 0) return false;
+    const auto multiply = [&](const dense_view& copy, std::int64_t first, std::int64_t columns) {
+      row_major_operands<Value> part = operands;
+      part.B += first;
+      part.C += first;
+      part.k = static_cast<int>(columns);
+      const bool copied = copy.data != nullptr;
+      if (copied) {
+        part.B = static_cast<const Value*>(copy.data);
+        part.ldb_bytes = static_cast<std::uint32_t>(copy.leading_dimension * size);
+      }
+      launcher of_panel = *this;
+      of_panel.shape_ = shape_.for_columns(columns);
+      of_panel.launch_tiles(items, part, static_cast<int>(rows_of_B - 1), copied, stream);
+    };
     const dense_view B{const_cast<Value*>(operands.B), rows_of_B, operands.k, operands.ldb_bytes / size};
-    return multiply_copied_panels(B, size, panel, narrow, stream,
-                                  [&](const dense_view& copy, std::int64_t first, std::int64_t columns) {
-                                    row_major_operands<Value> part = operands;
-                                    part.C += first;
-                                    part.k = static_cast<int>(columns);
-                                    const bool copied = copy.data != nullptr;
-                                    if (copied) {
-                                      part.B = static_cast<const Value*>(copy.data);
-                                      part.ldb_bytes = static_cast<std::uint32_t>(copy.leading_dimension * size);
-                                    } else {
-                                      part.B += first;
-                                    }
-                                    launcher of_panel = *this;
-          of_panel.shape_ = shape_.for_columns(columns);
-                                    of_panel.launch_tiles(items, part, static_cast<int>(rows_of_B - 1), copied, stream);
-                                  });
+    return multiply_copied_panels(B, size, panel, narrow, stream, multiply);
   }
 
   // Columns that a thread moves at once where everything is aligned.
