@@ -64,7 +64,7 @@ WARPLOOM_HOST_DEVICE sixteen_bytes realigned(const sixteen_bytes& low, const six
     const std::uint64_t both = std::uint64_t{words[i + 1]} << 32 | words[i];
     const auto word = static_cast<std::uint32_t>(both >> (8 * (shift & 3)));
     const std::int64_t left = count - 4 * i;
-    const std::uint32_t kept = left >= 4 ? 0xffffffffu : left <= 0 ? 0u : (1u << (8 * left)) - 1u;
+    const std::uint32_t kept = left >= 4 ? ~0u : left <= 0 ? 0u : (1u << (8 * left)) - 1u;
     result.words[i] = word & kept;
   }
   return result;
