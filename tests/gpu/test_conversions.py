@@ -8,9 +8,11 @@ import pytest
 from scipy.sparse import csr_array
 
 from battery import battery
-from warploom import _core, formats
+from warploom import CSR, _core, formats
+from warploom._device import Device
 from warploom._matrix import as_csr
 from warploom.errors import ParameterError
+from warploom.plan import problem_of
 
 ON_GPU = {known["name"]: known["options"] for known in _core.formats() if known["on_gpu"]}
 DTYPES = [np.float16, np.float32, np.float64]
@@ -164,6 +166,44 @@ def test_a_million_rows(name, kind):
     rng = np.random.default_rng(8)
     lengths = rng.integers(0, 9, 1_000_000) if kind == "few" else power_law(1_000_000, 1.3, 3, 30_000, 9)
     check(name, rows_of(lengths, np.float32), {})
+
+
+def scattered(rows, columns, per_row, seed, exponent=1.0):
+    """Build a matrix with columns as frequent as a power of a random number; rows may repeat a column."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, 2 * per_row + 1, rows)
+    indices = (columns * rng.random(lengths.sum()) ** exponent).astype(np.int32)
+    values = (np.arange(len(indices)) % 2039 + 1).astype(np.float32)
+    return csr_array((values, indices, np.r_[0, np.cumsum(lengths)]), shape=(rows, columns))
+
+
+@pytest.mark.parametrize("hubs", [0, 1, 17, 4095, 24575, 200_000])
+@pytest.mark.parametrize("entries_per_lane", [1, 2, 4])
+def test_hubs_among_many_columns(entries_per_lane, hubs):
+    """Columns are sorted by how frequent they are, and most of them are as frequent as many others."""
+    options = {"hubs": hubs, "entries_per_lane": entries_per_lane}
+    for matrix in (scattered(30_000, 70_000, 4, 1), scattered(30_000, 70_000, 4, 2, 4.0), scattered(9, 50_000, 90, 3)):
+        check("hub-csr", matrix, options)
+
+
+@pytest.mark.parametrize("name", ON_GPU)
+def test_offsets_and_columns_of_64_bits(name):
+    """They are narrowed before anything is converted."""
+    torch = pytest.importorskip("torch")
+    A = scattered(2000, 3000, 6, 4)
+    A.sum_duplicates()
+    arrays = [torch.from_numpy(a).cuda() for a in (A.indptr.astype(np.int64), A.indices.astype(np.int64), A.data)]
+    resident = problem_of(
+        CSR(*arrays, shape=A.shape), "spmv", 1, None, "column", "warm", Device.parse("cuda")
+    ).resident()
+    for options in settings(name):
+        try:
+            host = _core.store(name, as_csr(A), options)
+        except ParameterError:
+            continue
+        found = _core.convert_on_gpu(name, resident, options).arrays()
+        for label, array in host.arrays().items():
+            assert_same_array(found[label], array, f"{label} with {options}")
 
 
 def test_formats_that_are_made_on_the_host_say_so():

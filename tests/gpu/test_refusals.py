@@ -46,3 +46,19 @@ def test_padding(kernel, matrix, parameters):
     assert "would store" in reason
     with pytest.raises(ParameterError, match=re.escape(f"{kernel} {reason}")):
         prepare_product(*arguments, device=0)
+
+
+@pytest.mark.parametrize(("columns", "refused"), [(1_000_000, True), (60_000, False)])
+def test_few_nonzeros_in_hubs(columns, refused):
+    """The host judges by a sample, and the GPU by all columns."""
+    nnz = 2_000_000
+    indices = np.sort(np.random.default_rng(0).integers(0, columns, nnz))
+    matrix = csr_array((np.ones(nnz, np.float32), indices, np.array([0, nnz])), shape=(1, columns))
+    arguments = "spmv", as_csr(matrix), "hub-csr", "segmented_sum", 1, "column", {"hub_kb": 192}
+    reason = reason_against(*arguments)
+    assert ("less than a fifth of its nonzeros" in reason) == refused
+    if refused:
+        with pytest.raises(ParameterError, match=re.escape(f"hub-csr/segmented_sum {reason}")):
+            prepare_product(*arguments, device=0)
+    else:
+        prepare_product(*arguments, device=0)

@@ -16,10 +16,9 @@
 namespace warploom {
 
 prepare_cuda_function prepare_cuda_spmv_hub_csr_segmented_sum;
+convert_on_gpu_function convert_to_hub_csr_on_gpu;
 
-namespace {
-
-void check(std::int64_t max_hubs, int entries_per_lane) {
+void check_hubs(std::int64_t max_hubs, int entries_per_lane) {
   if (entries_per_lane != 1 && entries_per_lane != 2 && entries_per_lane != 4) {
     throw error(error_kind::parameter, "entries_per_lane", -1,
                 "entries_per_lane must be 1, 2 or 4, got " + std::to_string(entries_per_lane));
@@ -29,6 +28,15 @@ void check(std::int64_t max_hubs, int entries_per_lane) {
                 "hubs must be at least 0 and less than 2^31 - 1, got " + std::to_string(max_hubs));
   }
 }
+
+std::string hub_share_reason(const matrix_summary& matrix, std::int64_t max_hubs,
+                             const std::function<double()>& share) {
+  // To load the hubs in every thread block takes longer than to fetch what few nonzeros need.
+  if (matrix.nnz < hub_least_nonzeros || matrix.num_cols <= max_hubs || share() >= 0.2) return "";
+  return "has less than a fifth of its nonzeros in the columns with the most";
+}
+
+namespace {
 
 std::vector<std::int64_t> count_entries_of_columns(const row_storage& rows) {
   std::vector<std::int64_t> counts(rows.num_cols, 0);
@@ -71,7 +79,7 @@ std::size_t hub_csr::bytes() const {
 }
 
 hub_csr to_hub_csr(const row_storage& rows, std::int64_t max_hubs, int entries_per_lane) {
-  check(max_hubs, entries_per_lane);
+  check_hubs(max_hubs, entries_per_lane);
   hub_csr result;
   result.num_rows = rows.num_rows;
   result.num_cols = rows.num_cols;
@@ -165,6 +173,7 @@ format_description hub_csr_format() {
             return stored(to_hub_csr(store_all_rows(matrix, {}), options.integer<std::int64_t>("hubs"),
                                      options.integer("entries_per_lane")));
           },
+      .from_csr_on_gpu = WARPLOOM_CUDA(convert_to_hub_csr_on_gpu),
   };
 }
 
@@ -228,8 +237,6 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_
                                                        request.parameters.at("entries_per_lane")));
 }
 
-constexpr std::int64_t least_nonzeros = 2'000'000;
-
 // About which part of the nonzeros is in hubs, from a sample: hubs are chosen by every other nonzero of it and judged
 // by the rest, so that a column that the sample happens to have twice does not count for more than it is.
 double estimate_hub_share(const csr_view& matrix, std::int64_t max_hubs) {
@@ -263,11 +270,11 @@ double estimate_hub_share(const csr_view& matrix, std::int64_t max_hubs) {
 }
 
 std::string hub_reason(const csr_view& matrix, const product_request& request) {
-  if (matrix.nnz() < least_nonzeros) return "";
   const std::int64_t most = requested_hubs(matrix, request);
-  if (matrix.num_cols <= most) return "";
-  return estimate_hub_share(matrix, most) < 0.2 ? "has less than a fifth of its nonzeros in the columns with the most"
-                                                : "";
+  matrix_summary sizes;
+  sizes.num_cols = matrix.num_cols;
+  sizes.nnz = matrix.nnz();
+  return hub_share_reason(sizes, most, [&] { return estimate_hub_share(matrix, most); });
 }
 
 // Where the smaller of two sizes has room for all of x, in the widest type.
@@ -295,8 +302,8 @@ product_kernel spmv_hub_csr_segmented_sum() {
                       "kilobytes of x in shared memory, as far as the GPU has them"},
                      {"entries_per_lane", 4, {1, 2, 4}, {4}, true, "consecutive entries of a row in each lane"}},
       .dtypes = all_value_types,
-      // To load the hubs in every thread block takes longer than to fetch what few nonzeros need.
-      .hopeless = [](const matrix_summary& matrix) { return matrix.nnz < least_nonzeros; },
+      .from_device = true,
+      .hopeless = [](const matrix_summary& matrix) { return matrix.nnz < hub_least_nonzeros; },
       .redundant = more_than_all_columns,
       .unsupported_reason = needs_int32_offsets,
       .pattern_reason = hub_reason,

@@ -15,11 +15,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "kernels/csr/row_storage.hpp"
 #include "warploom/csr_view.hpp"
 #include "warploom/formats/csr.hpp"
+#include "warploom/kernels/product.hpp"
 
 namespace warploom {
 
@@ -48,9 +51,11 @@ struct hub_csr {
   std::vector<format_field> fields() const;
 };
 
+// Throws error_kind::parameter unless `entries_per_lane` is 1, 2 or 4 and `max_hubs` is not negative.
+void check_hubs(std::int64_t max_hubs, int entries_per_lane);
+
 // `rows` must store every row. Hubs are the `max_hubs` columns with the most entries, of several with equally many
-// those further left, and only columns with at least two. Throws error_kind::parameter unless `entries_per_lane` is 1,
-// 2 or 4 and `max_hubs` is not negative.
+// those further left, and only columns with at least two. Throws what check_hubs throws.
 hub_csr to_hub_csr(const row_storage& rows, std::int64_t max_hubs, int entries_per_lane);
 
 // In the caller's row order, entries in their stored order.
@@ -60,5 +65,12 @@ csr_matrix to_csr(const hub_csr& matrix);
 inline std::int64_t hubs_in(std::int64_t bytes, value_type dtype) {
   return bytes / static_cast<std::int64_t>(size_of(dtype)) - 1;
 }
+
+// Below, a product with hubs is not worth it.
+inline constexpr std::int64_t hub_least_nonzeros = 2'000'000;
+
+// Why a product with hubs is not worth it, or nothing. `share` of the nonzeros is in hubs; it is asked for only where
+// it matters. On the host it is estimated from a sample, on a GPU columns are counted.
+std::string hub_share_reason(const matrix_summary& matrix, std::int64_t max_hubs, const std::function<double()>& share);
 
 }  // namespace warploom

@@ -8,6 +8,7 @@
 // to arrive adds them in the order of the chunks. One launch; no thread block waits for another.
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "device/device_csr.hpp"
@@ -18,7 +19,7 @@
 #include "kernels/device/vector.cuh"
 #include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
-#include "kernels/hub_csr/hub_csr.hpp"
+#include "kernels/hub_csr/device_hub_csr.hpp"
 #include "kernels/spmv_plan.hpp"
 
 namespace warploom {
@@ -279,13 +280,14 @@ struct hub_chunks {
   std::vector<cut_row> cut_rows;
   std::int32_t num_partials = 0;
 
-  hub_chunks(const hub_csr& matrix, std::int64_t most) {
+  hub_chunks(const cuda::device_hub_csr& matrix, std::int64_t most) {
     const std::int64_t tiles = matrix.num_tiles();
     const std::int64_t count = std::min(most, tiles);
+    const std::vector<std::uint32_t> first_lanes = matrix.first_lanes(count);
     for (std::int64_t c = 0; c < count; ++c) {
-      const std::int64_t first = c * tiles / count;
-      chunks.push_back({static_cast<std::int32_t>(first), static_cast<std::int32_t>((c + 1) * tiles / count), -1, -1});
-      const std::uint32_t lane = matrix.lanes[first * matrix.lanes_per_tile()];
+      chunks.push_back(
+          {static_cast<std::int32_t>(c * tiles / count), static_cast<std::int32_t>((c + 1) * tiles / count), -1, -1});
+      const std::uint32_t lane = first_lanes[c];
       if (lane & hub_row_head) continue;
       const auto row = static_cast<std::int32_t>(lane);
       if (cut_rows.empty() || cut_rows.back().row != row) {
@@ -313,75 +315,61 @@ struct resident_grid {
 template <class Value>
 class hub_csr_plan final : public spmv_plan {
  public:
-  hub_csr_plan(const hub_csr& matrix, const device_allocator& allocate)
-      : hub_csr_plan(matrix, hub_chunks(matrix, std::int64_t{resident_grid().blocks} * threads_per_block<Value> / 32),
-                     allocate) {
-    cuda::dispatch_constant<1, 2, 4>(entries_per_lane_, [&](auto entries) {
+  hub_csr_plan(cuda::device_hub_csr matrix, const device_allocator& allocate)
+      : matrix_(std::move(matrix)), num_blocks_(static_cast<unsigned>(resident_grid().blocks)) {
+    const hub_chunks work(matrix_, std::int64_t{num_blocks_} * threads_per_block<Value> / 32);
+    chunks_ = cuda::upload(work.chunks.data(), work.chunks.size(), allocate);
+    cut_rows_ = cuda::upload(work.cut_rows.data(), work.cut_rows.size(), allocate);
+    partial_ = {static_cast<std::size_t>(work.num_partials), allocate};
+    arrived_ = {work.cut_rows.size(), allocate};
+    fill_device(arrived_.data(), 0, arrived_.bytes(), matrix_.stream());
+    const std::size_t blocks_of_empty_rows =
+        (matrix_.num_empty_rows() + threads_per_block<Value> - 1) / threads_per_block<Value>;
+    num_blocks_ =
+        static_cast<unsigned>(std::min<std::size_t>(num_blocks_, std::max(work.chunks.size(), blocks_of_empty_rows)));
+    cuda::dispatch_constant<1, 2, 4>(matrix_.entries_per_lane(), [&](auto entries) {
       // For as many hubs as there can be: other plans use the same kernel with other numbers.
       WARPLOOM_CUDA_CHECK(cudaFuncSetAttribute(hub_csr_segmented_sum_kernel<entries, Value>,
                                                cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                static_cast<int>(resident_grid().shared_bytes)));
     });
-    if (arrived_.size() > 0) WARPLOOM_CUDA_CHECK(cudaMemset(arrived_.data(), 0, arrived_.bytes()));
   }
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
-    if (grid_ == 0) return;
-    cuda::dispatch_constant<1, 2, 4>(entries_per_lane_, [&](auto entries) { launch<entries>(x, y, stream); });
+    if (num_blocks_ == 0) return;
+    cuda::dispatch_constant<1, 2, 4>(matrix_.entries_per_lane(), [&](auto entries) { launch<entries>(x, y, stream); });
   }
 
   std::size_t bytes() const override {
-    return hubs_.bytes() + lanes_.bytes() + indices_.bytes() + data_.bytes() + empty_rows_.bytes() + chunks_.bytes() +
-           cut_rows_.bytes() + partial_.bytes() + arrived_.bytes();
+    return matrix_.bytes() + chunks_.bytes() + cut_rows_.bytes() + partial_.bytes() + arrived_.bytes();
   }
-  std::vector<value_array> value_arrays() override { return {{data_.data(), static_cast<std::int64_t>(data_.size())}}; }
+  std::vector<value_array> value_arrays() override { return {matrix_.all_values()}; }
 
  private:
   using sum_type = cuda::sum_type_t<Value>;
 
-  hub_csr_plan(const hub_csr& matrix, const hub_chunks& chunks, const device_allocator& allocate)
-      : entries_per_lane_(matrix.entries_per_lane),
-        grid_(static_cast<unsigned>(std::min<std::int64_t>(
-            resident_grid().blocks, std::max<std::int64_t>(static_cast<std::int64_t>(chunks.chunks.size()),
-                                                           (matrix.empty_rows.size() + threads_per_block<Value> - 1) /
-                                                               threads_per_block<Value>)))),
-        hubs_(cuda::upload(matrix.hubs.data(), matrix.hubs.size(), allocate)),
-        lanes_(cuda::upload(matrix.lanes.data(), matrix.lanes.size(), allocate)),
-        indices_(cuda::upload(matrix.indices.data(), matrix.indices.size(), allocate)),
-        data_(cuda::upload(reinterpret_cast<const Value*>(matrix.data.data()), matrix.indices.size(), allocate)),
-        empty_rows_(cuda::upload(matrix.empty_rows.data(), matrix.empty_rows.size(), allocate)),
-        chunks_(cuda::upload(chunks.chunks.data(), chunks.chunks.size(), allocate)),
-        cut_rows_(cuda::upload(chunks.cut_rows.data(), chunks.cut_rows.size(), allocate)),
-        partial_(chunks.num_partials, allocate),
-        arrived_(chunks.cut_rows.size(), allocate) {}
-
   template <int V>
   void launch(const void* x, void* y, cudaStream_t stream) const {
-    const hub_view<Value> A{.num_hubs = static_cast<unsigned>(hubs_.size()),
+    const hub_view<Value> A{.num_hubs = static_cast<unsigned>(matrix_.num_hubs()),
                             .num_chunks = static_cast<unsigned>(chunks_.size()),
-                            .num_empty_rows = static_cast<unsigned>(empty_rows_.size()),
-                            .hubs = hubs_.data(),
-                            .lanes = lanes_.data(),
-                            .indices = indices_.data(),
-                            .data = data_.data(),
-                            .empty_rows = empty_rows_.data(),
+                            .num_empty_rows = static_cast<unsigned>(matrix_.num_empty_rows()),
+                            .hubs = matrix_.hubs(),
+                            .lanes = matrix_.lanes(),
+                            .indices = matrix_.indices(),
+                            .data = matrix_.template values<Value>(),
+                            .empty_rows = matrix_.empty_rows(),
                             .chunks = reinterpret_cast<const int4*>(chunks_.data()),
                             .cut_rows = reinterpret_cast<const int4*>(cut_rows_.data()),
                             .partial = partial_.data(),
                             .arrived = arrived_.data()};
-    const std::size_t shared_bytes = (hubs_.size() + 1) * sizeof(Value);
-    hub_csr_segmented_sum_kernel<V, Value><<<grid_, threads_per_block<Value>, shared_bytes, stream>>>(
+    const std::size_t shared_bytes = (matrix_.num_hubs() + 1) * sizeof(Value);
+    hub_csr_segmented_sum_kernel<V, Value><<<num_blocks_, threads_per_block<Value>, shared_bytes, stream>>>(
         A, static_cast<const Value*>(x), static_cast<Value*>(y));
     cuda::check_launch("hub_csr_segmented_sum_kernel");
   }
 
-  int entries_per_lane_;
-  unsigned grid_;
-  cuda::device_array<std::int32_t> hubs_;
-  cuda::device_array<std::uint32_t> lanes_;
-  cuda::device_array<std::int32_t> indices_;
-  cuda::device_array<Value> data_;
-  cuda::device_array<std::int32_t> empty_rows_;
+  cuda::device_hub_csr matrix_;
+  unsigned num_blocks_;  // of a product
   cuda::device_array<tile_chunk> chunks_;
   cuda::device_array<cut_row> cut_rows_;
   cuda::device_array<sum_type> partial_;
@@ -390,16 +378,19 @@ class hub_csr_plan final : public spmv_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> prepare_cuda_spmv_hub_csr_segmented_sum(const device_csr& source,
+std::unique_ptr<product_plan> prepare_cuda_spmv_hub_csr_segmented_sum(const device_csr& matrix,
                                                                       const product_request& request,
                                                                       const device_allocator& allocate) {
-  const csr_view& matrix = source.host();
   const std::int64_t bytes =
       std::min(std::int64_t{request.parameters.at("hub_kb")} * 1024, resident_grid().shared_bytes);
-  const hub_csr stored = to_hub_csr(store_all_rows(matrix, request.perm), hubs_in(bytes, matrix.dtype),
-                                    request.parameters.at("entries_per_lane"));
-  return cuda::dispatch_device_type(matrix.dtype, [&](auto value) -> std::unique_ptr<product_plan> {
-    return std::make_unique<hub_csr_plan<decltype(value)>>(stored, allocate);
+  const std::int64_t most = hubs_in(bytes, matrix.dtype());
+  const auto accept = [&](double share) {
+    refuse_candidate("hub-csr/segmented_sum", hub_share_reason(matrix.summary(), most, [share] { return share; }));
+  };
+  cuda::device_hub_csr stored(matrix, request.row_ids.get(), most, request.parameters.at("entries_per_lane"), accept,
+                              allocate);
+  return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
+    return std::make_unique<hub_csr_plan<decltype(value)>>(std::move(stored), allocate);
   });
 }
 
