@@ -7,6 +7,7 @@
 #include "huge_page_allocator.hpp"
 #include "predictor/kinds.hpp"
 #include "predictor/source_reader.hpp"
+#include "predictor/tree_masks.hpp"
 #include "predictor/tree_nodes.hpp"
 
 namespace warploom {
@@ -229,9 +230,18 @@ class tree_ensemble final : public model {
     std::stable_sort(trees_.begin(), trees_.end(), [](const tree& a, const tree& b) { return a.depth < b.depth; });
     trees_of_score_.assign(base_.size(), score_.empty() ? static_cast<double>(trees_.size()) : 0.0);
     for (const std::int32_t score : score_) trees_of_score_[score] += 1;
+    if (!score_.empty()) masks_ = make_masks(arrays);
   }
 
  private:
+  // Of the thresholds that a walk compares with.
+  std::unique_ptr<const tree_masks> make_masks(const tree_arrays& arrays) const {
+    std::vector<double> thresholds(arrays.threshold.size());
+    std::transform(arrays.threshold.begin(), arrays.threshold.end(), thresholds.begin(), Comparison::round);
+    return tree_masks::make(num_inputs(), arrays.offset, arrays.feature, thresholds, arrays.left, arrays.right,
+                            arrays.value, arrays.score);
+  }
+
   struct tree {
     std::int64_t root;         // in nodes_
     std::int64_t first_value;  // in values_
@@ -249,6 +259,7 @@ class tree_ensemble final : public model {
 
   void evaluate(const double* inputs, std::int64_t rows, double* scores, double* spread,
                 std::int64_t stride) const override {
+    if (masks_ && !spread) return evaluate_by_masks(inputs, rows, scores, stride);
     std::vector<threshold> x(num_inputs());
     std::vector<const double*> leaves(trees_.size());
     for (std::int64_t r = 0; r < rows; ++r, inputs += num_inputs(), scores += stride) {
@@ -256,6 +267,16 @@ class tree_ensemble final : public model {
       find_leaves(x.data(), leaves.data());
       sum_members(leaves, scores);
       if (spread) standard_deviation_around(scores, leaves, spread + r * stride);
+    }
+  }
+
+  void evaluate_by_masks(const double* inputs, std::int64_t rows, double* scores, std::int64_t stride) const {
+    std::array<double, tree_masks::max_inputs> x{};
+    for (std::int64_t r = 0; r < rows; ++r, inputs += num_inputs(), scores += stride) {
+      std::transform(inputs, inputs + num_inputs(), x.begin(), Comparison::input);
+      std::copy(base_.begin(), base_.end(), scores);
+      masks_->add(x.data(), scores);
+      divide_by_trees(scores);
     }
   }
 
@@ -305,8 +326,12 @@ class tree_ensemble final : public model {
         for (std::int64_t o = 0; o < num_scores; ++o) scores[o] += leaf[o];
       }
     }
+    divide_by_trees(scores);
+  }
+
+  void divide_by_trees(double* scores) const {
     if (!is_mean_) return;
-    for (std::int64_t o = 0; o < num_scores; ++o) scores[o] /= trees_of_score_[o];
+    for (std::size_t o = 0; o < base_.size(); ++o) scores[o] /= trees_of_score_[o];
   }
 
   void standard_deviation_around(const double* mean, const std::vector<const double*>& leaves, double* spread) const {
@@ -330,6 +355,7 @@ class tree_ensemble final : public model {
   std::vector<std::int32_t> score_;
   std::vector<double> base_;
   std::vector<double> trees_of_score_;
+  std::unique_ptr<const tree_masks> masks_;  // or null; then the trees are walked
 };
 
 void check_offsets(const std::vector<std::int32_t>& offset, std::int64_t num_nodes) {

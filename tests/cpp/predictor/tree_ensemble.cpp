@@ -138,6 +138,122 @@ TEST_CASE("tree_ensemble: as a walk node after node, at thresholds and beside th
   }
 }
 
+namespace {
+
+// Trees with a score of their own, and at most `most` leaves, which have one value.
+struct scored_forest {
+  std::int32_t num_inputs;
+  std::int32_t num_scores;
+  forest trees;
+  std::vector<std::int32_t> score;
+
+  scored_forest(int inputs, int scores, int count, int most, const std::string& comparison, const std::string& combine)
+      : num_inputs(inputs), num_scores(scores) {
+    trees.comparison = comparison;
+    trees.combine = combine;
+    trees.width = 1;
+    trees.base.assign(num_scores, 0);
+    std::mt19937 random(5);
+    if (combine == "sum") {
+      for (double& one : trees.base) one = std::normal_distribution<double>()(random);
+    }
+    for (int t = 0; t < count; ++t) {
+      add(static_cast<int>(random() % most), random);
+      score.push_back(t < scores ? t : static_cast<std::int32_t>(random() % scores));
+    }
+  }
+
+  void add(int splits, std::mt19937& random) {
+    forest one;
+    add_tree(one, splits, random);
+    const auto first_leaf = static_cast<std::int32_t>(trees.value.size());
+    for (std::size_t k = 0; k < one.feature.size(); ++k) {
+      const bool leaf = one.feature[k] == -1;
+      trees.feature.push_back(leaf ? -1 : static_cast<std::int32_t>(random() % num_inputs));
+      // Few different thresholds, so that nodes share them.
+      trees.threshold.push_back(random() % 2 ? std::round(20 * one.threshold[k]) / 20 : one.threshold[k]);
+      trees.left.push_back(leaf ? first_leaf + one.left[k] : one.left[k]);
+      trees.right.push_back(one.right[k]);
+    }
+    for (std::size_t leaf = 0; leaf < one.value.size() / 2; ++leaf) trees.value.push_back(one.value[2 * leaf]);
+    trees.offset.push_back(static_cast<std::int32_t>(trees.feature.size()));
+  }
+
+  std::unique_ptr<model> make() const {
+    const auto nodes = static_cast<std::int64_t>(trees.feature.size());
+    return make_model({"tree_ensemble",
+                       num_inputs,
+                       {{"comparison", trees.comparison}, {"combine", trees.combine}, {"output", "identity"}},
+                       {{"tree.offset", {trees.offset, {static_cast<std::int64_t>(trees.offset.size())}}},
+                        {"tree.score", {score, {static_cast<std::int64_t>(score.size())}}},
+                        {"node.feature", {trees.feature, {nodes}}},
+                        {"node.threshold", {trees.threshold, {nodes}}},
+                        {"node.left", {trees.left, {nodes}}},
+                        {"node.right", {trees.right, {nodes}}},
+                        {"leaf.value", {trees.value, {static_cast<std::int64_t>(trees.value.size()), 1}}},
+                        {"base", {trees.base, {num_scores}}}}});
+  }
+
+  std::vector<double> outputs(std::vector<double> x) const {
+    if (trees.comparison == "lightgbm") {
+      for (double& one : x) one = std::abs(one) > 1e-35 ? one : 0;
+    }
+    std::vector<double> sum = trees.base;
+    std::vector<double> count(num_scores, 0);
+    for (std::size_t t = 0; t < score.size(); ++t) {
+      sum[score[t]] += trees.value[trees.walk(t, x)];
+      count[score[t]] += 1;
+    }
+    if (trees.combine == "mean") {
+      for (std::int32_t o = 0; o < num_scores; ++o) sum[o] /= count[o];
+    }
+    return sum;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("tree_ensemble: trees with a score of their own, small and large ones") {
+  struct shape {
+    int inputs, scores, count, most_leaves;
+  };
+  // The last ones have too many inputs or too large trees to be evaluated other than by a walk.
+  const shape shapes[] = {{1, 1, 1, 1},   {3, 2, 2, 16},    {12, 31, 930, 10}, {32, 5, 33, 16},  {33, 5, 64, 16},
+                          {64, 3, 95, 7}, {7, 1, 4500, 16}, {65, 3, 40, 16},   {20, 4, 200, 18}, {5, 2, 9, 60}};
+  for (const shape& of : shapes) {
+    for (const char* comparison : {"scikit-learn", "lightgbm"}) {
+      for (const char* combine : {"mean", "sum"}) {
+        const scored_forest trees(of.inputs, of.scores, of.count, of.most_leaves, comparison, combine);
+        const auto model = trees.make();
+        std::mt19937 random(3);
+        const int rows = of.count > 1000 ? 20 : 100;
+        std::vector<double> inputs, expected;
+        for (int i = 0; i < rows; ++i) {
+          std::vector<double> x(of.inputs);
+          for (double& one : x) {
+            one = trees.trees.threshold[random() % trees.trees.threshold.size()];
+            const auto away = random() % 5;
+            if (away == 1) one = std::nextafter(one, 2);
+            if (away == 2) one = std::nextafter(one, -2);
+            if (away == 3) one = std::nextafter(static_cast<float>(one), 2.0f);
+            if (away == 4) one = std::uniform_real_distribution<double>(-2, 2)(random);
+          }
+          const std::vector<double> outputs = trees.outputs(x);
+          inputs.insert(inputs.end(), x.begin(), x.end());
+          expected.insert(expected.end(), outputs.begin(), outputs.end());
+        }
+        std::vector<double> found(expected.size());
+        model->predict(inputs, found);
+        REQUIRE(found == expected);
+        if (!model->has_spread()) continue;
+        std::vector<double> with_spread(expected.size()), spread(expected.size());
+        model->predict(inputs, with_spread, spread);
+        REQUIRE(with_spread == expected);
+      }
+    }
+  }
+}
+
 TEST_CASE("tree_ensemble: spread across trees") {
   const forest trees = random_forest("scikit-learn", "mean", 20);
   const std::vector<double> x{0.1, -0.3, 0.7};
