@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
+#include <mutex>
 #include <numeric>
 
 #include "huge_page_allocator.hpp"
@@ -230,18 +232,9 @@ class tree_ensemble final : public model {
     std::stable_sort(trees_.begin(), trees_.end(), [](const tree& a, const tree& b) { return a.depth < b.depth; });
     trees_of_score_.assign(base_.size(), score_.empty() ? static_cast<double>(trees_.size()) : 0.0);
     for (const std::int32_t score : score_) trees_of_score_[score] += 1;
-    if (!score_.empty()) masks_ = make_masks(arrays);
   }
 
  private:
-  // Of the thresholds that a walk compares with.
-  std::unique_ptr<const tree_masks> make_masks(const tree_arrays& arrays) const {
-    std::vector<double> thresholds(arrays.threshold.size());
-    std::transform(arrays.threshold.begin(), arrays.threshold.end(), thresholds.begin(), Comparison::round);
-    return tree_masks::make(num_inputs(), arrays.offset, arrays.feature, thresholds, arrays.left, arrays.right,
-                            arrays.value, arrays.score);
-  }
-
   struct tree {
     std::int64_t root;         // in nodes_
     std::int64_t first_value;  // in values_
@@ -259,7 +252,9 @@ class tree_ensemble final : public model {
 
   void evaluate(const double* inputs, std::int64_t rows, double* scores, double* spread,
                 std::int64_t stride) const override {
-    if (masks_ && !spread) return evaluate_by_masks(inputs, rows, scores, stride);
+    if (const tree_masks* const masks = rows == 1 && !spread ? find_masks() : nullptr) {
+      return evaluate_by_masks(*masks, inputs, scores);
+    }
     std::vector<threshold> x(num_inputs());
     std::vector<const double*> leaves(trees_.size());
     for (std::int64_t r = 0; r < rows; ++r, inputs += num_inputs(), scores += stride) {
@@ -270,14 +265,45 @@ class tree_ensemble final : public model {
     }
   }
 
-  void evaluate_by_masks(const double* inputs, std::int64_t rows, double* scores, std::int64_t stride) const {
+  void evaluate_by_masks(const tree_masks& masks, const double* inputs, double* scores) const {
     std::array<double, tree_masks::max_inputs> x{};
-    for (std::int64_t r = 0; r < rows; ++r, inputs += num_inputs(), scores += stride) {
-      std::transform(inputs, inputs + num_inputs(), x.begin(), Comparison::input);
-      std::copy(base_.begin(), base_.end(), scores);
-      masks_->add(x.data(), scores);
-      divide_by_trees(scores);
+    std::transform(inputs, inputs + num_inputs(), x.begin(), Comparison::input);
+    std::copy(base_.begin(), base_.end(), scores);
+    masks.add(x.data(), scores);
+    divide_by_trees(scores);
+  }
+
+  // Made when a single row is asked for, as a plan does: most models of a profile are not asked in a process.
+  const tree_masks* find_masks() const {
+    if (score_.empty()) return nullptr;
+    std::call_once(masks_made_, [&] { masks_ = make_masks(); });
+    return masks_.get();
+  }
+
+  std::unique_ptr<const tree_masks> make_masks() const {
+    std::vector<const tree*> by_number(trees_.size());
+    for (const tree& one : trees_) by_number[one.number] = &one;
+    tree_masks::trees flat;
+    struct pending {
+      const node* from;
+      std::size_t to;
+    };
+    std::vector<pending> stack;
+    for (const tree* const one : by_number) {
+      stack.push_back({nodes_.data() + one->root, flat.add_tree()});
+      while (!stack.empty()) {
+        const auto [from, to] = stack.back();
+        stack.pop_back();
+        if (from->is_leaf()) {
+          flat.set_leaf(to, values_[one->first_value + from->leaf_number()]);
+        } else {
+          const std::size_t children = flat.set_inner(to, from->feature(), static_cast<double>(from->threshold));
+          stack.push_back({from->left(), children});
+          stack.push_back({from->left() + 1, children + 1});
+        }
+      }
     }
+    return tree_masks::make(num_inputs(), flat, score_);
   }
 
   void find_leaves(const threshold* x, const double** leaves) const {
@@ -355,7 +381,8 @@ class tree_ensemble final : public model {
   std::vector<std::int32_t> score_;
   std::vector<double> base_;
   std::vector<double> trees_of_score_;
-  std::unique_ptr<const tree_masks> masks_;  // or null; then the trees are walked
+  mutable std::once_flag masks_made_;
+  mutable std::unique_ptr<const tree_masks> masks_;  // or null; then the trees are walked
 };
 
 void check_offsets(const std::vector<std::int32_t>& offset, std::int64_t num_nodes) {

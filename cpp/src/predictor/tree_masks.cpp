@@ -16,91 +16,91 @@
 
 namespace warploom {
 
-// Numbers the leaves of each tree from left to right.
+// Numbers the leaves of a tree from left to right.
 struct tree_masks::builder {
-  const std::vector<std::int32_t>& feature;
-  const std::vector<double>& threshold;
-  const std::vector<std::int32_t>& left;
-  const std::vector<std::int32_t>& right;
-  const std::vector<double>& value;
+  const std::vector<trees::node>& nodes;
 
   struct inner_node {
     std::int32_t feature;
     double threshold;
     std::uint16_t kept;
   };
-  std::vector<inner_node> nodes;  // of the tree that was visited last
+  std::vector<inner_node> inner;  // of the tree that was visited last
   std::vector<double> leaves;
 
   // False if the tree has too many leaves.
-  bool visit(std::int64_t first) {
-    nodes.clear();
+  bool visit(std::size_t root) {
+    inner.clear();
     leaves.clear();
-    return visit_node(first, first, 0);
+    return visit_node(root, 0);
   }
 
  private:
-  bool visit_node(std::int64_t first, std::int64_t k, int depth) {
-    if (feature[k] == -1) {
-      leaves.push_back(value[left[k]]);
+  bool visit_node(std::size_t number, int depth) {
+    const trees::node& node = nodes[number];
+    if (node.feature == -1) {
+      leaves.push_back(node.number);
       return leaves.size() <= max_leaves;
     }
     if (depth + 1 >= max_leaves) return false;
     const std::size_t begin = leaves.size();
-    if (!visit_node(first, first + left[k], depth + 1)) return false;
+    if (!visit_node(node.children, depth + 1)) return false;
     const std::size_t end = leaves.size();
     const unsigned ruled_out = (1u << end) - (1u << begin);
-    nodes.push_back({feature[k], threshold[k], static_cast<std::uint16_t>(~ruled_out)});
-    return visit_node(first, first + right[k], depth + 1);
+    inner.push_back({node.feature, node.number, static_cast<std::uint16_t>(~ruled_out)});
+    return visit_node(node.children + 1, depth + 1);
   }
 };
 
-std::unique_ptr<const tree_masks> tree_masks::make(
-    std::int64_t num_inputs, const std::vector<std::int32_t>& first_nodes, const std::vector<std::int32_t>& feature,
-    const std::vector<double>& threshold, const std::vector<std::int32_t>& left, const std::vector<std::int32_t>& right,
-    const std::vector<double>& value, const std::vector<std::int32_t>& score) {
+std::unique_ptr<const tree_masks> tree_masks::make(std::int64_t num_inputs, const trees& given,
+                                                   const std::vector<std::int32_t>& scores) {
   if (best_instruction_set() != instruction_set::avx512 || num_inputs > max_inputs) return nullptr;
   constexpr std::uint16_t above_all = std::numeric_limits<std::uint16_t>::max();
   auto made = std::make_unique<tree_masks>();
 
+  // Models that are trained on bins have at most as many thresholds for a feature.
+  constexpr std::size_t max_thresholds = 4096;
   std::vector<std::vector<double>> of_feature(num_inputs);
-  for (std::size_t k = 0; k < feature.size(); ++k) {
-    if (feature[k] >= 0) of_feature[feature[k]].push_back(threshold[k]);
+  for (const trees::node& node : given.nodes_) {
+    if (node.feature < 0) continue;
+    std::vector<double>& known = of_feature[node.feature];
+    const auto at = std::lower_bound(known.begin(), known.end(), node.number);
+    if (at != known.end() && *at == node.number) continue;
+    known.insert(at, node.number);
+    if (known.size() > max_thresholds) return nullptr;
   }
   made->first_threshold_.push_back(0);
-  for (std::vector<double>& thresholds : of_feature) {
-    std::sort(thresholds.begin(), thresholds.end());
-    thresholds.erase(std::unique(thresholds.begin(), thresholds.end()), thresholds.end());
-    if (thresholds.size() >= above_all) return nullptr;
-    made->thresholds_.insert(made->thresholds_.end(), thresholds.begin(), thresholds.end());
+  for (const std::vector<double>& known : of_feature) {
+    made->thresholds_.insert(made->thresholds_.end(), known.begin(), known.end());
     made->first_threshold_.push_back(static_cast<std::int32_t>(made->thresholds_.size()));
   }
 
   // The first tree of every score, then the second: a sum need not wait for the one before.
-  const std::size_t num_trees = first_nodes.size() - 1;
-  std::vector<std::int32_t> seen(num_trees == 0 ? 0 : *std::max_element(score.begin(), score.end()) + 1, 0);
+  const std::size_t num_trees = given.roots_.size();
+  std::vector<std::int32_t> seen(num_trees == 0 ? 0 : *std::max_element(scores.begin(), scores.end()) + 1, 0);
   std::vector<std::int32_t> number(num_trees);
-  for (std::size_t tree = 0; tree < num_trees; ++tree) number[tree] = seen[score[tree]]++;
+  for (std::size_t tree = 0; tree < num_trees; ++tree) number[tree] = seen[scores[tree]]++;
   std::vector<std::size_t> order(num_trees);
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return number[a] < number[b]; });
 
-  builder trees{feature, threshold, left, right, value, {}, {}};
-  std::vector<std::vector<double>> leaves;
+  builder of_tree{given.nodes_, {}, {}};
+  std::vector<double> leaves;
+  leaves.reserve(num_trees * max_leaves);
   node_row nothing;
   nothing.rank.fill(above_all);
   nothing.kept.fill(above_all);
   nothing.feature.fill(0);
   for (std::size_t place = 0; place < num_trees; ++place) {
     const std::size_t tree = order[place];
-    if (!trees.visit(first_nodes[tree])) return nullptr;
+    if (!of_tree.visit(given.roots_[tree])) return nullptr;
     const std::size_t lane = place % lanes;
     if (lane == 0) made->first_row_.push_back(static_cast<std::int32_t>(made->rows_.size()));
     const std::size_t first_row = made->first_row_.back();
-    if (made->rows_.size() < first_row + trees.nodes.size())
-      made->rows_.resize(first_row + trees.nodes.size(), nothing);
-    for (std::size_t i = 0; i < trees.nodes.size(); ++i) {
-      const builder::inner_node& node = trees.nodes[i];
+    if (made->rows_.size() < first_row + of_tree.inner.size())
+      made->rows_.resize(first_row + of_tree.inner.size(), nothing);
+    for (std::size_t i = 0; i < of_tree.inner.size(); ++i) {
+      const builder::inner_node& node = of_tree.inner[i];
       const std::vector<double>& known = of_feature[node.feature];
       const auto at = std::lower_bound(known.begin(), known.end(), node.threshold);
       node_row& row = made->rows_[first_row + i];
@@ -108,14 +108,16 @@ std::unique_ptr<const tree_masks> tree_masks::make(
       row.kept[lane] = node.kept;
       row.feature[lane] = static_cast<std::uint8_t>(node.feature);
     }
-    leaves.push_back(trees.leaves);
-    made->score_.push_back(score[tree]);
-    made->leaves_per_tree_ = std::max(made->leaves_per_tree_, static_cast<int>(trees.leaves.size()));
+    leaves.insert(leaves.end(), of_tree.leaves.begin(), of_tree.leaves.end());
+    leaves.resize((place + 1) * max_leaves);
+    made->score_.push_back(scores[tree]);
+    made->leaves_per_tree_ = std::max(made->leaves_per_tree_, static_cast<int>(of_tree.leaves.size()));
   }
   made->first_row_.push_back(static_cast<std::int32_t>(made->rows_.size()));
-  for (std::vector<double>& of_tree : leaves) {
-    of_tree.resize(made->leaves_per_tree_);
-    made->values_.insert(made->values_.end(), of_tree.begin(), of_tree.end());
+  made->values_.reserve(num_trees * made->leaves_per_tree_);
+  for (std::size_t place = 0; place < num_trees; ++place) {
+    const auto first = leaves.begin() + static_cast<std::ptrdiff_t>(place * max_leaves);
+    made->values_.insert(made->values_.end(), first, first + made->leaves_per_tree_);
   }
   return made;
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -19,12 +20,39 @@ class tree_masks {
   static constexpr int max_inputs = 64;
   static constexpr int max_leaves = 16;
 
-  // Feature -1 is a leaf, whose value is values[left]. Each tree adds to scores[of each tree]. Null if a tree has too
-  // many leaves, there are too many inputs, or the processor lacks what makes this faster than walking.
-  static std::unique_ptr<const tree_masks> make(
-      std::int64_t num_inputs, const std::vector<std::int32_t>& first_nodes, const std::vector<std::int32_t>& feature,
-      const std::vector<double>& threshold, const std::vector<std::int32_t>& left,
-      const std::vector<std::int32_t>& right, const std::vector<double>& value, const std::vector<std::int32_t>& score);
+  // Trees one after the other; the two children of a node are neighbours.
+  class trees {
+   public:
+    // Returns the number of the root. Nodes are what `set_leaf` and `set_inner` make of them.
+    std::size_t add_tree() {
+      roots_.push_back(nodes_.size());
+      nodes_.emplace_back();
+      return roots_.back();
+    }
+    void set_leaf(std::size_t node, double value) { nodes_[node] = {-1, value, 0}; }
+    // Returns the number of the left child.
+    std::size_t set_inner(std::size_t node, std::int32_t feature, double threshold) {
+      const std::size_t children = nodes_.size();
+      nodes_.resize(children + 2);
+      nodes_[node] = {feature, threshold, children};
+      return children;
+    }
+
+   private:
+    friend class tree_masks;
+    struct node {
+      std::int32_t feature = -1;  // of a leaf
+      double number = 0;          // threshold or value
+      std::size_t children = 0;
+    };
+    std::vector<node> nodes_;
+    std::vector<std::size_t> roots_;
+  };
+
+  // Tree t adds to scores[of_trees[t]]. Null if a tree has too many leaves, there are too many inputs or thresholds, or
+  // the processor lacks what makes this faster than walking.
+  static std::unique_ptr<const tree_masks> make(std::int64_t num_inputs, const trees& given,
+                                                const std::vector<std::int32_t>& scores);
 
   // Adds the values of the leaves that `x` reaches, to each score in the order of its trees. An input goes left where
   // it is at most the threshold.

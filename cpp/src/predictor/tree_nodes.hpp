@@ -35,6 +35,10 @@ struct tree_node {
     return {std::bit_cast<Threshold>(quiet | static_cast<bits>(number)), -max_inputs};
   }
 
+  bool is_leaf() const { return link < 0; }
+  std::int32_t feature() const { return link & (max_inputs - 1); }
+  const tree_node* left() const { return this + (link >> feature_bits); }  // the right child follows
+
   std::int32_t leaf_number() const {
     return static_cast<std::int32_t>(std::bit_cast<bits>(threshold) & static_cast<bits>(max_nodes - 1));
   }

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -245,6 +246,12 @@ TEST_CASE("tree_ensemble: trees with a score of their own, small and large ones"
         std::vector<double> found(expected.size());
         model->predict(inputs, found);
         REQUIRE(found == expected);
+        for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) {  // one row is not evaluated as several are
+          const auto x = std::span(inputs).subspan(i * of.inputs, of.inputs);
+          std::vector<double> one(of.scores);
+          model->predict(x, one);
+          REQUIRE(one == std::vector(expected.begin() + i * of.scores, expected.begin() + (i + 1) * of.scores));
+        }
         if (!model->has_spread()) continue;
         std::vector<double> with_spread(expected.size()), spread(expected.size());
         model->predict(inputs, with_spread, spread);
