@@ -16,6 +16,7 @@ PLACES: Mapping[str, str] = {
     "device": "torch CSR tensor in GPU memory, row offsets and columns of int32",
     "device-int64": "the same with int64, which torch has by default",
     "host": "scipy.sparse.csr_array with int32; copying it to the GPU is part of planning",
+    "host-int64": "the same with int64",
 }
 """Where a matrix is when planning starts."""
 

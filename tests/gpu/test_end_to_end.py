@@ -73,4 +73,4 @@ def test_a_run_on_the_gpu(tmp_path):
     plans = frame[frame["tool"] == "warploom"]
     assert (plans.loc[plans["place"] == "device", "peak_bytes"] > 0).all()
     assert (plans["phases"] != "").all()
-    assert set(summarise(rows).relative["place"]) == {"device", "device-int64", "host"}
+    assert set(summarise(rows).relative["place"]) == {"device", "device-int64", "host", "host-int64"}

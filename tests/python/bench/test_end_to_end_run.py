@@ -149,17 +149,27 @@ def test_tools_by_name():
         "cusparse[algorithm=2,preprocess]",
     ]
     assert sum(name.startswith("cusparse") for name in tools.names("spmm", "device", GPU)) == 8
-    assert "cupy" not in tools.names("spmv", "device-int64", GPU)
+    for place in ("device-int64", "host-int64"):
+        assert "cupy" not in tools.names("spmv", place, GPU)
+        assert not [tool for _, tool in tools.chosen(place, GPU) if tool == "cupy"]
 
 
 def test_what_is_measured_by_default_on_a_gpu():
     by_place = {place: tools.chosen(place, GPU) for place in tools.places(GPU)}
-    assert list(by_place) == ["device", "device-int64", "host"]
+    assert list(by_place) == ["device", "device-int64", "host", "host-int64"]
     everything = [(s, tool) for s, _ in by_place["device"] for tool in tools.names(s.op, "device", GPU)]
     assert set(by_place["device"]) == set(everything)
     for pairs in by_place.values():
         assert {setting.op for setting, _ in pairs} == {"spmv", "spmm"}
         assert {"warploom", "warploom[calls=1000]", "cusparse", "torch"} <= {tool for _, tool in pairs}
+
+
+def test_a_matrix_in_host_memory_with_wide_indices():
+    A = sp.random_array((30, 20), density=0.2, format="csr", rng=0)
+    wide = tools._widened(A)
+    assert (wide.indices.dtype, wide.indptr.dtype) == (np.int64, np.int64)
+    assert (wide != A).nnz == 0
+    assert A.indices.dtype == np.int32
 
 
 def test_brackets_of_names_mean_themselves():

@@ -246,7 +246,7 @@ def _measured(name: str, problem: tools.Problem, limits: Limits) -> dict[str, An
 
 def _peak_memory(problem: tools.Problem) -> Callable[[], int]:
     """Start to follow the memory of torch; returns what says how much more was held at a time. -1 if not torch's."""
-    if problem.device.kind == "cpu" or problem.place == "host":
+    if problem.device.kind == "cpu" or problem.place.startswith("host"):
         return lambda: -1
     import torch
 

@@ -44,6 +44,7 @@ _SETTINGS = {
     "device": ("spmv/float32", "spmv/float64", "spmm/float32/row/k=32"),
     "device-int64": ("spmv/float32", "spmm/float32/row/k=32"),
     "host": ("spmv/float64", "spmm/float32/row/k=32"),
+    "host-int64": ("spmv/float64", "spmm/float32/row/k=32"),
 }
 _TOOLS = {
     "device": ("*",),
@@ -58,6 +59,7 @@ _TOOLS = {
         "cupy",
     ),
 }
+_TOOLS["host-int64"] = tuple(tool for tool in _TOOLS["host"] if tool != "cupy")
 _ON_CPU = ("spmv/float32", "spmv/float64", "spmm/float32/row/k=32")
 _VALUES = {"float32": np.float32, "float64": np.float64}
 _ROWS_CHECKED, _LONGEST_CHECKED = 64, 100_000
@@ -74,7 +76,20 @@ def names(op: str, place: str, device: Device) -> list[str]:
     if device.kind == "cpu":
         return [*own, "scipy"]
     vendor = [_vendor_name(*options) for options in itertools.product(range(_ALGORITHMS[op]), (False, True))]
-    return [*own, *vendor, "torch", *(["cupy"] if place != "device-int64" else [])]
+    return [*own, *vendor, "torch", *(["cupy"] if not _is_wide(place) else [])]
+
+
+def _is_wide(place: str) -> bool:
+    """Whether row offsets and columns are int64, which CuPy's matrices do not have."""
+    return place.endswith("-int64")
+
+
+def _on_host(place: str) -> bool:
+    return place.startswith("host")
+
+
+def _index_type(place: str) -> Any:
+    return _torch().int64 if _is_wide(place) else _torch().int32
 
 
 def _vendor_name(algorithm: int, preprocess: bool) -> str:
@@ -175,14 +190,16 @@ class Problem:
         B = torch.randn(shapes[0], dtype=kind, device=where, generator=generator)
         C = torch.empty(shapes[1], dtype=kind, device=where)
         given: Any = matrix
-        if place != "host":
-            given = _tensor(matrix, torch.int64 if place == "device-int64" else torch.int32, where)
+        if not _on_host(place):
+            given = _tensor(matrix, _index_type(place), where)
+        elif _is_wide(place):
+            given = _widened(matrix)
         torch.cuda.synchronize(where)
         return cls(setting, place, device, matrix, given, B, C)
 
     def csr_bytes(self) -> int:
         """Memory of the matrix as it is given."""
-        index = 8 if self.place == "device-int64" else 4
+        index = 8 if _is_wide(self.place) else 4
         rows, nnz = self.matrix.shape[0], self.matrix.nnz
         return int(nnz * (self.matrix.data.itemsize + index) + (rows + 1) * index)
 
@@ -281,7 +298,9 @@ def _torch_product(problem: Problem) -> Callable[[], Callable[[], object]]:
     options = {"out": problem.C} if _takes_out(problem.setting.op, str(problem.device)) else {}
 
     def prepare() -> Callable[[], object]:
-        A = problem.A if problem.place != "host" else _tensor(problem.matrix, torch.int32, str(problem.device))
+        A = problem.A
+        if _on_host(problem.place):
+            A = _tensor(A, _index_type(problem.place), str(problem.device))
         return functools.partial(multiply, A, problem.B, **options)
 
     return prepare
@@ -309,7 +328,7 @@ def _cupy_product(problem: Problem) -> Callable[[], Callable[[], object]]:
 
     def prepare() -> Callable[[], object]:
         with cupy.cuda.Device(ordinal):
-            if problem.place == "host":
+            if _on_host(problem.place):
                 made = csr_matrix(A)
             else:
                 arrays = (A.values(), A.col_indices(), A.crow_indices())
@@ -326,7 +345,7 @@ class _Vendor:
         match = _OPTIONS.fullmatch(name)
         if match is None:
             raise ParameterError(f"there is no tool '{name}'", argument="tool")
-        on_host = problem.place == "host"
+        on_host = _on_host(problem.place)
         A = problem.A
         self._arrays = (A.indptr, A.indices, A.data) if on_host else (A.crow_indices(), A.col_indices(), A.values())
         addresses = tuple(array.ctypes.data if on_host else array.data_ptr() for array in self._arrays)
@@ -340,7 +359,7 @@ class _Vendor:
             nnz=matrix.nnz,
             arrays=addresses,
             dtype=matrix.dtype,
-            index_bytes=8 if problem.place == "device-int64" else 4,
+            index_bytes=8 if _is_wide(problem.place) else 4,
             on_host=on_host,
             k=problem.setting.k or 1,
             algorithm=int(match["algorithm"] or 0),
@@ -383,6 +402,13 @@ def _tensor(A: scipy.sparse.csr_array, index: Any, device: str) -> Any:
             torch.from_numpy(A.data).to(device),
             size=A.shape,
         )
+
+
+def _widened(A: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+    """Copy a matrix with row offsets and columns of int64, which SciPy makes narrow where it can."""
+    wide = scipy.sparse.csr_array((A.data, A.indices, A.indptr), shape=A.shape)
+    wide.indices, wide.indptr = A.indices.astype(np.int64), A.indptr.astype(np.int64)
+    return wide
 
 
 @contextlib.contextmanager
