@@ -20,7 +20,7 @@ def test_the_sample_has_all_sizes_and_many_families():
     assert 95 <= len(entries) == len({entry.name for entry in entries})
     assert min(sizes) < 2000
     assert max(sizes) > 5 * 10**7
-    assert counts(entries)[1:].sum() >= 60
+    assert counts(entries)[2:].sum() >= 64  # above 10^6
     assert counts(entries)[3] >= 10
     assert len({entry.family for entry in entries}) >= 30
     assert {f"example:{name}" for name in examples.names()} <= {entry.name for entry in entries}
