@@ -18,75 +18,6 @@ namespace {
 
 constexpr int threads_per_block = 256;
 
-// ---- Checking what somebody else's arrays hold
-
-constexpr std::int64_t max_check_blocks = 1024;
-static_assert(max_check_blocks * sizeof(std::uint64_t) <= cuda::pinned_memory::bytes);
-
-template <class Offset, class Index, bool Narrow>
-__global__ void __launch_bounds__(threads_per_block)
-    check_indices_kernel(const Offset* __restrict__ indptr, std::int64_t num_rows, std::int64_t num_cols,
-                         const Index* __restrict__ indices, std::int64_t num_indices, std::int32_t* __restrict__ narrow,
-                         std::uint64_t* __restrict__ of_blocks) {
-  __shared__ std::uint64_t of_warps[threads_per_block / 32];
-  // What lies behind the last nonzero is nobody's concern.
-  const auto end = min(static_cast<std::int64_t>(indptr[num_rows]), num_indices);
-  const std::int64_t stride = std::int64_t{gridDim.x} * threads_per_block;
-  std::uint64_t outside = cuda::no_position;
-  for (std::int64_t j = std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x; j < end; j += stride) {
-    const Index column = indices[j];
-    if (column < 0 || column >= num_cols) outside = max(outside, cuda::as_maximum(j));
-    if constexpr (Narrow) narrow[j] = static_cast<std::int32_t>(column);
-  }
-  for (int offset = 16; offset > 0; offset /= 2) outside = max(outside, cuda::exchange(outside, offset));
-  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = outside;
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  for (const std::uint64_t of_warp : of_warps) outside = max(outside, of_warp);
-  of_blocks[blockIdx.x] = outside;
-}
-
-// Enqueued, and read once the stream has been synchronised.
-class index_check {
- public:
-  index_check(const device_csr_view& matrix, std::int32_t* narrow)
-      : blocks_(static_cast<unsigned>(std::clamp<std::int64_t>(
-            (matrix.num_indices + 4 * threads_per_block - 1) / (4 * threads_per_block), 1, max_check_blocks))) {
-    matrix.wide_indptr ? launch<std::int64_t>(matrix, narrow) : launch<std::int32_t>(matrix, narrow);
-    cuda::check_launch("check_indices_kernel");
-  }
-
-  std::uint64_t first_outside() const {
-    const auto* of_blocks = results_.as<std::uint64_t>();
-    return *std::max_element(of_blocks, of_blocks + blocks_);
-  }
-
- private:
-  template <class Offset>
-  void launch(const device_csr_view& matrix, std::int32_t* narrow) const {
-    const auto* indptr = static_cast<const Offset*>(matrix.indptr);
-    auto* const of_blocks = results_.as<std::uint64_t>();
-    if (matrix.wide_indices) {
-      check_indices_kernel<Offset, std::int64_t, true><<<blocks_, threads_per_block, 0, matrix.stream>>>(
-          indptr, matrix.num_rows, matrix.num_cols, static_cast<const std::int64_t*>(matrix.indices),
-          matrix.num_indices, narrow, of_blocks);
-    } else {
-      check_indices_kernel<Offset, std::int32_t, false><<<blocks_, threads_per_block, 0, matrix.stream>>>(
-          indptr, matrix.num_rows, matrix.num_cols, static_cast<const std::int32_t*>(matrix.indices),
-          matrix.num_indices, nullptr, of_blocks);
-    }
-  }
-
-  cuda::pinned_memory results_;
-  unsigned blocks_;
-};
-
-__global__ void narrow_offsets_kernel(const std::int64_t* __restrict__ from, std::int64_t size,
-                                      std::int32_t* __restrict__ to) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x;
-  if (i < size) to[i] = static_cast<std::int32_t>(from[i]);
-}
-
 matrix_summary summary_from(const row_statistics& found, value_type dtype) {
   const spmv_statistics& lengths = found.lengths;
   return {lengths.size.num_rows,
@@ -98,8 +29,45 @@ matrix_summary summary_from(const row_statistics& found, value_type dtype) {
           dtype};
 }
 
-void copy_within_device(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
-  if (bytes > 0) WARPLOOM_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
+// Small arrays are copied in one launch, which takes as long as copying one of them.
+struct copied_arrays {
+  struct array {
+    const void* from;
+    void* to;
+    std::size_t bytes;  // even
+  };
+  array arrays[3];
+
+  std::size_t bytes() const { return arrays[0].bytes + arrays[1].bytes + arrays[2].bytes; }
+};
+
+__global__ void __launch_bounds__(threads_per_block) copy_arrays_kernel(const __grid_constant__ copied_arrays all) {
+  const std::size_t first = std::size_t{blockIdx.x} * threads_per_block + threadIdx.x;
+  const std::size_t stride = std::size_t{gridDim.x} * threads_per_block;
+  for (const copied_arrays::array& array : all.arrays) {
+    // Arrays of a framework may start anywhere.
+    const auto places = reinterpret_cast<std::uintptr_t>(array.from) | reinterpret_cast<std::uintptr_t>(array.to);
+    const std::size_t wide = places % sizeof(uint4) == 0 ? array.bytes / sizeof(uint4) : 0;
+    for (std::size_t i = first; i < wide; i += stride) {
+      static_cast<uint4*>(array.to)[i] = static_cast<const uint4*>(array.from)[i];
+    }
+    constexpr std::size_t halves = sizeof(uint4) / sizeof(std::uint16_t);
+    for (std::size_t i = wide * halves + first; i < array.bytes / sizeof(std::uint16_t); i += stride) {
+      static_cast<std::uint16_t*>(array.to)[i] = static_cast<const std::uint16_t*>(array.from)[i];
+    }
+  }
+}
+
+void copy_within_device(const copied_arrays& all, cudaStream_t stream) {
+  constexpr std::size_t small = std::size_t{4} << 20;
+  if (all.bytes() <= small) {
+    const std::int64_t threads = static_cast<std::int64_t>(all.bytes() / sizeof(uint4)) + 1;
+    copy_arrays_kernel<<<cuda::blocks_for(threads), threads_per_block, 0, stream>>>(all);
+    return cuda::check_launch("copy_arrays_kernel");
+  }
+  for (const auto& [from, to, bytes] : all.arrays) {
+    if (bytes > 0) WARPLOOM_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
+  }
 }
 
 // ---- Moving rows
@@ -264,9 +232,10 @@ std::shared_ptr<const device_csr> device_csr::kept(const device_allocator& alloc
   if (kept_) return kept_;
   const auto copy = std::make_shared<device_csr>(summary_, allocate);
   copy->order_on(stream_);
-  copy_within_device(copy->indptr_to_fill(), indptr32_, (num_rows() + 1) * sizeof(std::int32_t), stream_);
-  copy_within_device(copy->indices_to_fill(), indices_, nnz() * sizeof(std::int32_t), stream_);
-  copy_within_device(copy->data_to_fill(), data_, nnz() * size_of(dtype()), stream_);
+  copy_within_device({{{indptr32_, copy->indptr_to_fill(), (num_rows() + 1) * sizeof(std::int32_t)},
+                       {indices_, copy->indices_to_fill(), nnz() * sizeof(std::int32_t)},
+                       {data_, copy->data_to_fill(), nnz() * size_of(dtype())}}},
+                     stream_);
   return kept_ = copy;
 }
 
@@ -299,14 +268,9 @@ std::shared_ptr<const device_csr> view_csr(const device_csr_view& matrix, const 
   arrays.wide_indices = matrix.wide_indices;
   cuda::device_array<std::int32_t> indptr(matrix.wide_indptr ? matrix.num_rows + 1 : 0, allocate);
   cuda::device_array<std::int32_t> indices(matrix.wide_indices ? matrix.num_indices : 0, allocate);
-  if (matrix.wide_indptr) {
-    narrow_offsets_kernel<<<cuda::blocks_for(matrix.num_rows + 1), threads_per_block, 0, matrix.stream>>>(
-        static_cast<const std::int64_t*>(matrix.indptr), matrix.num_rows + 1, indptr.data());
-    cuda::check_launch("narrow_offsets_kernel");
-  }
-  const index_check check(matrix, indices.data());
-  const row_statistics found = compute_cuda_row_statistics(arrays, matrix.stream);  // synchronises
-  cuda::check_indices(check.first_outside(), found.lengths.size.nnz, arrays);
+  const cuda::pending_matrix_check check(arrays, indptr.data(), indices.data(), matrix.stream);
+  synchronize(matrix.stream);
+  const row_statistics found = check.read();
   if (matrix.num_values < found.lengths.size.nnz) {
     throw error(error_kind::invalid_matrix, "data", matrix.num_values,
                 "data must have at least nnz = " + std::to_string(found.lengths.size.nnz) + " entries, got " +

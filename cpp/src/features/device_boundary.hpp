@@ -46,6 +46,25 @@ class pending_row_statistics {
   int blocks_;
 };
 
+// The same, and whether all columns exist, in one launch. 64-bit offsets and columns are also written as 32-bit ones;
+// those of a malformed matrix are of no use.
+class pending_matrix_check {
+ public:
+  // `narrow_indptr` and `narrow_indices` are used where the matrix is wide.
+  pending_matrix_check(const device_csr_arrays& matrix, std::int32_t* narrow_indptr, std::int32_t* narrow_indices,
+                       cudaStream_t stream);
+
+  // Once the stream has been synchronised. Throws invalid_matrix as check_offsets and check_indices.
+  row_statistics read() const;
+
+ private:
+  device_csr_arrays matrix_;
+  pinned_memory of_rows_;
+  pinned_memory of_indices_;
+  int row_blocks_;
+  int index_blocks_;
+};
+
 // The columns of a matrix whose arrays are known to be sound, sorted within rows: nnz int32.
 pooled_memory sort_columns(const device_csr_arrays& matrix, std::int64_t nnz, cudaStream_t stream);
 

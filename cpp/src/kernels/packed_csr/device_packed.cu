@@ -375,11 +375,22 @@ class free_lane_walk {
   std::int64_t end_ = 0;  // of the free lanes of the warp
 };
 
-// One thread block for each tile. Place is std::uint32_t, or std::uint64_t if rows are cut.
+// A scan over one tile is not worth a launch: `counts` becomes what scan_tiles_kernel makes of it.
+__device__ void count_in_tile(std::int32_t* counts, std::int32_t count, std::int32_t* total) {
+  const bool only = gridDim.x == 1;
+  counts[blockIdx.x] = only ? 0 : count;
+  if (!only) return;
+  counts[1] = count;
+  if (total != nullptr) *total = count;
+}
+
+// One thread block for each tile. Place is std::uint32_t, or std::uint64_t if rows are cut. `total_warps` is written if
+// there is only one.
 template <class Place>
 __global__ void __launch_bounds__(tile_threads)
     pack_rows_kernel(const row_shapes shapes, const cut_rows cut, bool some_empty, Place* __restrict__ places,
-                     std::int32_t* __restrict__ tile_warps, std::int32_t* __restrict__ tile_empty) {
+                     std::int32_t* __restrict__ tile_warps, std::int32_t* __restrict__ tile_empty,
+                     std::int32_t* __restrict__ total_warps) {
   constexpr bool cuts = sizeof(Place) == 8;
   constexpr int size = packed_rows_per_tile;
   __shared__ std::int32_t before[size + 1];  // lanes of the rows before
@@ -402,7 +413,7 @@ __global__ void __launch_bounds__(tile_threads)
     for (int i = 0; i < rows_per_thread; ++i) {
       if (first + i < shapes.num_rows && lanes[i] == 0) places[first + i] = row_place::empty(number++).bits();
     }
-    if (threadIdx.x == 0) tile_empty[blockIdx.x] = total;
+    if (threadIdx.x == 0) count_in_tile(tile_empty, total, nullptr);
   }
   if constexpr (cuts) {  // from here on rows with a place count no lanes
     int sum = 0;
@@ -488,7 +499,7 @@ __global__ void __launch_bounds__(tile_threads)
   }
   if (threadIdx.x == 0) {
     heads[num_warps] = size;
-    tile_warps[blockIdx.x] = total == 0 ? 0 : num_warps;
+    count_in_tile(tile_warps, total == 0 ? 0 : num_warps, total_warps);
   }
   __syncthreads();
 #pragma unroll
@@ -754,15 +765,17 @@ device_packed::device_packed(const device_csr& matrix, const std::int32_t* row_i
   const auto blocks = static_cast<unsigned>(tiles);
   if (cuts) {
     pack_rows_kernel<<<blocks, tile_threads, 0, stream_>>>(shapes, work.cut, some_empty, work.cut_places,
-                                                           work.tile_warps, work.tile_empty);
+                                                           work.tile_warps, work.tile_empty, &sizes->tail_warps);
   } else {
     pack_rows_kernel<<<blocks, tile_threads, 0, stream_>>>(shapes, work.cut, some_empty, work.places, work.tile_warps,
-                                                           work.tile_empty);
+                                                           work.tile_empty, &sizes->tail_warps);
   }
   check_launch("pack_rows_kernel");
-  scan_tiles_kernel<<<some_empty ? 2 : 1, tile_threads, 0, stream_>>>(work.tile_warps, static_cast<std::int32_t>(tiles),
-                                                                      &sizes->tail_warps);
-  check_launch("scan_tiles_kernel");
+  if (tiles > 1) {
+    scan_tiles_kernel<<<some_empty ? 2 : 1, tile_threads, 0, stream_>>>(
+        work.tile_warps, static_cast<std::int32_t>(tiles), &sizes->tail_warps);
+    check_launch("scan_tiles_kernel");
+  }
   synchronize(stream_);
 
   const std::size_t num_lanes = (std::int64_t{sizes->cut_warps} + sizes->tail_warps) * lanes_per_warp();

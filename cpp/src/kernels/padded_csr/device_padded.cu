@@ -47,11 +47,14 @@ device_padded::device_padded(const device_csr& matrix, std::shared_ptr<const std
                              const device_allocator& allocate)
     : num_rows_(matrix.num_rows()),
       width_(static_cast<int>(padded_width(matrix.summary().longest_row))),
-      row_ids_(std::move(row_ids)),
-      indices_(num_rows_ * width_, allocate),
-      data_(num_rows_ * width_ * size_of(matrix.dtype()), allocate) {
-  const std::int64_t groups = num_rows_ * width_ / places_per_thread;
-  if (groups == 0) return;
+      row_ids_(std::move(row_ids)) {
+  const std::size_t places = num_rows_ * width_;
+  if (places == 0) return;
+  const std::size_t data_bytes = places * size_of(matrix.dtype());
+  shared_allocation kept(places * sizeof(std::int32_t) + data_bytes, 2, allocate);
+  indices_ = kept.take<std::int32_t>(places);
+  data_ = kept.take<std::byte>(data_bytes);
+  const auto groups = static_cast<std::int64_t>(places) / places_per_thread;
   const void* const offsets =
       matrix.wide() ? static_cast<const void*>(matrix.indptr64()) : static_cast<const void*>(matrix.indptr32());
   const padding_task task{groups,
