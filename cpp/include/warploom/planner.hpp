@@ -86,6 +86,7 @@ class planner {
   std::vector<std::filesystem::path> folders_;
   std::mutex loading_;
   std::map<std::string, std::shared_ptr<const prediction_source>> known_;  // by GPU
+  std::map<int, std::shared_ptr<const prediction_source>> of_device_;      // by number
   std::vector<std::string> warnings_;
 };
 

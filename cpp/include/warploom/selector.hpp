@@ -115,11 +115,19 @@ class selector {
 
  private:
   struct known;
+  // Positions in known_ for a setting, or -1: of the better model, and of the one that does without features of SpMM.
+  struct places {
+    int best = -1;
+    int quick = -1;
+  };
+  const places& places_of(const setting& of) const;
   const known& find(const setting& of) const;
   const known& find(const setting& of, const matrix_features& features) const;
 
   std::shared_ptr<const profile> profile_;
-  std::vector<known> known_;  // by name
+  std::vector<known> known_;    // by name
+  std::vector<places> places_;  // by the members of a setting: a plan asks several times
+  const trained_model* features_cost_ = nullptr;
 };
 
 }  // namespace warploom

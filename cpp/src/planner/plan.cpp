@@ -88,12 +88,14 @@ void validate(const problem& given) {
     throw error(error_kind::parameter, "precision", -1,
                 std::string("precision 'tf32' is for float32, and the product is in ") + name_of(given.dtype()));
   }
+  const auto works = [&](value_type dtype) {
+    const auto all = kernels(given.op);
+    return std::any_of(all.begin(), all.end(), [&](const product_kernel& kernel) { return kernel.works_on(dtype); });
+  };
+  if (works(given.dtype())) return;
   std::string known;
   for (const value_type dtype : {value_type::float16, value_type::bfloat16, value_type::float32, value_type::float64}) {
-    bool works = false;
-    for (const product_kernel& kernel : kernels(given.op)) works = works || kernel.works_on(dtype);
-    if (works && dtype == given.dtype()) return;
-    if (works) known += (known.empty() ? "" : ", ") + std::string(name_of(dtype));
+    if (works(dtype)) known += (known.empty() ? "" : ", ") + std::string(name_of(dtype));
   }
   throw error(error_kind::dtype, "dtype", -1,
               std::string(name_of(given.op)) + " works on " + known + ", not on " + name_of(given.dtype()));

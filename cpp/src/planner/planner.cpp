@@ -50,9 +50,16 @@ std::shared_ptr<const prediction_source> planner::source_for_gpu(const std::stri
 
 std::shared_ptr<const prediction_source> planner::source_for(const problem& given) {
   if (!given.on_gpu()) return nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(loading_);
+    if (const auto found = of_device_.find(given.device); found != of_device_.end()) return found->second;
+  }
   const gpu_info gpu = query_cuda().devices.at(given.device);
   const compute_capability capability{gpu.major, gpu.minor};
-  return source_for_gpu(gpu.name, &capability);
+  std::shared_ptr<const prediction_source> made = source_for_gpu(gpu.name, &capability);
+  const std::lock_guard<std::mutex> lock(loading_);
+  if (made) of_device_[given.device] = made;
+  return made;
 }
 
 // ---- Ways of choosing

@@ -90,6 +90,21 @@ void sort_by(std::vector<std::size_t>& positions, const std::vector<double>& val
                    [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
 }
 
+// Settings as numbers, by their members.
+constexpr std::size_t num_dtypes = 4;
+constexpr std::size_t num_settings = 2 * num_dtypes * 2 * 2;
+
+std::size_t number_of(const setting& of) {
+  const auto op = static_cast<std::size_t>(of.op), dtype = static_cast<std::size_t>(of.dtype);
+  const auto order = static_cast<std::size_t>(of.order), cache = static_cast<std::size_t>(of.cache);
+  return ((op * num_dtypes + dtype) * 2 + order) * 2 + cache;
+}
+
+setting setting_numbered(std::size_t number) {
+  return {static_cast<operation>(number / (4 * num_dtypes)), static_cast<value_type>(number / 4 % num_dtypes),
+          static_cast<layout>(number / 2 % 2), static_cast<cache_state>(number % 2)};
+}
+
 std::string_view kernel_of(std::string_view candidate) { return candidate.substr(0, candidate.find('[')); }
 
 }  // namespace
@@ -259,6 +274,14 @@ selector::selector(std::shared_ptr<const profile> from) : profile_(std::move(fro
   const json::object* const settings = facts ? facts->as_object() : nullptr;
   if (!settings || settings->empty()) refuse("metrics", "the profile has no selectors");
   for (const auto& [name, of] : *settings) known_.emplace_back(*profile_, name, of);
+  const auto position = [&](const std::string& name) {
+    const auto found = std::find_if(known_.begin(), known_.end(), [&](const known& one) { return one.name == name; });
+    return found == known_.end() ? -1 : static_cast<int>(found - known_.begin());
+  };
+  for (std::size_t number = 0; number < num_settings; ++number) {
+    const std::string name = setting_numbered(number).name();
+    places_.push_back({position(name), position(std::string(quick_prefix) + name)});
+  }
   const auto costs = profile_->models.find(features_model);
   if (costs == profile_->models.end()) return;
   std::vector<std::string> terms;
@@ -266,6 +289,7 @@ selector::selector(std::shared_ptr<const profile> from) : profile_(std::move(fro
   if (costs->second->inputs() != terms || costs->second->outputs() != std::vector<std::string>{"spmm"}) {
     refuse(features_model, "'features' does not say what computing the features of SpMM takes");
   }
+  features_cost_ = costs->second.get();
 }
 
 selector::~selector() = default;
@@ -280,30 +304,22 @@ std::vector<std::string> selector::names() const {
   return found;
 }
 
-bool selector::knows(const setting& of) const {
-  const std::string name = of.name();
-  return std::any_of(known_.begin(), known_.end(), [&](const known& one) { return one.name == name; });
-}
+const selector::places& selector::places_of(const setting& of) const { return places_[number_of(of)]; }
+
+bool selector::knows(const setting& of) const { return places_of(of).best >= 0; }
 
 const selector::known& selector::find(const setting& of) const {
-  const std::string name = of.name();
+  if (const int best = places_of(of).best; best >= 0) return known_[best];
   std::string all;
-  for (const known& one : known_) {
-    if (one.name == name) return one;
-    if (one.name.starts_with(quick_prefix)) continue;
-    all += (all.empty() ? "" : ", ") + one.name;
-  }
-  throw error(error_kind::parameter, "op", -1, "the profile has no '" + name + "', only " + all);
+  for (const std::string& name : names()) all += (all.empty() ? "" : ", ") + name;
+  throw error(error_kind::parameter, "op", -1, "the profile has no '" + of.name() + "', only " + all);
 }
 
 const selector::known& selector::find(const setting& of, const matrix_features& features) const {
   const known& best = find(of);
   if (!best.needs_spmm || !features.spmm.empty()) return best;
-  const std::string quick = std::string(quick_prefix) + best.name;
-  for (const known& one : known_) {
-    if (one.name == quick) return one;
-  }
-  return best;
+  const int quick = places_of(of).quick;
+  return quick >= 0 ? known_[quick] : best;
 }
 
 bool selector::needs_spmm_features(const setting& of) const { return find(of).needs_spmm; }
@@ -313,15 +329,14 @@ bool selector::knows_quick(const setting& of) const { return !find(of, matrix_fe
 double selector::loss_spared(const setting& of) const { return find(of, matrix_features{}).loss_spared; }
 
 double selector::spmm_features_ms(const matrix_features& features) const {
-  const auto found = profile_->models.find(features_model);
-  if (found == profile_->models.end()) return std::numeric_limits<double>::infinity();
+  if (features_cost_ == nullptr) return std::numeric_limits<double>::infinity();
   const size_features sizes = sizes_of(features);
   std::vector<double> inputs;
   for (const preparation_input& term : preparation_inputs()) {
     inputs.push_back(term.formula(sizes.rows, sizes.cols, sizes.nnz, sizes.longest_row));
   }
   double milliseconds = 0;
-  found->second->evaluated().predict(inputs, {&milliseconds, 1});
+  features_cost_->evaluated().predict(inputs, {&milliseconds, 1});
   return milliseconds;
 }
 
