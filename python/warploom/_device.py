@@ -85,10 +85,16 @@ class Device:
         """Product name of the GPU, or ``"CPU"`` with the number of threads."""
         if self.kind == "cpu":
             return f"CPU ({_core.num_threads()} threads)"
-        return str(_core.cuda_info()["devices"][self.ordinal]["name"])
+        return _gpu_name(self.ordinal, _core.cuda_info)
 
     def __str__(self) -> str:
         return self.kind if self.kind == "cpu" else f"{self.kind}:{self.ordinal}"
+
+
+@functools.lru_cache(maxsize=64)
+def _gpu_name(ordinal: int, cuda_info: Callable[[], dict[str, Any]]) -> str:
+    """Return the product name of a GPU, which does not change: a description of all of them is slow to make."""
+    return str(cuda_info()["devices"][ordinal]["name"])
 
 
 @functools.cache

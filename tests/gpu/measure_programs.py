@@ -6,7 +6,8 @@
   planning;
 - SciPy's ``eigsh`` (three values, 60 products at most a restart) on a host matrix, on the CPU and with a plan;
 - ``plan.update_values`` beside the product;
-- planning of matrices on the GPU from 10^3 to 10^5 nonzeros.
+- planning of matrices on the GPU from 10^3 to 10^6 nonzeros, also with int64 indices, and the parts of it: checking the
+  matrix, what the plan says of its phases, and all else.
 
 Medians of repeats after a first run that is not counted. If OUT is set, the lines are also written to programs.jsonl in
 that folder.
@@ -15,6 +16,7 @@ that folder.
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import os
 import pathlib
@@ -34,6 +36,8 @@ import scipy.sparse.linalg
 import torch
 
 import warploom as wl
+from warploom._device import Device
+from warploom.plan import problem_of
 
 lines: list[dict[str, Any]] = []
 
@@ -130,31 +134,44 @@ def new_values(n: int) -> None:
 
 def planning() -> None:
     """Plan matrices that are on the GPU, each a little different from the others."""
-    for nnz in (1_000, 10_000, 30_000, 100_000, 1_000_000):
+    for nnz, index in itertools.product((1_000, 10_000, 30_000, 100_000, 1_000_000), (np.int32, np.int64)):
         rng = np.random.default_rng(nnz)
         made = []
         for _ in range(30):
             rows = nnz // 8
             host = scipy.sparse.random_array((rows, rows), density=8 / rows, format="csr", rng=rng, dtype=np.float32)
-            parts = [torch.from_numpy(part.astype(np.int32)).cuda() for part in (host.indptr, host.indices)]
+            parts = [torch.from_numpy(part.astype(index)).cuda() for part in (host.indptr, host.indices)]
             made.append(torch.sparse_csr_tensor(*parts, torch.from_numpy(host.data).cuda(), host.shape))
-        for op in ("spmv", "spmm"):
-            times = []
-            for A in made:
+        for op, dtype in (("spmv", torch.float32), ("spmv", torch.float64), ("spmm", torch.float32)):
+            k = None if op == "spmv" else 32
+            times, checks, phases = [], [], []
+            for A in [A.to(dtype) for A in made]:
                 torch.cuda.synchronize()
                 begin = time.perf_counter()
-                plan = wl.plan(A, op, k=None if op == "spmv" else 32)
+                problem_of(A, op, k, None, "row", "warm", Device("cuda"))
+                checks.append((time.perf_counter() - begin) * 1e6)
+                torch.cuda.synchronize()
+                begin = time.perf_counter()
+                plan = wl.plan(A, op, k=k)
                 torch.cuda.synchronize()
                 times.append((time.perf_counter() - begin) * 1e6)
+                phases.append({name: 1e3 * milliseconds for name, milliseconds in plan.preparation_ms.items()})
+            names = {name for phase in phases for name in phase}
+            parts_us = {name: statistics.median(phase.get(name, 0.0) for phase in phases[3:]) for name in sorted(names)}
+            parts_us = {"checking": statistics.median(checks[3:]), **parts_us}
             times = sorted(times[3:])
             report(
                 "planning, small",
                 op=op,
+                dtype=str(dtype).removeprefix("torch."),
+                index=np.dtype(index).name,
                 nnz=nnz,
                 candidate=plan.candidate,
                 median_us=statistics.median(times),
                 p10_us=times[len(times) // 10],
                 p90_us=times[-len(times) // 10],
+                parts_us={name: round(us, 1) for name, us in parts_us.items()},
+                rest_us=round(statistics.median(times) - sum(parts_us.values()), 1),
             )
 
 
