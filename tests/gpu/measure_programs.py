@@ -145,7 +145,10 @@ def planning() -> None:
         for op, dtype in (("spmv", torch.float32), ("spmv", torch.float64), ("spmm", torch.float32)):
             k = None if op == "spmv" else 32
             times, checks, phases = [], [], []
-            for A in [A.to(dtype) for A in made]:
+            typed = [
+                torch.sparse_csr_tensor(A.crow_indices(), A.col_indices(), A.values().to(dtype), A.shape) for A in made
+            ]
+            for A in typed:
                 torch.cuda.synchronize()
                 begin = time.perf_counter()
                 problem_of(A, op, k, None, "row", "warm", Device("cuda"))
