@@ -266,8 +266,14 @@ std::shared_ptr<const device_csr> view_csr(const device_csr_view& matrix, const 
   arrays.indices = matrix.indices;
   arrays.wide_indptr = matrix.wide_indptr;
   arrays.wide_indices = matrix.wide_indices;
-  cuda::device_array<std::int32_t> indptr(matrix.wide_indptr ? matrix.num_rows + 1 : 0, allocate);
-  cuda::device_array<std::int32_t> indices(matrix.wide_indices ? matrix.num_indices : 0, allocate);
+  const std::size_t wide_offsets = matrix.wide_indptr ? matrix.num_rows + 1 : 0;
+  const std::size_t wide_columns = matrix.wide_indices ? matrix.num_indices : 0;
+  cuda::device_array<std::int32_t> indptr, indices;
+  if (wide_offsets + wide_columns > 0) {
+    cuda::shared_allocation narrow((wide_offsets + wide_columns) * sizeof(std::int32_t), 2, allocate);
+    indptr = narrow.take<std::int32_t>(wide_offsets);
+    indices = narrow.take<std::int32_t>(wide_columns);
+  }
   const cuda::pending_matrix_check check(arrays, indptr.data(), indices.data(), matrix.stream);
   synchronize(matrix.stream);
   const row_statistics found = check.read();
