@@ -127,6 +127,35 @@ def test_strided_arrays_and_other_types_of_values(matrix, library, stays_on_gpu)
     np.testing.assert_array_equal(plan @ np.ones(200), expected)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 1), (300, 200), (40_000, 9_000), (400_000, 5_000)])
+def test_a_plan_keeps_copies_of_arrays_that_start_anywhere(shape, dtype):
+    """Small arrays are copied in another way than large ones, and whole vectors at a time where both are aligned."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(0, 5, shape[0])
+    host = csr_array(
+        (
+            rng.integers(-8, 9, lengths.sum()).astype(dtype),
+            rng.integers(0, shape[1], lengths.sum()).astype(np.int32),
+            np.r_[0, np.cumsum(lengths)].astype(np.int32),
+        ),
+        shape,
+    )
+    x = rng.integers(-3, 4, shape[1]).astype(dtype)
+    expected = host.astype(np.float64) @ x.astype(np.float64)  # small integers: exact in every type
+    for start in range(4):
+        arrays = []
+        for part in (host.indptr, host.indices, host.data):
+            room = torch.zeros(len(part) + start, dtype=torch.from_numpy(part).dtype, device="cuda")
+            room[start:] = to_torch(part)
+            arrays.append(room[start:])
+        plan = wl.plan(wl.CSR(*arrays, shape), "spmv", device="cuda", select=CANDIDATE)
+        for array in arrays:
+            array.zero_()
+        np.testing.assert_array_equal(plan @ x, expected)
+
+
 @pytest.mark.parametrize("library", [to_torch, to_cupy])
 def test_other_integers_are_read_in_host_memory(matrix, library):
     A = wl.CSR(*arrays_of(matrix, library, np.int32, np.int16), matrix.shape)
