@@ -26,6 +26,7 @@ ONE_PLACE = {
         "kernels/device/last_arrival.cuh",
         "device/value_maps.cu",
         "features/spmm.cu",
+        "kernels/hub_csr/device_hub_csr.cu",  # how often columns are referred to
         "kernels/sell/device_sell.cu",
         "kernels/sell/row_slices.cu",
         "permutations/chunks.hpp",
