@@ -462,7 +462,7 @@ void bind_problem(py::module_& module) {
             const py::gil_scoped_release release;
             return resident_csr{p.given.device, p.given.resident()};
           },
-          "The matrix in the memory of the GPU, uploaded once.")
+          "The matrix in the memory of the GPU, uploaded once.", py::keep_alive<0, 1>())
       .def(
           "is_redundant",
           [](const bound_problem& p, const candidate& tried) {
