@@ -46,7 +46,8 @@ __device__ __forceinline__ cuda::vector<Value, Width> load_operand(const Value* 
   } else {
     cuda::vector<Value, Width> operand;
 #pragma unroll
-    for (int v = 0; v < Width; ++v) operand.lane[v] = column + v < num_cols ? __ldg(x + column + v) : Value(0);
+    for (int v = 0; v < Width; ++v)
+      operand.lane[v] = column + v < num_cols ? cuda::read_only(x + column + v) : Value(0);
     return operand;
   }
 }

@@ -33,7 +33,7 @@ struct cmrs_places {
       const unsigned j = min(first + i * stride, end - 1);
       word[i] = __ldcs(columns + j);
       if constexpr (!Packed) row[i] = __ldcs(rows + j);
-      value[i] = __ldcs(values + j);
+      value[i] = read_once(values + j);
     }
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -47,7 +47,7 @@ struct cmrs_places {
         column = 0;  // there is one if there are places
         row[i] = no_row;
       }
-      product[i] = widen(value[i]) * widen(__ldg(x + column));
+      product[i] = widen(value[i]) * widen(read_only(x + column));
     }
   }
 };

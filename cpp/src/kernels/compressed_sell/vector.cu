@@ -147,7 +147,7 @@ struct lane_rows {
 #pragma unroll
     for (int u = 0; u < batch; ++u) {
 #pragma unroll
-      for (int r = 0; r < R; ++r) x_values[u][r] = columns[u][r] >= 0 ? __ldg(x + columns[u][r]) : Value(0);
+      for (int r = 0; r < R; ++r) x_values[u][r] = columns[u][r] >= 0 ? cuda::read_only(x + columns[u][r]) : Value(0);
     }
 #pragma unroll
     for (int u = 0; u < batch; ++u) {

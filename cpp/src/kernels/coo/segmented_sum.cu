@@ -69,7 +69,7 @@ __device__ __forceinline__ auto add_entries(const coo_view<Value>& A, std::int64
   load_streaming<Items>(row, A.row_indices + begin);
   Value operand[Items];
 #pragma unroll
-  for (int i = 0; i < Items; ++i) operand[i] = __ldg(x + max(column[i], 0));
+  for (int i = 0; i < Items; ++i) operand[i] = cuda::read_only(x + max(column[i], 0));
 
   thread_sums<sum_type> sums{row[0], row[Items - 1], false, 0, 0};
 #pragma unroll

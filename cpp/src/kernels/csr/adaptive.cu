@@ -49,14 +49,14 @@ __device__ __forceinline__ void sum_rows(const adaptive_view<Value>& A, const in
   for (int i = 0; i < per_thread; ++i) {
     const int at = thread + i * Threads;
     columns[i] = at < length ? __ldcs(A.indices + block.y + at) : 0;
-    values[i] = at < length ? __ldcs(A.data + block.y + at) : Value(0.0f);
+    values[i] = at < length ? cuda::read_once(A.data + block.y + at) : Value(0.0f);
   }
   for (int row = thread; row <= num_rows; row += Threads) starts[row] = __ldg(A.indptr + block.x + row) - block.y;
 #pragma unroll
   for (int i = 0; i < per_thread; ++i) {
     const int at = thread + i * Threads;
     if (at < length) {
-      products[cuda::spread<sum_type>(at)] = cuda::widen(values[i]) * cuda::widen(__ldg(x + columns[i]));
+      products[cuda::spread<sum_type>(at)] = cuda::widen(values[i]) * cuda::widen(cuda::read_only(x + columns[i]));
     }
   }
   __syncthreads();

@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(threads_per_block)
   for (int i = 0; i < Items; ++i) {
     const int at = thread + i * threads_per_block;
     columns[i] = at < num_nonzeros ? __ldcs(A.indices + tile.z + at) : 0;
-    values[i] = at < num_nonzeros ? __ldcs(A.data + tile.z + at) : Value(0.0f);
+    values[i] = at < num_nonzeros ? cuda::read_once(A.data + tile.z + at) : Value(0.0f);
   }
   for (int row = thread; row < num_rows; row += threads_per_block) {
     row_ends[row] = __ldg(A.indptr + tile.x + 1 + row) - tile.z;
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(threads_per_block)
   for (int i = 0; i < Items; ++i) {
     const int at = thread + i * threads_per_block;
     if (at < num_nonzeros) {
-      products[cuda::spread<sum_type>(at)] = cuda::widen(values[i]) * cuda::widen(__ldg(x + columns[i]));
+      products[cuda::spread<sum_type>(at)] = cuda::widen(values[i]) * cuda::widen(cuda::read_only(x + columns[i]));
     }
   }
   __syncthreads();

@@ -53,7 +53,7 @@ namespace detail {
 // The entry of x for a slot; 0 for padding, whose value is 0 too.
 template <class Value>
 __device__ __forceinline__ Value gather(const Value* x, std::int32_t column, std::int32_t least_column = 0) {
-  return column >= least_column ? __ldg(x + column) : Value{};
+  return column >= least_column ? read_only(x + column) : Value{};
 }
 
 // The minimum of these columns, and of 0: always 0, which the compiler does not know. A gather that uses it waits for
@@ -82,7 +82,7 @@ struct slot_batch {
 #pragma unroll
     for (int u = 0; u < dasp_unroll; ++u) {
       const int block = first + u * stride;
-      values[u] = block < count ? __ldcs(slots.data + block * dasp_block_slots) : Value{};
+      values[u] = block < count ? read_once(slots.data + block * dasp_block_slots) : Value{};
     }
   }
 };
@@ -173,7 +173,7 @@ __device__ __forceinline__ void multiply_medium(const dasp_view<Value>& A, unsig
   int j = irregular_begin + share * dasp_block_columns + column;
   const bool any = j < irregular_end;
   const std::int32_t irregular_column = any ? __ldcs(A.irregular.indices + j) : -1;
-  const Value irregular_value = any ? __ldcs(A.irregular.data + j) : Value{};
+  const Value irregular_value = any ? read_once(A.irregular.data + j) : Value{};
   const dasp_slots<Value> slots = blocks_from(A.regular, first_block);
   slot_batch<Value> next;
   next.load(slots, share, stride, count);
@@ -183,7 +183,7 @@ __device__ __forceinline__ void multiply_medium(const dasp_view<Value>& A, unsig
   sum_type_t<Value> sum = sums.part(lane) + widen(irregular_value) * widen(irregular_entry);
 #pragma unroll 4
   for (j += irregular_stride; j < irregular_end; j += irregular_stride) {
-    sum += widen(__ldcs(A.irregular.data + j)) * widen(__ldg(x + __ldcs(A.irregular.indices + j)));
+    sum += widen(read_once(A.irregular.data + j)) * widen(read_only(x + __ldcs(A.irregular.indices + j)));
   }
   sync_warp();
   sum = interleaved_sum<1, dasp_block_columns>(sum);
@@ -224,10 +224,10 @@ __device__ __forceinline__ void multiply_narrow(const dasp_view<Value>& A, unsig
       const dasp_slots<Value> slots = blocks_from(A.regular, bounds[u] + step);
       const bool regular = bounds[u] + step < bounds[u + 1];
       columns[u] = regular ? __ldcs(slots.indices) : -1;
-      values[u] = regular ? __ldcs(slots.data) : Value{};
+      values[u] = regular ? read_once(slots.data) : Value{};
       const bool rest = irregular[u] < irregular_end[u];
       columns[together + u] = rest ? __ldcs(A.irregular.indices + irregular[u]) : -1;
-      values[together + u] = rest ? __ldcs(A.irregular.data + irregular[u]) : Value{};
+      values[together + u] = rest ? read_once(A.irregular.data + irregular[u]) : Value{};
       irregular[u] += dasp_block_columns;
       more = more || bounds[u] + step + 1 < bounds[u + 1] || irregular[u] < irregular_end[u];
     }
@@ -272,7 +272,7 @@ __device__ __forceinline__ void multiply_combined_blocks(const dasp_view<Value>&
     const bool there = combined < A.num_combined;
     const std::int64_t slot = std::int64_t{4} * combined + column;
     columns[u] = there ? __ldcs(A.combined.indices + slot) : -1;
-    values[u] = there ? __ldcs(A.combined.data + slot) : Value{};
+    values[u] = there ? read_once(A.combined.data + slot) : Value{};
     const bool pair = combined < A.num_pairs;
     const std::int64_t id = pair ? std::int64_t{2} * combined : std::int64_t{A.num_pairs} + combined;
     rows[u] = there && stores ? __ldg(A.combined_rows + id) : -1;
@@ -349,7 +349,7 @@ __device__ __forceinline__ void multiply_single(const dasp_view<Value>& A, unsig
   const std::int32_t row = __ldg(A.single_rows + i);
   sum_type_t<Value> product = 0;
   if (i < static_cast<unsigned>(A.num_single)) {
-    product = widen(__ldcs(A.single.data + i)) * widen(__ldg(x + __ldcs(A.single.indices + i)));
+    product = widen(read_once(A.single.data + i)) * widen(read_only(x + __ldcs(A.single.indices + i)));
   }
   y[row] = narrow<Value>(product);
 }

@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(threads_per_block)
   cuda::sum_type_t<Value> sum = 0;
 #pragma unroll 4
   for (std::int64_t j = std::int64_t{begin} + lane; j < end; j += T) {
-    sum += cuda::widen(__ldg(A.data + j)) * cuda::widen(__ldg(x + __ldg(A.indices + j)));
+    sum += cuda::widen(cuda::read_only(A.data + j)) * cuda::widen(cuda::read_only(x + __ldg(A.indices + j)));
   }
   sum = cuda::group_sum<T>(sum);
   if (has_row && lane == 0) y[row] = cuda::narrow<Value>(sum);

@@ -70,7 +70,8 @@ __device__ __forceinline__ sum_type_t<Value> strided_sum(unsigned begin, unsigne
                                                          const Value* __restrict__ data, const Value* __restrict__ x) {
   sum_type_t<Value> sum = 0;
 #pragma unroll Unroll
-  for (unsigned j = begin; j < end; j += step) sum += widen(__ldcs(data + j)) * widen(__ldg(x + __ldcs(indices + j)));
+  for (unsigned j = begin; j < end; j += step)
+    sum += widen(read_once(data + j)) * widen(read_only(x + __ldcs(indices + j)));
   return sum;
 }
 

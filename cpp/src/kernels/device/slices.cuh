@@ -21,10 +21,10 @@ __device__ __forceinline__ void add_batch(sum_type_t<Value>& sum, const std::int
   for (int u = 0; u < Count; ++u) {
     const int place = Full ? 32 * u : min(32 * u, left - 1 - lane);
     column[u] = __ldcs(indices + lane + place);
-    value[u] = __ldcs(data + lane + place);
+    value[u] = read_once(data + lane + place);
   }
 #pragma unroll
-  for (int u = 0; u < Count; ++u) operand[u] = __ldg(x + max(column[u], 0));
+  for (int u = 0; u < Count; ++u) operand[u] = read_only(x + max(column[u], 0));
 #pragma unroll
   for (int u = 0; u < Count; ++u) {
     const bool stored = column[u] >= 0 && (Full || 32 * u + lane < left);

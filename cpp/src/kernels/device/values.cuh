@@ -59,6 +59,34 @@ __device__ __forceinline__ Value narrow(sum_type_t<Value> sum) {
   }
 }
 
+template <class Value>
+__device__ __forceinline__ Value value_of(unsigned short bits) {
+  if constexpr (std::is_same_v<Value, __nv_bfloat16>) {
+    return __ushort_as_bfloat16(bits);
+  } else {
+    return __ushort_as_half(bits);
+  }
+}
+
+// __ldg and __ldcs. For values of two bytes those of CUDA are assembler, which nvcc may move ahead of the condition
+// that they depend on and which then reads out of bounds; the loads of words are not moved.
+template <class Value>
+__device__ __forceinline__ Value read_only(const Value* from) {
+  if constexpr (sizeof(Value) == 2) {
+    return value_of<Value>(__ldg(reinterpret_cast<const unsigned short*>(from)));
+  } else {
+    return __ldg(from);
+  }
+}
+template <class Value>
+__device__ __forceinline__ Value read_once(const Value* from) {
+  if constexpr (sizeof(Value) == 2) {
+    return value_of<Value>(__ldcs(reinterpret_cast<const unsigned short*>(from)));
+  } else {
+    return __ldcs(from);
+  }
+}
+
 // A value as a 32-bit word, for kernels that read without computing. Both words of a double count: a load of which half
 // is used would become half a load.
 __device__ __forceinline__ unsigned word_of(float value) { return __float_as_uint(value); }

@@ -112,7 +112,7 @@ struct gathered {
     for (int i = 0; i < places_per_lane; ++i) {
       const std::int32_t index = tile.indices[i / V].lane[i % V];
       x[i] = Value(0);
-      if (index >= 0) x[i] = __ldg(from + index);
+      if (index >= 0) x[i] = cuda::read_only(from + index);
     }
   }
 };
@@ -212,7 +212,7 @@ __device__ __forceinline__ void load_hubs(const hub_view<Value>& A, const Value*
 #pragma unroll
     for (unsigned u = 0; u < batch; ++u) columns[u] = __ldg(A.hubs + min(first + u * Threads, A.num_hubs - 1));
 #pragma unroll
-    for (unsigned u = 0; u < batch; ++u) values[u] = __ldg(x + columns[u]);
+    for (unsigned u = 0; u < batch; ++u) values[u] = cuda::read_only(x + columns[u]);
 #pragma unroll
     for (unsigned u = 0; u < batch; ++u) {
       if (first + u * Threads < A.num_hubs) hub_x[first + u * Threads] = values[u];

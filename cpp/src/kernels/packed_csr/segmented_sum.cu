@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(packed_warps_per_block * 32)
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       const std::int32_t column = columns[s].lane[v];
-      x_values[s][v] = column >= 0 ? __ldg(x + column) : Value(0);  // a place without an entry adds 0 * 0
+      x_values[s][v] = column >= 0 ? cuda::read_only(x + column) : Value(0);  // a place without an entry adds 0 * 0
     }
   }
   int4 piece{};

@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(256)
       const std::int32_t column[entries_at_once] = {columns.x, columns.y, columns.z, columns.w};
 #pragma unroll
       for (int i = 0; i < entries_at_once; ++i) {
-        if (column[i] >= 0) sum += cuda::widen(values.lane[i]) * cuda::widen(__ldg(x + column[i]));
+        if (column[i] >= 0) sum += cuda::widen(values.lane[i]) * cuda::widen(cuda::read_only(x + column[i]));
       }
     }
   }

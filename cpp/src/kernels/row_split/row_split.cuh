@@ -152,7 +152,7 @@ __device__ __forceinline__ void fetch(nonzeros<Value, U>& chunk, const work_item
 #pragma unroll
   for (int u = 0; u < U; ++u) {
     chunk.column[u] = u < left ? __ldg(indices + u) : -1;
-    chunk.value[u] = u < left ? __ldg(data + u) : Value{};
+    chunk.value[u] = u < left ? read_only(data + u) : Value{};
   }
 }
 
@@ -460,7 +460,7 @@ __device__ __forceinline__ void accumulate_covering(covering_sums<sum_type_t<Val
     for (int u = j; u < min(j + U, item.length); ++u) {
       const auto column = static_cast<std::uint32_t>(__ldg(item.indices + u));
       if (column != loads.whole_rows) continue;
-      const sum_type_t<Value> a = widen(__ldg(item.data + u));
+      const sum_type_t<Value> a = widen(read_only(item.data + u));
       const char* row = loads.row(column);
       const int start = loads.start_of(row);
 #pragma unroll
@@ -468,14 +468,14 @@ __device__ __forceinline__ void accumulate_covering(covering_sums<sum_type_t<Val
 #pragma unroll
         for (int v = 0; v < V; ++v) {
           if (!loads.needs(i, start, v)) continue;
-          const sum_type_t<Value> b = widen(__ldg(loads.vector_at(row, i) + v));
+          const sum_type_t<Value> b = widen(read_only(loads.vector_at(row, i) + v));
 #pragma unroll
           for (int set = 0; set < R; ++set) {
             add_product_if_equal(start, set * loads.start_step * loads.size, a, b, sums.of_start[set][i][v]);
           }
         }
       }
-      if (start >= loads.single_from) sums.single += a * widen(__ldg(loads.single_at(row)));
+      if (start >= loads.single_from) sums.single += a * widen(read_only(loads.single_at(row)));
     }
   }
 }
@@ -650,8 +650,8 @@ int row_alignment(const row_major_operands<Value>& operands) {
 // two sets of sums products of four and eight bytes take as long.
 template <class Value>
 unaligned_cost covering_cost(int alignment) {
-  if constexpr (sizeof(Value) == 2) return alignment == 1 ? unaligned_cost{4, 0.375} : unaligned_cost{0, 0.1};
-  if (sizeof(Value) == 4 && alignment == 1) return {3, 0.25};
+  if constexpr (sizeof(Value) == 2) return alignment == 1 ? unaligned_cost{5, 0.5} : unaligned_cost{0, 0.05};
+  if (sizeof(Value) == 4 && alignment == 1) return {8, 0.1};
   return {};
 }
 
