@@ -358,6 +358,7 @@ def _measured(tables: Path) -> None:
     _write(tables / "end-to-end.md", summarise(Rows.load(_MEASURED)).tables())
     _write(tables / "preparation.md", [_preparation()])
     _write(tables / "planning.md", [_planning()])
+    _write(tables / "ordering.md", [_ordering()])
     _write(tables / "update.md", [_update()])
     _write(tables / "half.md", [_half()])
     _write(tables / "sampled.md", [_sampled()])
@@ -388,15 +389,36 @@ def _static(name: str) -> pd.DataFrame:
 
 def _planning() -> Summary:
     """Return what `tests/gpu/measure_programs.py` found for planning."""
-    names = {"median_us": "median", "p10_us": "10 %", "p90_us": "90 %"}
-    table = (
-        _static("planning")
-        .drop(columns="last_candidate")
-        .rename(columns={"op": "operation", "nnz": "nonzeros"} | names)
+    frame = _static("planning")
+    rows = []
+    for (op, dtype, nnz), part in frame.groupby(["op", "dtype", "nnz"], sort=False):
+        row: dict[str, Any] = {"operation": "SpMV" if op == "spmv" else "SpMM", "values": dtype, "nonzeros": nnz}
+        for of in part.itertuples(index=False):
+            row[f"{of.index} indices"] = f"{of.median_us:.0f} ({of.p10_us:.0f} to {of.p90_us:.0f})"
+        rows.append(row)
+    note = "Microseconds, median (10 % to 90 %) over random matrices of 8 nonzeros a row in turn; SpMM with k = 32."
+    table = pd.DataFrame(rows).sort_values(["operation", "values", "nonzeros"], ascending=[False, True, True])
+    return Summary("", table, [note], formats={"nonzeros": ",.0f"})
+
+
+def _ordering() -> Summary:
+    """Return what `tests/gpu/measure_orders.py` found for reverse Cuthill-McKee."""
+    frame = _static("ordering")
+    table = pd.DataFrame(
+        {
+            "": frame["matrix"],
+            "nonzeros": frame["nnz"],
+            "GPU, ms": frame["gpu_ms"],
+            "host, ms": frame["host_ms"],
+            "in products": frame["products"],
+            "SpMV, us": frame["none_us"],
+            "ordered, us": frame["rcm_us"],
+            "repaid after": [f"{products:,.0f}" if products > 0 else "-" for products in frame["repaid_after"]],
+        }
     )
-    note = "Microseconds, over 27 random matrices of 8 nonzeros a row in float32, one after another; SpMM with k = 32."
-    formats = {"nonzeros": ",.0f"} | dict.fromkeys(names.values(), ".0f")
-    return Summary("", table.replace({"spmv": "SpMV", "spmm": "SpMM"}), [note], formats=formats)
+    note = "Host: 16 threads. Products in float64, the fastest of four formats each. Both compute the same order."
+    formats = {"nonzeros": ",.0f", "in products": ".0f"} | dict.fromkeys(["GPU, ms", "SpMV, us", "ordered, us"], ".1f")
+    return Summary("", table, [note], formats=formats | {"host, ms": ".0f"})
 
 
 def _update() -> Summary:
