@@ -9,12 +9,10 @@ import dataclasses
 import faulthandler
 import functools
 import multiprocessing
-import multiprocessing.connection
 import os
 import pathlib
 import random
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
@@ -25,6 +23,7 @@ from warploom._device import Device
 from warploom.bench import _matrices
 from warploom.bench.environment import environment
 from warploom.bench.measure import Limits, measure
+from warploom.bench.processes import end_with_parent
 from warploom.bench.settings import Setting, needed_permutations
 from warploom.bench.store import Store
 from warploom.corpus import Entry
@@ -318,21 +317,6 @@ def _locked(path: pathlib.Path) -> int | None:
     return descriptor
 
 
-def _end_with_parent() -> None:
-    """End this process when the one that started it does, however that ends.
-
-    A process of a pool waits for work for ever when its parent was killed, and keeps the GPU that it has claimed.
-    """
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_exit_after, args=(parent.sentinel,), daemon=True).start()
-
-
-def _exit_after(sentinel: int) -> None:
-    multiprocessing.connection.wait([sentinel])
-    os._exit(1)
-
-
 # ----- In the process that was started -----
 
 
@@ -347,7 +331,7 @@ class _Pool:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
             self._pool = concurrent.futures.ProcessPoolExecutor(
-                self.workers, mp_context=context, initializer=_end_with_parent
+                self.workers, mp_context=context, initializer=end_with_parent
             )
         return self._pool.submit(function, *arguments)
 

@@ -48,6 +48,13 @@ def end_to_end() -> None:
 )
 @click.option("--minutes", type=float, help="Start no matrix after this time.")
 @click.option(
+    "--ahead",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Matrices that other processes make or read meanwhile; for machines with cores to spare.",
+)
+@click.option(
     "--repeats", type=click.IntRange(min=1), default=EndToEndLimits.repeats, show_default=True, help="Of planning."
 )
 @click.option(
@@ -67,6 +74,7 @@ def run_command(
     places: tuple[str, ...],
     tools: tuple[str, ...],
     minutes: float | None,
+    ahead: int,
     repeats: int,
     direct_seconds: float,
 ) -> None:
@@ -83,6 +91,7 @@ def run_command(
         patterns=tools or None,
         limits=EndToEndLimits(repeats=repeats, direct_s=direct_seconds),
         minutes=minutes,
+        ahead=ahead,
         # Lines, not a bar: its thread would take time from what is measured.
         progress=lambda done, total, name: click.echo(f"[{done + 1}/{total}] {name}", err=True),
     )

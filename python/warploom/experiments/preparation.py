@@ -19,6 +19,7 @@ from warploom import _core, permutations, profiles
 from warploom._device import Device
 from warploom._matrix import as_csr
 from warploom.bench.end_to_end.sample import sample
+from warploom.bench.loading import loaded
 from warploom.bench.settings import Setting
 from warploom.candidates import Candidate, parse
 from warploom.corpus import Entry
@@ -36,6 +37,8 @@ MINUTES = 8.0
 SEARCH_ROWS = 30_000
 """Permutations that search for nearest rows are left out on matrices with more rows."""
 _REPEATS = 3
+_AHEAD = 2
+"""Processes that make the matrices of the sample."""
 _SLOW_MS, _VERY_SLOW_MS = 100.0, 1000.0
 _COLUMNS_OF_B = 32
 
@@ -95,12 +98,12 @@ def measure(
     kinds = candidates_of(profile_for(device) if profile is None else profile)
     deadline = time.monotonic() + 60 * minutes
     rows: list[dict[str, Any]] = []
-    for done, entry in enumerate(chosen):
+    for done, (entry, load) in enumerate(loaded(chosen, Entry.load, _AHEAD if entries is None else 0)):
         if time.monotonic() >= deadline:
             break
         progress(done, len(chosen), entry.name)
         known = {"matrix": entry.name, "family": entry.family}
-        rows += [known | row for row in preparations(entry.load(), kinds, device, deadline)]
+        rows += [known | row for row in preparations(load(), kinds, device, deadline)]
     return pd.DataFrame(rows)
 
 

@@ -52,6 +52,12 @@ def test_rows_have_times_and_what_is_known_of_the_matrix(entries, tmp_path):
     assert frame.loc[("b", "scipy"), "until_10_us"] > 0
 
 
+def test_matrices_that_are_loaded_ahead_are_measured_like_others(entries, tmp_path):
+    report = run(entries, tmp_path, **QUICK, ahead=2)
+    assert (report.measured, report.rows, report.failed) == (2, 4, {})
+    assert list(Rows.load(tmp_path).frame["matrix"].unique()) == ["a", "b"]
+
+
 def test_what_is_there_is_not_measured_again(entries, tmp_path):
     first = run(entries[:1], tmp_path, **QUICK)
     steps = []

@@ -21,6 +21,7 @@ from warploom.bench import environment as environments
 from warploom.bench.end_to_end import tools
 from warploom.bench.end_to_end.clock import Limits, measure
 from warploom.bench.end_to_end.rows import Store
+from warploom.bench.loading import loaded
 from warploom.bench.settings import Setting
 from warploom.corpus import Entry
 from warploom.errors import ParameterError, WarploomError
@@ -73,6 +74,7 @@ def run(
     patterns: Sequence[str] | None = None,
     limits: Limits | None = None,
     minutes: float | None = None,
+    ahead: int = 0,
     progress: Progress | None = None,
 ) -> Report:
     """Measure what a user waits for, and store it. What the folder holds already is not measured again.
@@ -94,6 +96,9 @@ def run(
     limits : Limits, optional
     minutes : float, optional
         Time after which no further matrix is started.
+    ahead : int
+        Matrices that are made or read by other processes while one is being measured. That takes time from planning
+        where cores or the bandwidth of memory are scarce.
     progress : callable, optional
         Called with matrices done, all matrices and the next one.
 
@@ -125,17 +130,20 @@ def run(
             waiting.append((entry, todo))
     report.known = len(entries) - len(waiting)
     warm: set[tuple[str, str, str]] = set()
-    for number, (entry, todo) in enumerate(waiting):
+    tasks = {entry.name: todo for entry, todo in waiting}
+    matrices = loaded([entry for entry, _ in waiting], _load, ahead)
+    for number, (entry, load) in enumerate(matrices):
         if minutes is not None and time.monotonic() - start > 60 * minutes:
             report.left = len(waiting) - number
             break
         if progress is not None:
             progress(number, len(waiting), entry.name)
         try:
-            A = _load(entry)
+            A = load()
         except (WarploomError, OSError, ValueError, MemoryError) as error:
             report.failed[entry.name] = _one_line(error)
             continue
+        todo = tasks[entry.name]
         _warm_up(todo, warm, where, report)
         rows = _rows(entry, A, todo, where, limits or Limits())
         for row in rows:
