@@ -194,9 +194,10 @@ def predictions(model: Model, dataset: Dataset, X: _Array | None = None) -> _Arr
     """Return what a model predicts of the candidates, shape (n, candidates of the data set).
 
     Compressed logarithms of the time over the minimum one; infinite where a candidate cannot run or is not the model's.
+    Candidates of the model that the data set lacks are left out.
     `X`, shape (n, inputs of the model), stands for the inputs that the data set has if it is given.
     """
-    names = [name for name in model.outputs if name not in (REFERENCE, LOSS)]
+    names = [name for name in model.outputs if name in dataset.candidates]
     outputs = [model.outputs.index(name) for name in names]
     found = np.full((len(dataset), len(dataset.candidates)), np.inf)
     if X is None:
