@@ -605,6 +605,8 @@ void bind_explanation(py::module_& module) {
       .def_readonly("gpu", &explanation::gpu)
       .def_readonly("profile_note", &explanation::profile_note)
       .def_readonly("not_predicted", &explanation::not_predicted)
+      .def_readonly("not_measured", &explanation::not_measured)
+      .def_readonly("lacked_memory", &explanation::lacked_memory)
       .def_readonly("stands_in", &explanation::stands_in)
       .def_readonly("calls", &explanation::calls)
       .def_readonly("expected_loss", &explanation::expected_loss)

@@ -370,12 +370,18 @@ def _of_measurements(found: _core.Explanation, product: Product) -> list[str]:
     measured = [row for row in rows if not math.isnan(row.median_us)]
     timed = {row.candidate for row in found.rows if not math.isnan(row.median_us)}
     floor_us = 1e6 * found.floor_bytes / found.copy_bandwidth
+    floor = "bandwidth floor not known: measuring the bandwidth takes more memory than there is"
+    if not math.isnan(floor_us):
+        floor = (
+            f"bandwidth floor {floor_us:,.2f} us: {found.floor_bytes:,} bytes at the measured copy bandwidth of "
+            f"{found.copy_bandwidth / 1e9:,.0f} GB/s"
+        )
     footnotes = [
         f"{len(measured)} of {len(rows)} candidates measured, {product.cache} cache"
         + (f"; speedup over {found.baseline}" if found.baseline in timed else ""),
         *_left_out(found),
-        f"bandwidth floor {floor_us:,.2f} us: {found.floor_bytes:,} bytes at the measured copy bandwidth of "
-        f"{found.copy_bandwidth / 1e9:,.0f} GB/s",
+        *_of_memory(found),
+        floor,
     ]
     if any(row.floor_share > 1 for row in rows):
         footnotes.append(
@@ -391,6 +397,21 @@ def _left_out(found: _core.Explanation) -> list[str]:
     return [f"{found.left_out} left out, as the budget of {found.budget:g} s was used up; budget=math.inf measures all"]
 
 
+def _of_memory(found: _core.Explanation) -> list[str]:
+    """Say which candidates could not be taken, or not be measured, for lack of memory."""
+    count = found.lacked_memory
+    return [
+        *(
+            [f"the fastest that fits: {count} candidate{'s do' if count > 1 else ' does'} not fit into memory"]
+            * bool(count)
+        ),
+        *(
+            [f"predicted only, as measuring takes more memory than there is: {found.not_measured}"]
+            * bool(found.not_measured)
+        ),
+    ]
+
+
 def _of_prediction(found: _core.Explanation, product: Product) -> list[str]:
     weighed = math.isfinite(found.calls)
     return [
@@ -399,6 +420,7 @@ def _of_prediction(found: _core.Explanation, product: Product) -> list[str]:
         f"expected to be {found.expected_loss:.1%} above the fastest"
         + (": unsure, more than for most matrices" if found.unsure and not found.outside else ""),
         *([f"unsure, since outside what was measured: {found.outside}"] if found.outside else []),
+        *_of_memory(found),
         *(note for note in (found.profile_note, found.stands_in, found.not_predicted) if note),
         f"break-even: products after which preparing a candidate instead of {found.baseline} has paid off"
         + (f"; over vendor: instead of {found.vendor}" if found.vendor else ""),

@@ -98,6 +98,8 @@ struct explanation {
   std::string baseline;
   std::string vendor;                   // the vendor's fastest candidate, or empty
   std::vector<preparation_step> spent;  // on this plan, choosing included
+  std::int64_t lacked_memory = 0;       // candidates that were tried and did not fit into memory
+  std::string not_measured;             // why nothing was measured although that was asked for, or empty
 
   // Of measurements.
   double budget = std::numeric_limits<double>::infinity();  // seconds

@@ -44,6 +44,18 @@ cudaMemPool_t pool_of_current_device(memory_pool which) {
   return pool = made;
 }
 
+// What the pools of the current device keep for later, or what is still to be freed, may be enough, in one piece.
+void give_back_unused() {
+  cudaGetLastError();
+  wait_for_device();
+  kept& all = all_kept();
+  const std::lock_guard<std::mutex> lock(all.changing);
+  for (const auto& [key, pool] : all.pools) {
+    if (key.first == current_device() && pool != nullptr) cudaMemPoolTrimTo(pool, 0);
+  }
+  cudaGetLastError();
+}
+
 [[noreturn]] void throw_out_of_memory(std::size_t bytes) {
   cudaGetLastError();
   std::size_t free = 0, total = 0;
@@ -80,7 +92,12 @@ void make_pool(memory_pool which) { pool_of_current_device(which); }
 void* allocate_from_pool(std::size_t bytes, cudaStream_t stream, memory_pool from) {
   device_allocation_may_fail(bytes);
   void* memory = nullptr;
-  const cudaError_t status = cudaMallocFromPoolAsync(&memory, bytes, pool_of_current_device(from), stream);
+  const cudaMemPool_t pool = pool_of_current_device(from);
+  cudaError_t status = cudaMallocFromPoolAsync(&memory, bytes, pool, stream);
+  if (status == cudaErrorMemoryAllocation) {
+    give_back_unused();
+    status = cudaMallocFromPoolAsync(&memory, bytes, pool, stream);
+  }
   if (status == cudaErrorMemoryAllocation) throw_out_of_memory(bytes);
   check(status, "cudaMallocFromPoolAsync");
   return memory;

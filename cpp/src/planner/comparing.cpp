@@ -60,9 +60,12 @@ comparison compare(const problem& given, const std::vector<candidate>& candidate
       operands.emplace(given);
     } catch (const error& failure) {
       if (failure.kind() != error_kind::out_of_memory) throw;
+      found.lacked_memory = failure.what();
       return found;
     }
   }
+  // Operands take memory that a candidate may need: whether it fits without them is for whoever prepares it to see.
+  std::string lacked_memory;
   double least = 0;
   for (const candidate& tried : candidates) {
     try {
@@ -81,9 +84,11 @@ comparison compare(const problem& given, const std::vector<candidate>& candidate
       least = cost;
     } catch (const error& failure) {
       if (!is_of_the_candidate(failure.kind())) throw;
+      if (failure.kind() == error_kind::out_of_memory) lacked_memory = failure.what();
     } catch (const std::bad_alloc&) {
-      // The next one may take less.
+      lacked_memory = "out of memory";
     }
+    if (!lacked_memory.empty()) return {{}, nullptr, std::move(lacked_memory)};
   }
   return found;
 }

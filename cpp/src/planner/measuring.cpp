@@ -80,7 +80,7 @@ void measuring::measure_all(const name_patterns& patterns, const progress_functi
     if (i == defaults) sort_by_promise(listed.begin() + i, listed.end());
     const candidate& next = listed[i];
     if (progress) progress(i, total, next.name());
-    if (!rows_.empty() && best_ && seconds() + expected_time(next) > options_.budget) {
+    if (!rows_.empty() && has_best() && seconds() + expected_time(next) > options_.budget) {
       leave_out(next);
     } else if (next.is_permuted()) {
       measure_permuted(next, patterns);
@@ -89,12 +89,12 @@ void measuring::measure_all(const name_patterns& patterns, const progress_functi
     }
   }
   prefer_plain_csr();
-  if (best_) return;
+  if (has_best()) return;
   std::string reasons;
   for (std::size_t i = 0; i < std::min<std::size_t>(rows_.size(), 5); ++i) {
     reasons += (i == 0 ? "" : "; ") + rows_[i].name + ": " + rows_[i].note;
   }
-  if (lacked_memory_) {
+  if (lacked_memory_ > 0) {
     throw error(error_kind::out_of_memory, "candidates", -1, "no candidate fits into memory: " + reasons);
   }
   throw error(error_kind::parameter, "candidates", -1, "no candidate can run this problem: " + reasons);
@@ -188,35 +188,56 @@ void measuring::measure_permuted(const candidate& listed, const name_patterns& p
   }
 }
 
+void measuring::prepare_and_time(const candidate& tried, candidate_row& row) {
+  if (permutation_.name != tried.permutation) permutation_ = permute(problem_, tried.permutation);
+  std::unique_ptr<plan> prepared = prepare_candidate(problem_, tried, permutation_);
+  row.note = trial_.check(*prepared);
+  if (!row.note.empty()) return;
+  const timing times = time(*prepared);
+  row.preparation_ms = prepared->preparation_ms();
+  row.median_us = times.median;
+  row.p10_us = times.p10;
+  row.p90_us = times.p90;
+  row.bytes = prepared->bytes();
+  keep(std::move(prepared), tried, times.median);
+}
+
 void measuring::measure(const candidate& tried) {
   candidate_row row{tried.name()};
   const double start = seconds();
-  try {
-    row.note = reason_against(tried, problem_);
-    if (row.note.empty()) {
-      if (permutation_.name != tried.permutation) permutation_ = permute(problem_, tried.permutation);
-      std::unique_ptr<plan> prepared = prepare_candidate(problem_, tried, permutation_);
-      row.note = trial_.check(*prepared);
-      if (row.note.empty()) {
-        const timing times = time(*prepared);
-        row.preparation_ms = prepared->preparation_ms();
-        row.median_us = times.median;
-        row.p10_us = times.p10;
-        row.p90_us = times.p90;
-        row.bytes = prepared->bytes();
-        keep(std::move(prepared), tried, times.median);
-      }
+  for (bool again = true; again;) {
+    again = false;
+    bool lacked_memory = false;
+    try {
+      row.note = reason_against(tried, problem_);
+      if (row.note.empty()) prepare_and_time(tried, row);
+    } catch (const error& failure) {
+      if (!is_of_the_candidate(failure.kind())) throw;
+      lacked_memory = failure.kind() == error_kind::out_of_memory;
+      row.note = failure.what();
+    } catch (const std::bad_alloc&) {
+      lacked_memory = true;
+      row.note = "out of memory";
     }
-  } catch (const error& failure) {
-    if (!is_of_the_candidate(failure.kind())) throw;
-    lacked_memory_ |= failure.kind() == error_kind::out_of_memory;
-    row.note = failure.what();
-  } catch (const std::bad_alloc&) {
-    lacked_memory_ = true;
-    row.note = "out of memory";
+    if (!lacked_memory) break;
+    if (best_) {
+      // Both need not fit: the best is prepared again if it is still the best in the end.
+      dropped_ = best_->chosen();
+      best_.reset();
+      row = candidate_row{tried.name()};
+      again = true;
+    } else {
+      ++lacked_memory_;
+    }
   }
   rows_.push_back(std::move(row));
   taken_[tried.kernel] = seconds() - start;
+}
+
+std::unique_ptr<plan> measuring::take_best() {
+  if (!best_ && dropped_) best_ = prepare_candidate(problem_, *dropped_);
+  dropped_.reset();
+  return std::move(best_);
 }
 
 timing measuring::time(plan& prepared) {
@@ -230,11 +251,12 @@ void measuring::keep(std::unique_ptr<plan> measured, const candidate& tried, dou
     if (!is_first && median_us < fastest->second.first) fastest->second = {median_us, tried.parameters};
   }
   const double cost = median_us + 1e3 * measured->preparation_ms() / options_.calls;
-  const bool is_best = !best_ || cost < best_cost_;
+  const bool is_best = !has_best() || cost < best_cost_;
   const bool is_plain = !problem_.on_gpu() && is_plain_csr(tried, problem_);
   if (is_best) {
     if (best_ && !problem_.on_gpu() && is_plain_csr(best_->chosen(), problem_)) plain_ = std::move(best_);
     best_ = std::move(measured);
+    dropped_.reset();
     best_cost_ = cost;
   } else if (is_plain) {
     plain_ = std::move(measured);
@@ -284,7 +306,7 @@ explanation explain_measurements(const problem& given, std::int64_t floor_bytes,
   if (const std::string vendor = vendor_default(given); is_timed(rows, vendor)) found.baseline = vendor;
   found.floor_bytes = floor_bytes;
   found.copy_bandwidth = copy_bandwidth(given.device);
-  const double floor_us = 1e6 * static_cast<double>(found.floor_bytes) / found.copy_bandwidth;
+  const double floor_us = 1e6 * static_cast<double>(found.floor_bytes) / found.copy_bandwidth;  // NaN if not known
   for (candidate_row& row : rows) {
     if (row.median_us > 0) row.floor_share = floor_us / row.median_us;
   }

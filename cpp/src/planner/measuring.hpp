@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,10 +41,13 @@ class measuring {
   void measure(const candidate& tried);
 
   const std::vector<candidate_row>& rows() const { return rows_; }
-  std::unique_ptr<plan> take_best() { return std::move(best_); }  // null if none could be measured
-  std::int64_t left_out() const { return left_out_; }             // candidates for which there was no time
+  std::unique_ptr<plan> take_best();                             // null if none could be measured
+  std::int64_t left_out() const { return left_out_; }            // candidates for which there was no time
+  std::int64_t lacked_memory() const { return lacked_memory_; }  // candidates that did not fit into memory
 
  private:
+  void prepare_and_time(const candidate& tried, candidate_row& row);
+  bool has_best() const { return best_ || dropped_; }
   timing time(plan& prepared);
   void measure_compared();
   void sort_by_promise(std::vector<candidate>::iterator first, std::vector<candidate>::iterator last) const;
@@ -59,6 +63,7 @@ class measuring {
   trial trial_;
   std::vector<candidate_row> rows_;
   std::unique_ptr<plan> best_;
+  std::optional<candidate> dropped_;  // the best, where its memory was needed for another
   double best_cost_ = 0;
   std::unique_ptr<plan> plain_;  // on the CPU: the kernel that the others are to beat clearly, if it is not the best
   std::map<const product_kernel*, std::pair<double, parameter_values>> fastest_setting_;
@@ -66,7 +71,7 @@ class measuring {
   std::map<const product_kernel*, double> taken_;  // seconds for the last candidate, preparation included
   std::int64_t left_out_ = 0;
   timed_permutation permutation_;
-  bool lacked_memory_ = false;  // for one of the candidates
+  std::int64_t lacked_memory_ = 0;  // candidates
 };
 
 // Candidates that measuring goes through: all that are not redundant, and on the CPU worth trying there, or those that

@@ -90,10 +90,12 @@ std::unique_ptr<plan> measure_all(const problem& given, const plan_options& opti
   std::unique_ptr<plan> best = session->take_best();
   const std::int64_t floor_bytes = product_floor_bytes(given.matrix(), given.k, given.dtype());
   best->explain_by([given = given.without_resident(), floor_bytes, rows = session->rows(),
-                    chosen = best->chosen().name(), left_out = session->left_out(), limits] {
+                    chosen = best->chosen().name(), left_out = session->left_out(),
+                    lacked_memory = session->lacked_memory(), limits] {
     explanation found = explain_measurements(given, floor_bytes, rows, chosen, limits.compared);
     found.budget = limits.budget;
     found.left_out = left_out;
+    found.lacked_memory = lacked_memory;
     return found;
   });
   return best;
@@ -126,9 +128,15 @@ std::unique_ptr<plan> planner::choose(const problem& given, const plan_options& 
                                : "predictions are for GPUs, and the plan is for the CPU: 'measure' there, or "
                                  "warploom.predict and --gpu for a GPU that need not be present");
   }
-  if (!from) return measure_all(given, options);
-
-  return plan_by_prediction(given, from, options);
+  if (from) return plan_by_prediction(given, from, options);
+  try {
+    return measure_all(given, options);
+  } catch (const error& failure) {
+    if (failure.kind() != error_kind::out_of_memory || !given.on_gpu()) throw;
+    from = source_for(given);
+    if (!from) throw;
+    return plan_without_measuring(given, from, options, failure.what());
+  }
 }
 
 explanation planner::predict(const problem& given, const std::string& gpu, const plan_options& options) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <new>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -20,8 +21,10 @@ namespace {
 constexpr std::size_t max_of_vendor = 3;
 constexpr int max_compared_of_vendor = 2;
 
-// Candidates that are tried one after the other where memory does not suffice.
-constexpr int max_tries = 5;
+// Candidates of one format that are tried one after the other where memory does not suffice: the others take as much.
+constexpr int max_tries = 3;
+
+bool lacks_memory(const error& failure) { return failure.kind() == error_kind::out_of_memory; }
 
 // What a model is asked for. Where the profile has none for a value type, that of another one stands in.
 setting setting_of(const problem& given, const selector& chooser) {
@@ -43,10 +46,14 @@ std::vector<double> compute(const char* set_name, const problem& given) {
   if (given.on_gpu()) {
     const auto resident = given.resident();
     const device_guard guard(given.device);
-    set.compute_cuda(arrays_of(*resident), geometry{}, stream_of(*resident), values.data());
-  } else {
-    set.compute(given.matrix(), geometry{}, values.data());
+    try {
+      set.compute_cuda(arrays_of(*resident), geometry{}, stream_of(*resident), values.data());
+      return values;
+    } catch (const error& failure) {
+      if (!lacks_memory(failure)) throw;  // the host has some
+    }
   }
+  set.compute(given.matrix(), geometry{}, values.data());
   return values;
 }
 
@@ -112,8 +119,11 @@ class prediction {
   const ranking& ranked() const { return choice_.ranked(); }
   const matrix_features& features() const { return found_.features; }
   const std::vector<preparation_step>& steps() const { return found_.steps; }
-  // Why a candidate that could be taken was not prepared after all.
+  // Why a candidate that could be taken was not prepared after all, and how many of them did not fit into memory.
   std::map<std::string, std::string> refusals;
+  std::int64_t lacked_memory = 0;
+  std::set<std::string> wrong;  // whose products were
+  bool among_patterns(const std::string& name) const { return matches(name, options_.patterns); }
 
   // Throws error_kind::parameter if none may be taken.
   std::string first() {
@@ -177,6 +187,7 @@ explanation explain(const problem& given, prediction& predicted, const predictio
   found.expected_loss = ranked.expected_loss;
   found.unsure = ranked.unsure;
   found.outside = ranked.outside;
+  found.lacked_memory = predicted.lacked_memory;
   choice& choices = predicted.chosen();
   const std::vector<std::size_t> all = choices.all();
   std::optional<std::size_t> baseline, vendor;
@@ -319,7 +330,7 @@ std::vector<std::string> names_to_measure(prediction& predicted, bool unsure, bo
 }
 
 // Rows of the table, and the best plan: null if none could be measured.
-std::pair<std::vector<candidate_row>, std::unique_ptr<plan>> measure(const problem& given,
+std::pair<std::vector<candidate_row>, std::unique_ptr<plan>> measure(const problem& given, prediction& predicted,
                                                                      const std::vector<std::string>& names,
                                                                      const plan_options& options,
                                                                      const surroundings& in) {
@@ -340,31 +351,68 @@ std::pair<std::vector<candidate_row>, std::unique_ptr<plan>> measure(const probl
   }
   std::vector<candidate_row> rows;
   for (const candidate_row& row : session.rows()) {
-    if (!std::isnan(row.median_us)) rows.push_back(row);
+    if (!std::isnan(row.median_us)) {
+      rows.push_back(row);
+    } else {
+      predicted.refusals[row.name] = row.note;
+      if (row.note.starts_with("wrong result")) predicted.wrong.insert(row.name);
+    }
   }
+  predicted.lacked_memory = session.lacked_memory();
   return {std::move(rows), session.take_best()};
 }
 
-// The best that fits into memory.
-std::unique_ptr<plan> prepare_first(const problem& given, prediction& predicted) {
-  choice& choices = predicted.chosen();
-  std::size_t passed = 0;
-  for (int tried = 0; tried < max_tries; ++tried) {
-    const auto next = choices.next(passed);
-    if (!next) break;
+// The best that fits into memory: of what is predicted, then of what no model knows, and then, unless the caller listed
+// candidates, the baseline, which takes no format of its own.
+std::unique_ptr<plan> prepare_first(const problem& given, prediction& predicted,
+                                    const std::vector<candidate>& unpredicted) {
+  predicted.lacked_memory = 0;
+  std::map<std::string, int> too_large;  // candidates of a format
+  std::string reasons;
+  int listed_reasons = 0;
+  std::set<std::string> done = predicted.wrong;
+  const auto prepare = [&](const candidate& tried) -> std::unique_ptr<plan> {
+    if (!done.insert(tried.name()).second) return nullptr;
+    std::string reason = "out of memory";
+    bool lacked_memory = true;
     try {
-      return prepare_candidate(given, parse_candidate(choices.name(*next)));
+      return prepare_candidate(given, tried);
     } catch (const error& failure) {
       const error_kind kind = failure.kind();
-      const bool of_the_candidate =
-          kind == error_kind::out_of_memory || kind == error_kind::parameter || kind == error_kind::index_overflow;
-      if (!of_the_candidate) throw;
-      predicted.refusals[choices.name(*next)] = failure.what();
+      lacked_memory = lacks_memory(failure);
+      if (!lacked_memory && kind != error_kind::parameter && kind != error_kind::index_overflow) throw;
+      reason = failure.what();
     } catch (const std::bad_alloc&) {  // the next one may take less
-      predicted.refusals[choices.name(*next)] = "out of memory";
     }
+    if (lacked_memory) {
+      ++too_large[tried.kernel->format];
+      ++predicted.lacked_memory;
+    }
+    if (++listed_reasons <= 3) reasons += (reasons.empty() ? "" : "; ") + tried.name() + ": " + reason;
+    predicted.refusals[tried.name()] = std::move(reason);
+    return nullptr;
+  };
+  choice& choices = predicted.chosen();
+  std::size_t passed = 0;
+  while (const auto next = choices.next(passed)) {
+    const candidate tried = parse_candidate(choices.name(*next));
+    if (const auto known = too_large.find(tried.kernel->format);
+        known != too_large.end() && known->second >= max_tries) {
+      continue;
+    }
+    if (std::unique_ptr<plan> prepared = prepare(tried)) return prepared;
   }
-  return prepare_candidate(given, make_candidate(baseline_kernel(given.op, given.order)));
+  for (const candidate& tried : unpredicted) {
+    if (std::unique_ptr<plan> prepared = prepare(tried)) return prepared;
+  }
+  const candidate plain = make_candidate(baseline_kernel(given.op, given.order));
+  if (predicted.among_patterns(plain.name())) {
+    if (std::unique_ptr<plan> prepared = prepare(plain)) return prepared;
+  }
+  if (predicted.lacked_memory > 0) {
+    throw error(error_kind::out_of_memory, "candidates", -1, "no candidate fits into memory: " + reasons);
+  }
+  throw error(error_kind::parameter, "candidates", -1, "no candidate can run this problem: " + reasons);
 }
 
 }  // namespace
@@ -386,6 +434,7 @@ std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<c
   start = clock::now();
   std::vector<candidate_row> measured;
   std::unique_ptr<plan> best;
+  std::string not_measured;
   const bool all_of_list =
       only_unpredicted || ((unsure || !unpredicted.empty()) && is_worth_measuring(options.calls, time_us));
   bool left_out = false;
@@ -393,32 +442,60 @@ std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<c
     std::vector<std::string> names;
     if (!only_unpredicted) names = names_to_measure(*predicted, all_of_list, options.verify);
     for (const candidate& c : unpredicted) names.push_back(c.name());
-    std::tie(measured, best) = measure(given, names, options, in);
-    if (!best && only_unpredicted) predicted->first();  // which throws
+    try {
+      std::tie(measured, best) = measure(given, *predicted, names, options, in);
+    } catch (const error& failure) {
+      if (!lacks_memory(failure)) throw;
+      not_measured = failure.what();  // operands do not fit
+    } catch (const std::bad_alloc&) {
+      not_measured = "out of memory";
+    }
+    const bool lacked_memory = !not_measured.empty() || predicted->lacked_memory > 0;
+    if (!best && only_unpredicted && !lacked_memory) predicted->first();  // which throws
   } else if (std::vector<candidate> compared_with = worth_comparing(given, unpredicted, options.calls, time_us);
              !compared_with.empty() && (given.on_gpu() || in.timer)) {
     compared_with.insert(compared_with.begin(), parse_candidate(predicted->first()));
     comparison compared = compare(given, compared_with, options.calls, in.timer);
     measured = std::move(compared.rows);
     best = std::move(compared.best);
+    not_measured = std::move(compared.lacked_memory);
   } else if (!ranked.outside.empty() && is_worth_comparing(given, options.calls, time_us) &&
              (given.on_gpu() || in.timer)) {
     comparison compared = compare(given, candidates_to_compare(*predicted), options.calls, in.timer);
     measured = std::move(compared.rows);
     best = std::move(compared.best);
+    not_measured = std::move(compared.lacked_memory);
     left_out = !unpredicted.empty();
   } else {
     left_out = !unpredicted.empty();
   }
   steps.push_back({"measuring", milliseconds_since(start)});
-  if (!best) best = prepare_first(given, *predicted);
+  if (!best) best = prepare_first(given, *predicted, unpredicted);
   best->chosen_in(std::move(steps));
-  best->explain_by(
-      [given = given.without_resident(), predicted, from, rows = measured, chosen = best->chosen().name(), left_out] {
-        explanation found = explain(given, *predicted, *from, rows, chosen);
-        if (left_out) found.not_predicted = unpredicted_not_measured;
-        return found;
-      });
+  best->explain_by([given = given.without_resident(), predicted, from, rows = measured, chosen = best->chosen().name(),
+                    left_out, not_measured] {
+    explanation found = explain(given, *predicted, *from, rows, chosen);
+    found.not_measured = not_measured;
+    if (left_out) found.not_predicted = unpredicted_not_measured;
+    return found;
+  });
+  return best;
+}
+
+std::unique_ptr<plan> plan_without_measuring(const problem& given, std::shared_ptr<const prediction_source> from,
+                                             const plan_options& options, const std::string& reason,
+                                             const surroundings& in) {
+  auto predicted =
+      std::make_shared<prediction>(given, from->chooser, options, in.permutation_rows, given.on_gpu(), false);
+  std::vector<candidate> others;  // of a list, whatever the models know
+  if (options.patterns) others = candidates_to_measure(given, options.patterns);
+  std::unique_ptr<plan> best = prepare_first(given, *predicted, others);
+  best->chosen_in(predicted->steps());
+  best->explain_by([given = given.without_resident(), predicted, from, reason, chosen = best->chosen().name()] {
+    explanation found = explain(given, *predicted, *from, {}, chosen);
+    found.not_measured = reason;
+    return found;
+  });
   return best;
 }
 

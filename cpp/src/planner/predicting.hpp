@@ -33,6 +33,11 @@ struct surroundings {
 std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<const prediction_source> from,
                                          const plan_options& options, const surroundings& in = {});
 
+// Where measuring needs more memory than there is, such as for operands: what is predicted to be fastest of what fits.
+std::unique_ptr<plan> plan_without_measuring(const problem& given, std::shared_ptr<const prediction_source> from,
+                                             const plan_options& options, const std::string& reason,
+                                             const surroundings& in = {});
+
 // What would be chosen on a GPU that need not be there.
 explanation explain_by_prediction(const problem& given, const prediction_source& from, const plan_options& options,
                                   const surroundings& in = {});

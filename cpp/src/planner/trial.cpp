@@ -270,7 +270,6 @@ trial::trial(const problem& given) : problem_(given), operands_(std::make_unique
     return;
   }
   const device_guard guard(given.device);
-  o.eviction = eviction_memory();
   o.B = allocate_device_memory(std::max<std::size_t>(o.bytes_of_B(), 1));
   o.C = allocate_device_memory(std::max<std::size_t>(o.bytes_of_C(), 1));
   if (o.bytes_of_B() == 0) return;
@@ -404,6 +403,7 @@ timing trial::time(product_plan& timed, cache_state cache, int repeats, int warm
   const operands& o = *operands_;
   const dense_view B = o.view_B(o.B.get()), C = o.view_C(o.C.get());
   const device_guard guard(problem_.device);
+  if (cold && !o.eviction) operands_->eviction = eviction_memory();
   return summarize(time_on_device([&](CUstream_st* stream) { timed.run(B, C, stream); },
                                   {cold, warmup, repeats, budget_ms, std::min(3, repeats)}, nullptr));
 }
@@ -437,7 +437,17 @@ double copy_bandwidth(int device) {
   const auto remember = [&](double bandwidth) { return known[std::max(device, -1)] = bandwidth; };
   if (device >= 0) {
     const device_guard guard(device);
-    return remember(measure_copy_bandwidth(std::size_t{1} << 29));
+    // Less memory measures less exactly, which is not remembered.
+    constexpr std::size_t wanted = std::size_t{1} << 29, least = std::size_t{1} << 26;
+    for (std::size_t bytes = wanted; bytes >= least; bytes /= 2) {
+      try {
+        const double bandwidth = measure_copy_bandwidth(bytes);
+        return bytes == wanted ? remember(bandwidth) : bandwidth;
+      } catch (const error& failure) {
+        if (failure.kind() != error_kind::out_of_memory) throw;
+      }
+    }
+    return candidate_row::unknown;
   }
   constexpr std::int64_t size = 1 << 24;
   const std::vector<double> from(size, 1.0);

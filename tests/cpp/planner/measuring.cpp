@@ -196,6 +196,53 @@ TEST_CASE("what a kernel refuses is a note, and if all refuse it is an error") {
   CHECK(std::isnan(session.rows()[0].median_us));
 }
 
+// Lacks memory for a candidate as long as another plan is kept, or always.
+struct small_memory {
+  std::string wanted;
+  bool ever;
+  known_times clock{{{"spmv/none/csr/vector", 5}, {"spmv/none/sell/vector", 3}}};
+  int refusals = 0;
+
+  timing operator()(plan& of) {
+    if (of.chosen().name() == wanted && (refusals == 0 || !ever)) {
+      ++refusals;
+      throw error(error_kind::out_of_memory, "", -1, "7 bytes are needed, and 5 are free");
+    }
+    return clock(of);
+  }
+};
+
+TEST_CASE("the best gives way to a candidate that lacks memory, and is prepared again if it stays the best") {
+  const small_matrix A;
+  const problem given = A.spmv();
+  const name_patterns two{{"spmv/none/csr/vector", "spmv/none/sell/vector"}};
+  for (const bool fits : {true, false}) {
+    for (const std::string wanted : {"spmv/none/csr/vector", "spmv/none/sell/vector"}) {
+      small_memory memory{wanted, fits};
+      measuring_options options;
+      options.timer = std::ref(memory);
+      measuring session(given, options);
+      session.measure_all(two, {});
+      const bool is_left = fits || wanted != "spmv/none/sell/vector";
+      const bool was_first = session.rows()[0].name == wanted;  // nothing gives way to it
+      CHECK(memory.refusals == (was_first ? 1 : fits ? 1 : 2));
+      CHECK(session.lacked_memory() == (fits && !was_first ? 0 : 1));
+      if (was_first) {
+        CHECK(session.take_best()->chosen().name() == session.rows()[1].name);
+        continue;
+      }
+      const auto best = session.take_best();
+      REQUIRE(best);
+      CHECK(best->chosen().name() == (is_left ? "spmv/none/sell/vector" : "spmv/none/csr/vector"));
+      CHECK(best->bytes() > 0);
+      const candidate_row& row = session.rows()[1];
+      CHECK(row.name == wanted);
+      CHECK(std::isnan(row.median_us) == !fits);
+      if (!fits) CHECK(row.note == "7 bytes are needed, and 5 are free");
+    }
+  }
+}
+
 TEST_CASE("preparation counts where calls are few") {
   const small_matrix A;
   const problem given = A.spmm();

@@ -95,6 +95,28 @@ TEST_CASE("an unsure one measures the short list, and keeps the fastest of it") 
   CHECK(made->why().unsure);
 }
 
+TEST_CASE("where measuring lacks memory the prediction is taken, and if that has none it is an error") {
+  const small_matrix A;
+  made_up unsure;
+  unsure.loss = 0.5f;
+  unsure.shortlisted = 2;
+  const auto no_memory = [](plan&) -> timing { throw error(error_kind::out_of_memory, "", -1, "5 bytes are free"); };
+  const auto made = plan_by_prediction(A.spmv(), unsure.build(), at_any_price(), {no_memory});
+  CHECK(made->chosen().name() == scalar);
+  CHECK(made->why().lacked_memory == 0);  // that was taken: what was measured lacked it
+  CHECK(row_of(made->why(), merge).note == "5 bytes are free");
+
+  const auto without = plan_without_measuring(A.spmv(), unsure.build(), {}, "9 bytes are needed");
+  CHECK(without->chosen().name() == scalar);
+  CHECK(without->why().not_measured == "9 bytes are needed");
+  CHECK(row_of(without->why(), merge).predicted_us > 0);
+
+  // Of a list nothing else is taken, although the models do not know it.
+  plan_options list;
+  list.patterns = std::vector<std::string>{"spmv/none/sell/vector"};
+  CHECK(plan_without_measuring(A.spmv(), unsure.build(), list, "no memory")->chosen().name() == list.patterns->front());
+}
+
 TEST_CASE("candidates that round to TF32 are measured beside what is predicted, where they are asked for") {
   const small_matrix A;
   const std::string plain = "spmm/none/csr/row_split", tf32 = "spmm/none/column-vectors/tensor_core_tf32";
