@@ -4,9 +4,11 @@
 
 1. builds and installs the package from this checkout into ``build/verified`` (nothing is downloaded);
 2. runs the GPU tests;
-3. runs the battery of small matrices again under ``compute-sanitizer``, with memcheck and with racecheck;
+3. runs ``test_everything_once.py`` under ``compute-sanitizer``, with memcheck, racecheck, initcheck and synccheck, in
+   many processes side by side; kernels of the vendor's are left out, since they are not ours to mend;
 4. writes ``tests/gpu/verified.json``: the state of the sources, the GPU, driver and CUDA version, the date, tests
-   passed, failed and skipped, and the errors that each tool of the sanitizer found.
+   passed, failed and skipped, and the errors that each tool of the sanitizer found: -1 if it found none, but did not
+   get to the end of its tests, or was not run.
 
 The CPU tests warn when the sources have changed since. Needs the run-time and test requirements of the package,
 scikit-build-core, pybind11, a CUDA toolkit and a GPU.
@@ -15,6 +17,7 @@ scikit-build-core, pybind11, a CUDA toolkit and a GPU.
 from __future__ import annotations
 
 import argparse
+import collections
 import concurrent.futures
 import datetime
 import json
@@ -22,8 +25,10 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -96,28 +101,103 @@ def run_tests() -> dict[str, int]:
     return counts
 
 
-def run_sanitizer(tool: str, selection: list[str]) -> int:
-    """Errors that a tool of the sanitizer reports over the battery; -1 if it did not get to its summary."""
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
+FINDING = re.compile(r"^=+ (?:Error: |Warning: |Invalid |Uninitialized |Host API |Barrier error|Program hit )")
+
+
+def run_sanitizer(seconds: float, workers: int | None) -> dict[str, dict]:
+    """Run test_everything_once.py under each tool of the sanitizer, in many processes side by side.
+
+    What has not begun after `seconds` is skipped, and a process that has not ended 90 seconds later is ended. Says for
+    each tool: errors found, tests that passed, failed, were skipped as refused, and were not run for lack of time, the
+    processes that did not end, and how long it took.
+    """
     program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
-    result = run(
-        program,
-        "--tool",
-        tool,
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        *selection,
-        check=False,
-        capture=True,
-    )
-    print(result.stdout[-3000:], result.stderr[-2000:], flush=True)
-    summary = re.search(r"(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)", result.stdout)
-    if summary is None or not re.search(r"\d+ passed", result.stdout) or "failed" in result.stdout:
-        return -1
-    return int(summary.group(1))
+    logs = ROOT / "build" / "sanitizer"
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir(parents=True)
+    gpus = run("nvidia-smi", "-L", capture=True).stdout.count("GPU ")
+    workers = workers or max(len(TOOLS), (os.cpu_count() or 1) * 3 // 4)
+    parts = max(1, workers // len(TOOLS))
+
+    def run_part(number: int) -> tuple[str, dict]:
+        tool, part = TOOLS[number % len(TOOLS)], number // len(TOOLS)
+        log, report = logs / f"{tool}-{part}.log", logs / f"{tool}-{part}.xml"
+        options = ["--log-file", str(log), "--print-limit", "200", "--target-processes", "application-only"]
+        tests = ["tests/gpu/test_everything_once.py", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        setting = {
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(SITE), os.environ.get("PYTHONPATH", "")])),
+            "WARPLOOM_TEST_PART": f"{part}/{parts}",
+            "WARPLOOM_TEST_SECONDS": str(seconds),
+            "CUDA_VISIBLE_DEVICES": str(part % gpus),
+        }
+        command = [program, "--tool", tool, *options, sys.executable, "-m", "pytest", *tests]
+        start = time.monotonic()
+        with (logs / f"{tool}-{part}.txt").open("w") as output:
+            process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env={**os.environ, **setting},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                process.wait(seconds + 90)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        return tool, read_part(log, report, time.monotonic() - start)
+
+    with concurrent.futures.ThreadPoolExecutor(parts * len(TOOLS)) as pool:
+        results = list(pool.map(run_part, range(parts * len(TOOLS))))
+    found = {}
+    for tool in TOOLS:
+        of_tool = [result for name, result in results if name == tool]
+        found[tool] = {key: sum(result[key] for result in of_tool) for key in of_tool[0] if key != "seconds"}
+        found[tool]["seconds"] = round(max(result["seconds"] for result in of_tool))
+    return found
+
+
+def read_part(log: pathlib.Path, report: pathlib.Path, seconds: float) -> dict:
+    """What one process under the sanitizer reported, also where it did not get to its end."""
+    text = log.read_text(errors="replace") if log.exists() else ""
+    summary = SUMMARY.search(text)
+    # Without a summary, what was printed until then.
+    errors = int(summary.group(1)) if summary else sum(bool(FINDING.match(line)) for line in text.splitlines())
+    found = {"errors": errors, "passed": 0, "failed": 0, "refused": 0, "not_run": 0, "seconds": seconds}
+    found["ended_early"] = int(summary is None or not report.exists())
+    if report.exists():
+        for case in xml.etree.ElementTree.parse(report).getroot().iter("testcase"):
+            kinds = {child.tag: child.get("message", "") for child in case}
+            if "failure" in kinds or "error" in kinds:
+                found["failed"] += 1
+            elif "skipped" in kinds:
+                found["not_run" if "no time left" in kinds["skipped"] else "refused"] += 1
+            else:
+                found["passed"] += 1
+    return found
+
+
+def count_of(result: dict) -> int:
+    """What the record says of a tool: the errors that it found, or -1 if it found none but has not seen everything."""
+    complete = result["passed"] > 0 and not (result["failed"] or result["not_run"] or result["ended_early"])
+    return result["errors"] if result["errors"] or complete else -1
+
+
+def findings() -> str:
+    """The different findings of the last run, with how often they occur, most frequent first."""
+    seen: collections.Counter = collections.Counter()
+    for log in sorted((ROOT / "build" / "sanitizer").glob("*.log")):
+        lines = log.read_text(errors="replace").splitlines()
+        for number, line in enumerate(lines):
+            if FINDING.match(line):
+                # The kernel is named in the line itself, or in one of the next.
+                place = next((other for other in lines[number : number + 4] if " in " in other or "+0x" in other), "")
+                said = re.sub(r"0x[0-9a-f]+|\d{4,}|\([\d,]+\)", "#", f"{line} {place}" if place != line else line)
+                seen[f"{log.name.split('-')[0]}: {said.replace('=========', '').strip()}"] += 1
+    return "\n".join(f"{count} x {said[:400]}" for said, count in seen.most_common(40))
 
 
 def main() -> int:
@@ -125,6 +205,8 @@ def main() -> int:
     parser.add_argument("--no-build", action="store_true", help="use what an earlier run built")
     parser.add_argument("--no-sanitizer", action="store_true", help="leave step 3 out; recorded as not run (-1)")
     parser.add_argument("--only-sanitizer", action="store_true", help="leave step 2 out: it is in the record")
+    parser.add_argument("--sanitizer-seconds", type=float, default=300, help="for step 3; what begins later is skipped")
+    parser.add_argument("--sanitizer-processes", type=int, help="for step 3; by default three quarters of the cores")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "tests" / "gpu" / "verified.json")
     options = parser.parse_args()
     if not options.no_build:
@@ -137,12 +219,11 @@ def main() -> int:
     else:
         tests = run_tests()
     print(tests, flush=True)
-    # The vendor's kernels are left out: racecheck finds hazards in them that are not ours to mend.
-    battery = [f"tests/gpu/test_{name}.py" for name in ("spmm", "spmv", "sddmm", "device_features", "experiments")]
-    battery += ["-k", "test_battery and not cusparse"]
-    errors = dict.fromkeys(("memcheck", "racecheck"), -1)
+    sanitized = {}
     if not options.no_sanitizer:
-        errors = {tool: run_sanitizer(tool, battery) for tool in errors}
+        sanitized = run_sanitizer(options.sanitizer_seconds, options.sanitizer_processes)
+        print(json.dumps(sanitized, indent=2), findings(), sep="\n", flush=True)
+    errors = {tool: count_of(sanitized[tool]) if sanitized else -1 for tool in TOOLS}
     info = json.loads(
         run(
             sys.executable, "-c", "import json, warploom._core as c; print(json.dumps(c.cuda_info()))", capture=True
@@ -157,7 +238,8 @@ def main() -> int:
         "date": datetime.date.today().isoformat(),
         **tests,
         "sanitizer": errors,
-        "sanitizer_errors": -1 if min(errors.values()) < 0 else sum(errors.values()),
+        "sanitizer_runs": sanitized,
+        "sanitizer_errors": sum(count for count in errors.values() if count > 0) or min(errors.values()),
     }
     print(json.dumps(record, indent=2), flush=True)
     options.output.write_text(json.dumps(record, indent=2) + "\n")

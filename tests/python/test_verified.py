@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "gpu"))
+import verify  # noqa: E402
 from source_hash import source_hash, verification_warning  # noqa: E402
 
 COMMAND = "find cpp python/bindings -type f | LC_ALL=C sort | xargs sha256sum | sha256sum"
@@ -83,6 +84,33 @@ def test_the_record_has_every_field():
         pytest.skip("no GPU run has been recorded")
     fields = {"source", "gpu", "driver", "cuda", "date", "passed", "failed", "skipped", "sanitizer_errors"}
     assert fields <= set(json.loads(path.read_text()))
+
+
+def test_what_the_sanitizer_did_not_get_to_is_not_counted_as_right(tmp_path):
+    log, report = tmp_path / "memcheck-0.log", tmp_path / "memcheck-0.xml"
+    nothing = verify.read_part(log, report, 1.0)
+    assert (nothing["passed"], nothing["ended_early"]) == (0, 1)
+    assert verify.count_of(nothing) == -1
+
+    log.write_text("========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n")
+    cases = '<testcase name="a"/><testcase name="b"><skipped message="refused"/></testcase>'
+    report.write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
+    good = verify.read_part(log, report, 1.0)
+    assert (good["passed"], good["refused"], good["ended_early"], verify.count_of(good)) == (1, 1, 0, 0)
+    late = '<testcase name="c"><skipped message="no time left"/></testcase>'
+    report.write_text(f"<testsuites><testsuite>{cases}{late}</testsuite></testsuites>")
+    assert verify.read_part(log, report, 1.0)["not_run"] == 1
+    assert verify.count_of(verify.read_part(log, report, 1.0)) == -1
+    report.write_text(
+        '<testsuites><testsuite><testcase name="a"><failure message="x"/></testcase></testsuite></testsuites>'
+    )
+    assert verify.count_of(verify.read_part(log, report, 1.0)) == -1
+
+    log.write_text("========= RACECHECK SUMMARY: 3 hazards displayed (1 error, 2 warnings)\n")
+    assert verify.count_of(verify.read_part(log, report, 1.0)) == 3
+    # Ended before its summary: what it had printed counts.
+    log.write_text("=========\n========= Invalid __global__ read of size 4 bytes\n=========     at kernel()+0x10\n")
+    assert verify.count_of(verify.read_part(log, report, 1.0)) == 1
 
 
 def test_the_warning_is_shown_and_fails_nothing(tmp_path):
