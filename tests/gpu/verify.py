@@ -20,6 +20,7 @@ import argparse
 import collections
 import concurrent.futures
 import datetime
+import itertools
 import json
 import os
 import pathlib
@@ -73,7 +74,7 @@ def run_tests() -> dict[str, int]:
     parts = max(1, min(10 * gpus, (os.cpu_count() or 1) * 3 // 4))
 
     def run_part(number: int, paths: list[pathlib.Path], part: str) -> tuple[str, pathlib.Path, str]:
-        report = ROOT / "build" / f"gpu-tests-{number}.xml"
+        report = ROOT / "build" / f"gpu-tests-{part.replace('/', '-of-') or paths[0].stem}.xml"
         report.unlink(missing_ok=True)
         options = ["-q", "--maxfail=20", "-p", "no:cacheprovider", f"--junitxml={report}"]
         setting = {"WARPLOOM_TEST_PART": part, "CUDA_VISIBLE_DEVICES": str(number % gpus)}
@@ -85,7 +86,9 @@ def run_tests() -> dict[str, int]:
     with concurrent.futures.ThreadPoolExecutor(parts) as pool:
         results = list(pool.map(lambda i: run_part(i, together, f"{i}/{parts}"), range(parts)))
     with concurrent.futures.ThreadPoolExecutor(gpus) as pool:
-        results += pool.map(lambda i: run_part(i, [alone[i]], ""), range(len(alone)))
+        # One after the other on each GPU.
+        by_gpu = pool.map(lambda gpu: [run_part(i, [alone[i]], "") for i in range(gpu, len(alone), gpus)], range(gpus))
+        results += itertools.chain.from_iterable(by_gpu)
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     for name, report, output in results:
         if not report.exists():
