@@ -51,6 +51,14 @@ void bind_device(py::module_& module) {
       "make_padded_copies", &choose_padded_copies, py::arg("when") = "where they pay", py::arg("panel_bytes") = 0,
       "For tests: whether products on a GPU copy operands whose rows do not begin on 16 bytes: 'where they pay', "
       "'always' or 'never'; and how large the copy of a panel may be.");
+  module.def(
+      "memory_in_pools",
+      [](int device) {
+        const device_guard guard(device);
+        const pool_bytes found = memory_in_pools();
+        return std::pair(found.used, found.reserved);
+      },
+      py::arg("device"), "Bytes of the pools of a GPU: what is allocated, and what they hold with it.");
   module.def("num_gpus", [] { return query_cuda().devices.size(); }, "As many as cuda_info lists.");
   module.def("load_cusparse", &load_cusparse, py::arg("path"));
   module.def("cusparse_version", &cusparse_version);

@@ -946,6 +946,11 @@ def measure_copy_bandwidth(device: int, bytes: int) -> float:
     Bytes per second, read plus written, of a device-to-device copy.
     """
 
+def memory_in_pools(device: int) -> tuple[int, int]:
+    """
+    Bytes of the pools of a GPU: what is allocated, and what they hold with it.
+    """
+
 def merge_tiles(
     matrix: CsrView, resident: DeviceCsr | None, *, size: int
 ) -> tuple[numpy.typing.NDArray[numpy.int32], numpy.typing.NDArray[numpy.int32]]:

@@ -157,9 +157,17 @@ def test_says_how_a_product_can_be_faster_than_the_floor(matrix):
             floor_bytes=1000,
             copy_bandwidth=1e9,
             left_out=0,
+            lacked_memory=0,
+            not_measured="",
         )
         explanation = Explanation.of(found, product)
         assert ("over 100 % of the floor" in str(explanation)) == said
+        assert not [note for note in explanation.footnotes if "fit into memory" in note or "not known" in note]
+        found.lacked_memory, found.copy_bandwidth, found.not_measured = 2, math.nan, "9 bytes are needed"
+        footnotes = " ".join(Explanation.of(found, product).footnotes)
+        assert "2 candidates do not fit into memory" in footnotes
+        assert "bandwidth floor not known" in footnotes
+        assert "more memory than there is: 9 bytes are needed" in footnotes
 
 
 # ----- in words -----

@@ -63,6 +63,12 @@ bool fail_device_allocation(int after);
 // What every such allocation calls first. Throws error_kind::out_of_memory if it is the one to fail.
 void device_allocation_may_fail(std::size_t bytes);
 
+// Bytes of the pools of the current device: what is allocated, and what they hold with it.
+struct pool_bytes {
+  std::size_t used = 0, reserved = 0;
+};
+pool_bytes memory_in_pools();
+
 // Page-locked memory of the host, which the current device copies from and to without a copy in between.
 std::shared_ptr<void> allocate_pinned_memory(std::size_t bytes);
 

@@ -1,5 +1,7 @@
 #include <cuda_runtime.h>
+#include <pthread.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -47,7 +49,28 @@ cuda_info query_cuda() {
 
 int current_device() { return cuda::current_device(); }
 
+namespace {
+
+std::atomic<bool> used_here{false}, used_by_parent{false};
+
+// In a child that was forked after CUDA was used, calls fail one way or another, and page-locked memory is not there.
+void refuse_forked_children() {
+  if (used_by_parent.load(std::memory_order_relaxed)) {
+    throw error(error_kind::device, "", -1,
+                "this process was forked from one that has used the GPU, and CUDA does not work in it: start processes "
+                "by spawning them");
+  }
+  if (used_here.load(std::memory_order_relaxed)) return;
+  [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, [] {
+    if (used_here) used_by_parent = true;
+  });
+  used_here = true;
+}
+
+}  // namespace
+
 device_guard::device_guard(int ordinal) {
+  refuse_forked_children();
   const int current = cuda::current_device();
   if (ordinal == current) return;
   WARPLOOM_CUDA_CHECK(cudaSetDevice(ordinal));

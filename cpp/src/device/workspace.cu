@@ -128,3 +128,23 @@ device_allocator pooled_allocator(cudaStream_t stream) {
 }
 
 }  // namespace warploom::cuda
+
+namespace warploom {
+
+pool_bytes memory_in_pools() {
+  const int device = cuda::current_device();
+  cuda::kept& all = cuda::all_kept();
+  const std::lock_guard<std::mutex> lock(all.changing);
+  pool_bytes sum;
+  for (const auto& [key, pool] : all.pools) {
+    if (key.first != device || pool == nullptr) continue;
+    std::uint64_t used = 0, reserved = 0;
+    WARPLOOM_CUDA_CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
+    WARPLOOM_CUDA_CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
+    sum.used += used;
+    sum.reserved += reserved;
+  }
+  return sum;
+}
+
+}  // namespace warploom

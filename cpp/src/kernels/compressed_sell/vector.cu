@@ -9,10 +9,12 @@
 #include "kernels/compressed_sell/device_compressed_sell.hpp"
 #include "kernels/compressed_sell/options.hpp"
 #include "kernels/description.hpp"
+#include "kernels/device/finish.cuh"
 #include "kernels/device/values.cuh"
 #include "kernels/device/vector.cuh"
 #include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
+#include "kernels/finishing.hpp"
 #include "kernels/spmv_plan.hpp"
 #include "warploom/formats/format.hpp"
 
@@ -276,12 +278,12 @@ extern __shared__ double shared_sums[];  // of a block whose slices have several
 
 // Every warp multiplies `segments_per_warp` consecutive segments; one where a slice has several parts, of which there
 // are 2^log2_parts.
-template <class Value, int R>
+template <class Value, int R, class Finish>
 __global__ void __launch_bounds__(max_warps_per_block* sell_lanes, min_blocks)
     compressed_sell_vector_kernel(unsigned num_rows, unsigned num_segments, unsigned segments_per_warp, int log2_parts,
                                   const int4* __restrict__ segments, const unsigned char* __restrict__ indices,
                                   const Value* __restrict__ values, const std::int32_t* __restrict__ row_ids,
-                                  const Value* __restrict__ x, Value* __restrict__ y) {
+                                  const Value* __restrict__ x, Value* __restrict__ y, Finish finish) {
   using rows_type = lane_rows<Value, R>;
   const int warp = threadIdx.x / sell_lanes;
   const int lane = threadIdx.x % sell_lanes;
@@ -299,15 +301,19 @@ __global__ void __launch_bounds__(max_warps_per_block* sell_lanes, min_blocks)
     rows.multiply_segment(static_cast<sell_encoding>(slots_and_encoding & 7u), description.w);
     if (log2_parts > 0) {
       add_parts(rows.sums, reinterpret_cast<typename rows_type::sum_type*>(shared_sums), 1 << log2_parts, warp, lane);
-      if (warp & ((1 << log2_parts) - 1)) return;
+      if (warp & ((1 << log2_parts) - 1)) {
+        if constexpr (!Finish::has_end) return;
+        break;  // a warp has one segment then
+      }
     }
     const std::uint64_t first_row = std::uint64_t{segment >> log2_parts} * rows_type::height;
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       const std::uint64_t row = first_row + r * sell_lanes + lane;
-      if (row < num_rows) y[row_ids ? row_ids[row] : row] = cuda::narrow<Value>(rows.sums[r]);
+      if (row < num_rows) finish.store(y, row_ids ? row_ids[row] : row, rows.sums[r]);
     }
   }
+  finish.end();
 }
 
 // Several segments for each warp hide the latency of loading a segment's description, once there are enough of them for
@@ -321,7 +327,7 @@ unsigned choose_segments_per_warp(std::size_t num_segments, int parts) {
 }
 
 template <class Value, int R>
-class compressed_sell_vector_plan final : public spmv_plan {
+class compressed_sell_vector_plan final : public spmv_plan, public finishing_plan {
  public:
   // Position p of the matrix is row row_ids[p]; without `row_ids`, that which the matrix says.
   compressed_sell_vector_plan(cuda::device_compressed_sell matrix, device_permutation row_ids)
@@ -332,31 +338,54 @@ class compressed_sell_vector_plan final : public spmv_plan {
         segments_per_warp_(choose_segments_per_warp(matrix_.num_segments(), parts_)) {}
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
-    if (num_rows_ == 0) return;
-    const int warps = std::max(parts_, warps_per_block);
-    const auto num_segments = static_cast<unsigned>(matrix_.num_segments());
-    const std::uint64_t per_block = std::uint64_t{segments_per_warp_} * warps;
-    const auto blocks = static_cast<unsigned>((num_segments + per_block - 1) / per_block);
-    const std::size_t shared = parts_ > 1 ? warps * sell_lanes * R * sizeof(cuda::sum_type_t<Value>) : 0;
-    compressed_sell_vector_kernel<Value, R><<<blocks, warps * sell_lanes, shared, stream>>>(
-        num_rows_, num_segments, segments_per_warp_, std::countr_zero(static_cast<unsigned>(parts_)),
-        reinterpret_cast<const int4*>(matrix_.segments()), reinterpret_cast<const unsigned char*>(matrix_.indices()),
-        matrix_.values<Value>(), row_ids_ ? row_ids_.get() : matrix_.row_ids(), static_cast<const Value*>(x),
-        static_cast<Value*>(y));
-    cuda::check_launch("compressed_sell_vector_kernel");
+    launch(x, y, cuda::stored_as_they_are{}, stream);
+  }
+
+  bool run_finished(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) override {
+    launch(B.data, C.data, cuda::finished<Value>{cuda::finishing_values<Value>(by), nullptr, {}}, stream);
+    return true;
+  }
+
+  bool run_with_dot(const dense_view& x, const dense_view& y, void* dot, CUstream_st* stream) override {
+    if (num_rows_ == 0 || !sums_.reserve(blocks(), stream)) return false;
+    const auto* const from = static_cast<const Value*>(x.data);
+    launch(x.data, y.data,
+           cuda::finished<Value>{cuda::finishing_values<Value>({}), from,
+                                 sums_.template view<cuda::sum_type_t<Value>>(dot)},
+           stream);
+    return true;
   }
 
   std::size_t bytes() const override {
-    return matrix_.bytes() + (row_ids_ ? std::size_t{num_rows_} * sizeof(std::int32_t) : 0);
+    return matrix_.bytes() + sums_.bytes() + (row_ids_ ? std::size_t{num_rows_} * sizeof(std::int32_t) : 0);
   }
   std::vector<value_array> value_arrays() override { return {matrix_.all_values()}; }
 
  private:
+  int warps() const { return std::max(parts_, warps_per_block); }  // of a thread block
+  unsigned blocks() const {
+    const std::uint64_t per_block = std::uint64_t{segments_per_warp_} * warps();
+    return static_cast<unsigned>((matrix_.num_segments() + per_block - 1) / per_block);
+  }
+
+  template <class Finish>
+  void launch(const void* x, void* y, const Finish& finish, cudaStream_t stream) const {
+    if (num_rows_ == 0) return;
+    const std::size_t shared = parts_ > 1 ? warps() * sell_lanes * R * sizeof(cuda::sum_type_t<Value>) : 0;
+    compressed_sell_vector_kernel<Value, R><<<blocks(), warps() * sell_lanes, shared, stream>>>(
+        num_rows_, static_cast<unsigned>(matrix_.num_segments()), segments_per_warp_,
+        std::countr_zero(static_cast<unsigned>(parts_)), reinterpret_cast<const int4*>(matrix_.segments()),
+        reinterpret_cast<const unsigned char*>(matrix_.indices()), matrix_.values<Value>(),
+        row_ids_ ? row_ids_.get() : matrix_.row_ids(), static_cast<const Value*>(x), static_cast<Value*>(y), finish);
+    cuda::check_launch("compressed_sell_vector_kernel");
+  }
+
   cuda::device_compressed_sell matrix_;
   device_permutation row_ids_;
   unsigned num_rows_;
   int parts_;
   unsigned segments_per_warp_;
+  cuda::grid_sum_workspace sums_;
 };
 
 // Offsets of 64 bits are converted on the host.

@@ -2,11 +2,13 @@
 // load; the lanes of a row are summed by a segmented scan, so that rows of any lengths share a warp. Two dependent
 // memory accesses (entries, x) precede the sums, as for padded rows, and no lane waits for a longer row.
 #include "kernels/description.hpp"
+#include "kernels/device/finish.cuh"
 #include "kernels/device/last_arrival.cuh"
 #include "kernels/device/values.cuh"
 #include "kernels/device/vector.cuh"
 #include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
+#include "kernels/finishing.hpp"
 #include "kernels/packed_csr/device_packed.hpp"
 #include "kernels/spmv_plan.hpp"
 
@@ -60,16 +62,19 @@ __device__ void finish_block(const packed_view<Value>& A, const int4& piece, cud
   if (cuda::lane_id() == 0) y[piece.x] = cuda::narrow<Value>(total);
 }
 
-template <int V, int S, bool Cuts, class Value>
+template <int V, int S, bool Cuts, class Value, class Finish>
 __global__ void __launch_bounds__(packed_warps_per_block * 32)
-    packed_csr_segmented_sum_kernel(const packed_view<Value> A, const Value* __restrict__ x, Value* __restrict__ y) {
+    packed_csr_segmented_sum_kernel(const packed_view<Value> A, const Value* __restrict__ x, Value* __restrict__ y,
+                                    Finish finish) {
+  static_assert(!Cuts || !Finish::has_end, "rows that are cut are stored in several places");
   using sum_type = cuda::sum_type_t<Value>;
   const unsigned warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
   const unsigned lane = threadIdx.x % 32;
   if (warp >= A.num_warps) {
     const unsigned i = (warp - A.num_warps) * 32 + lane;
-    if (i < A.num_empty_rows) y[A.empty_rows[i]] = cuda::narrow<Value>(sum_type(0));
+    if (i < A.num_empty_rows) finish.store(y, A.empty_rows[i], sum_type(0));
     if constexpr (Cuts) __syncthreads();
+    finish.end();
     return;
   }
 
@@ -126,7 +131,7 @@ __global__ void __launch_bounds__(packed_warps_per_block * 32)
       if (Cuts && (meaning[s] & packed_cut)) {
         segment_sums[threadIdx.x / 32] = sum;
       } else {
-        y[target] = cuda::narrow<Value>(sum);
+        finish.store(y, target, sum);
       }
     }
   }
@@ -142,10 +147,11 @@ __global__ void __launch_bounds__(packed_warps_per_block * 32)
       y[piece.x] = cuda::narrow<Value>(total);
     }
   }
+  finish.end();
 }
 
 template <class Value>
-class packed_csr_plan final : public spmv_plan {
+class packed_csr_plan final : public spmv_plan, public finishing_plan {
  public:
   packed_csr_plan(cuda::device_packed matrix, cudaStream_t stream, const device_allocator& allocate)
       : matrix_(std::move(matrix)),
@@ -155,33 +161,56 @@ class packed_csr_plan final : public spmv_plan {
   }
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
-    cuda::dispatch_constant<1, 2, 4>(matrix_.entries_per_lane(), [&](auto entries) { launch<entries>(x, y, stream); });
+    launch(x, y, cuda::stored_as_they_are{}, stream);
   }
 
-  std::size_t bytes() const override { return matrix_.bytes() + partial_.bytes() + arrived_.bytes(); }
+  bool run_finished(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) override {
+    if (cuts()) return false;
+    launch(B.data, C.data, cuda::finished<Value>{cuda::finishing_values<Value>(by), nullptr, {}}, stream);
+    return true;
+  }
+
+  bool run_with_dot(const dense_view& x, const dense_view& y, void* dot, CUstream_st* stream) override {
+    if (cuts() || x.num_rows == 0 || !sums_.reserve(blocks(), stream)) return false;
+    const auto* const from = static_cast<const Value*>(x.data);
+    launch(x.data, y.data,
+           cuda::finished<Value>{cuda::finishing_values<Value>({}), from,
+                                 sums_.template view<cuda::sum_type_t<Value>>(dot)},
+           stream);
+    return true;
+  }
+
+  std::size_t bytes() const override {
+    return matrix_.bytes() + partial_.bytes() + arrived_.bytes() + sums_.bytes();
+  }
   std::vector<value_array> value_arrays() override { return {matrix_.all_values()}; }
 
  private:
-  template <int V>
-  void launch(const void* x, void* y, cudaStream_t stream) const {
-    cuda::dispatch_constant<1, 2, 4>(matrix_.steps(), [&](auto steps) { launch<V, steps>(x, y, stream); });
+  bool cuts() const { return matrix_.num_pieces() > 0; }
+  std::size_t warps() const { return matrix_.num_warps() + (matrix_.num_empty_rows() + 31) / 32; }
+  // Small thread blocks distribute few warps over all multiprocessors; the segments of a row need full thread blocks.
+  unsigned warps_per_block() const { return cuts() || warps() > 1024 ? packed_warps_per_block : 4; }
+  unsigned blocks() const { return static_cast<unsigned>((warps() + warps_per_block() - 1) / warps_per_block()); }
+
+  template <class Finish>
+  void launch(const void* x, void* y, const Finish& finish, cudaStream_t stream) const {
+    cuda::dispatch_constant<1, 2, 4>(matrix_.entries_per_lane(),
+                                     [&](auto entries) { launch<entries>(x, y, finish, stream); });
   }
 
-  template <int V, int S>
-  void launch(const void* x, void* y, cudaStream_t stream) const {
-    if (matrix_.num_pieces() > 0) {
-      launch<V, S, true>(x, y, stream);
-    } else {
-      launch<V, S, false>(x, y, stream);
-    }
+  template <int V, class Finish>
+  void launch(const void* x, void* y, const Finish& finish, cudaStream_t stream) const {
+    cuda::dispatch_constant<1, 2, 4>(matrix_.steps(), [&](auto steps) {
+      if constexpr (!Finish::has_end) {
+        if (cuts()) return launch<V, steps, true>(x, y, finish, stream);
+      }
+      launch<V, steps, false>(x, y, finish, stream);
+    });
   }
 
-  template <int V, int S, bool Cuts>
-  void launch(const void* x, void* y, cudaStream_t stream) const {
-    const std::size_t warps = matrix_.num_warps() + (matrix_.num_empty_rows() + 31) / 32;
-    if (warps == 0) return;
-    // Small thread blocks distribute few warps over all multiprocessors; the segments of a row need full thread blocks.
-    const unsigned warps_per_block = Cuts || warps > 1024 ? packed_warps_per_block : 4;
+  template <int V, int S, bool Cuts, class Finish>
+  void launch(const void* x, void* y, const Finish& finish, cudaStream_t stream) const {
+    if (warps() == 0) return;
     const packed_view<Value> A{static_cast<unsigned>(matrix_.num_warps()),
                                static_cast<unsigned>(matrix_.num_empty_rows()),
                                matrix_.lanes(),
@@ -191,15 +220,15 @@ class packed_csr_plan final : public spmv_plan {
                                matrix_.empty_rows(),
                                partial_.data(),
                                arrived_.data()};
-    const auto blocks = static_cast<unsigned>((warps + warps_per_block - 1) / warps_per_block);
-    packed_csr_segmented_sum_kernel<V, S, Cuts>
-        <<<blocks, warps_per_block * 32, 0, stream>>>(A, static_cast<const Value*>(x), static_cast<Value*>(y));
+    packed_csr_segmented_sum_kernel<V, S, Cuts><<<blocks(), warps_per_block() * 32, 0, stream>>>(
+        A, static_cast<const Value*>(x), static_cast<Value*>(y), finish);
     cuda::check_launch("packed_csr_segmented_sum_kernel");
   }
 
   cuda::device_packed matrix_;
   cuda::device_array<cuda::sum_type_t<Value>> partial_;
   cuda::device_array<unsigned> arrived_;
+  cuda::grid_sum_workspace sums_;
 };
 
 }  // namespace
