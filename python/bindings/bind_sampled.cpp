@@ -1,11 +1,15 @@
 // Sampled products of dense matrices, as Python sees them: the arguments are checked by warploom.sddmm.
+#include <algorithm>
+#include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "common.hpp"
 #include "device/cuda_function.hpp"
 #include "kernels/sampled/sampled_product.hpp"
 #include "kernels/sampled/vendor_sampled_product.hpp"
+#include "planner/trial.hpp"
 #include "warploom/device.hpp"
 #include "warploom/error.hpp"
 
@@ -123,6 +127,78 @@ std::unique_ptr<bound_vendor_product> prepare_vendor(const resident_csr& pattern
   return std::make_unique<bound_vendor_product>(bound_vendor_product{pattern, nnz, std::move(product)});
 }
 
+// ---- Measuring, as trial does for products
+
+// Operands in device memory, and a result that is made there again and again.
+class sampled_trial {
+ public:
+  sampled_trial(resident_csr pattern, const py::array& X, const py::array& Y, std::int64_t nnz)
+      : pattern_(std::move(pattern)), nnz_(nnz) {
+    const device_guard guard(pattern_.device);
+    arrays_ = arrays_of(*pattern_.matrix);
+    check_size(arrays_, nnz);
+    std::tie(X_, Y_, dtype_) = view_operands(X, Y, arrays_.num_rows, arrays_.num_cols);
+    const py::gil_scoped_release release;
+    eviction_ = eviction_memory();
+    X_memory_ = uploaded(X_);
+    Y_memory_ = uploaded(Y_);
+    result_ = allocate_device_memory(std::max<std::size_t>(bytes(), 1));
+    X_.data = X_memory_.get();
+    Y_.data = Y_memory_.get();
+    synchronize(nullptr);
+  }
+
+  // The values, computed over bytes that are no number in any type.
+  py::array values(const py::object& by) {
+    const bound_vendor_product* const vendor = product_of(by);
+    py::array out(numpy_dtype(dtype_), std::vector<py::ssize_t>{nnz_});
+    void* const to = out.mutable_data();
+    const py::gil_scoped_release release;
+    const device_guard guard(pattern_.device);
+    fill_device(result_.get(), 0xff, bytes(), nullptr);
+    run(vendor, nullptr);
+    if (bytes() > 0) copy_to_host(to, result_.get(), bytes(), nullptr);
+    return out;
+  }
+
+  timing time(const py::object& by, bool cold, int repeats, int warmup, double budget_ms) {
+    const bound_vendor_product* const vendor = product_of(by);
+    const py::gil_scoped_release release;
+    const device_guard guard(pattern_.device);
+    return summarize(time_on_device([&](CUstream_st* stream) { run(vendor, stream); },
+                                    {cold, warmup, repeats, budget_ms, std::min(3, repeats)}, nullptr));
+  }
+
+ private:
+  static const bound_vendor_product* product_of(const py::object& by) {
+    return by.is_none() ? nullptr : &by.cast<const bound_vendor_product&>();
+  }
+
+  std::size_t bytes() const { return nnz_ * size_of(dtype_); }
+
+  std::shared_ptr<void> uploaded(const dense_view& given) const {
+    const std::size_t size = given.num_rows * given.num_cols * size_of(dtype_);
+    std::shared_ptr<void> copy = allocate_device_memory(std::max<std::size_t>(size, 1));
+    if (size > 0) copy_to_device(copy.get(), given.data, size, nullptr);
+    return copy;
+  }
+
+  void run(const bound_vendor_product* vendor, CUstream_st* stream) {
+    if (vendor != nullptr) {
+      vendor->product->run(X_, Y_, result_.get(), stream);
+    } else {
+      WARPLOOM_CUDA(sampled_product_cuda)(arrays_, nnz_, X_, Y_, dtype_, result_.get(), stream);
+    }
+  }
+
+  resident_csr pattern_;
+  std::int64_t nnz_;
+  value_type dtype_{};
+  device_csr_arrays arrays_{};
+  dense_view X_{}, Y_{};
+  std::shared_ptr<void> X_memory_, Y_memory_, result_, eviction_;
+};
+
 }  // namespace
 
 void bind_sampled(py::module_& module) {
@@ -139,6 +215,15 @@ void bind_sampled(py::module_& module) {
       .def(py::init(&prepare_vendor), py::arg("pattern"), py::arg("dtype"), py::arg("nnz"))
       .def("run", &bound_vendor_product::run, py::arg("X"), py::arg("Y"), py::arg("k"), py::arg("out"),
            py::arg("stream"), "Enqueue it for operands given by their addresses.");
+  py::class_<sampled_trial>(module, "SampledTrial",
+                            "Operands of a sampled product in device memory, to check and time it with.")
+      .def(py::init<resident_csr, const py::array&, const py::array&, std::int64_t>(), py::arg("pattern"),
+           py::arg("X").noconvert(), py::arg("Y").noconvert(), py::arg("nnz"))
+      .def("values", &sampled_trial::values, py::arg("vendor") = py::none(),
+           "Compute the product once, by the vendor's if one is given, and download it.")
+      .def("time", &sampled_trial::time, py::arg("vendor") = py::none(), py::kw_only(), py::arg("cold"),
+           py::arg("repeats") = 30, py::arg("warmup") = 2, py::arg("budget_ms") = 50.0,
+           "Time it: fewer repeats, but at least three, where they would take longer than the budget.");
 }
 
 }  // namespace warploom::python

@@ -749,6 +749,24 @@ class VendorSampledProduct:
         Enqueue it for operands given by their addresses.
         """
 
+class SampledTrial:
+    """
+    Operands of a sampled product in device memory, to check and time it with.
+    """
+    def __init__(
+        self, pattern: DeviceCsr, X: numpy.typing.NDArray[typing.Any], Y: numpy.typing.NDArray[typing.Any], nnz: int
+    ) -> None: ...
+    def time(
+        self, vendor: typing.Any = None, *, cold: bool, repeats: int = 30, warmup: int = 2, budget_ms: float = 50.0
+    ) -> Timing:
+        """
+        Time it: fewer repeats, but at least three, where they would take longer than the budget.
+        """
+    def values(self, vendor: typing.Any = None) -> numpy.typing.NDArray[typing.Any]:
+        """
+        Compute the product once, by the vendor's if one is given, and download it.
+        """
+
 class EntryLines:
     """
     Checks the lines of entries of a Matrix Market file, piece after piece.

@@ -14,10 +14,13 @@ from warploom._matrix import as_csr
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
 from warploom.plan import problem_of
 
-__all__ = ["SddmmPlan", "sample", "sddmm", "sddmm_plan"]
+__all__ = ["OWN", "VENDOR", "SddmmPlan", "load_vendor", "resident", "sample", "sddmm", "sddmm_plan"]
 
-_OWN = "sddmm/none/csr/warp_windows"
-_VENDOR = "sddmm/none/csr/cusparse"
+OWN = "sddmm/none/csr/warp_windows"
+"""The name of warploom's own kernel."""
+
+VENDOR = "sddmm/none/csr/cusparse"
+"""The name of the vendor's."""
 
 
 def sddmm(A: Any, X: Any, Y: Any, *, device: str | None = None) -> Any:
@@ -69,7 +72,7 @@ def sddmm(A: Any, X: Any, Y: Any, *, device: str | None = None) -> Any:
     return sddmm_plan(A, device=device)(X, Y)
 
 
-def sddmm_plan(A: Any, *, device: str | None = None, select: str = _OWN) -> SddmmPlan:
+def sddmm_plan(A: Any, *, device: str | None = None, select: str = OWN) -> SddmmPlan:
     """Prepare sampled products for the pattern of a sparse matrix.
 
     Parameters
@@ -95,8 +98,8 @@ def sddmm_plan(A: Any, *, device: str | None = None, select: str = _OWN) -> Sddm
     DeviceError
         There is no such device.
     """
-    if select not in (_OWN, _VENDOR):
-        raise ParameterError(f"select must be {_OWN} or {_VENDOR}, got {select!r}", argument="select")
+    if select not in (OWN, VENDOR):
+        raise ParameterError(f"select must be {OWN} or {VENDOR}, got {select!r}", argument="select")
     return SddmmPlan(A, _device.Device.parse(device), select)
 
 
@@ -113,16 +116,16 @@ class SddmmPlan:
         """What it runs."""
         self._lock = threading.Lock()
         self._vendor: dict[str, _core.VendorSampledProduct] = {}
-        vendor = candidate == _VENDOR
+        vendor = candidate == VENDOR
         if device.kind == "cpu":
             if vendor:
                 raise ParameterError(f"{candidate} runs on a GPU only", argument="select")
             view = as_csr(A, pattern_only=True)
             self._pattern: Any = _core.CsrView(view.indptr.copy(), view.indices.copy(), None, *view.shape)
         else:
-            self._pattern = _resident(A, device)
-            if vendor and (reason := _device.load_cusparse()):
-                raise ParameterError(f"{candidate} needs cuSPARSE: {reason}", argument="select")
+            self._pattern = resident(A, device)
+            if vendor:
+                load_vendor()
         self.shape: tuple[int, int] = view.shape if device.kind == "cpu" else self._pattern[1].shape
         """Rows and columns of the matrix."""
         self.nnz: int = view.nnz if device.kind == "cpu" else self._pattern[1].nnz
@@ -177,12 +180,12 @@ class SddmmPlan:
     def _on_host(self, X: Any, Y: Any) -> Any:
         if self.device.kind == "cpu":
             return _core.sampled_product(self._pattern, X, Y)
-        if self.candidate == _VENDOR:
+        if self.candidate == VENDOR:
             raise DeviceError("operands of cuSPARSE's sampled product must be in GPU memory", argument="X")
         return _core.sampled_product_of_host_operands(self._pattern[0], X, Y, self.nnz)
 
     def _enqueue(self, x: _device.Operand, y: _device.Operand, out: int, dtype: str) -> None:
-        if self.candidate != _VENDOR:
+        if self.candidate != VENDOR:
             _core.sampled_product_on_device(
                 self._pattern[0], dtype, x.pointer, y.pointer, x.columns, out, self.nnz, x.stream
             )
@@ -218,7 +221,13 @@ def sample(pattern: Any, nnz: int, X: Any, Y: Any) -> Any:
     return out
 
 
-def _resident(A: Any, device: _device.Device) -> tuple[Any, Any]:
+def load_vendor() -> None:
+    """Load cuSPARSE; `ParameterError` if it is not there."""
+    if reason := _device.load_cusparse():
+        raise ParameterError(f"{VENDOR} needs cuSPARSE: {reason}", argument="select")
+
+
+def resident(A: Any, device: _device.Device) -> tuple[Any, Any]:
     """Return the pattern in GPU memory, and what it may be a view of."""
     known = csr_tensors(A) is not None or device_arrays(A) is not None
     given = A if known else _with_ones(A)

@@ -9,6 +9,8 @@ from battery import battery
 from products import tensor_of
 from sampled import DTYPES, assert_sampled, operands
 from warploom import _bfloat16, _device, errors
+from warploom._device import Device
+from warploom.bench import sampled
 
 torch = pytest.importorskip("torch")
 
@@ -162,3 +164,19 @@ def test_operands_elsewhere():
     with pytest.raises(errors.DeviceError) as caught:
         wl.sddmm_plan(battery(np.float64)["tridiagonal"], device="cpu")(there, there)
     assert caught.value.argument == "X"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_in_a_sweep(dtype):
+    A = skewed()
+    measured = sampled.Operands(A, dtype, 32, Device("cuda", 0))
+    names = sampled.candidates(dtype, "cuda")
+    assert names == list(CANDIDATES)[: 1 if dtype == "bfloat16" else 2]
+    for name in names:
+        if name.endswith("cusparse") and _device.load_cusparse():
+            continue
+        assert measured.check(name) == ""
+        for cold in (False, True):
+            times = measured.time(name, cold=cold, repeats=5, warmup=1, budget_ms=50)
+            assert 0 < times.p10 <= times.median <= times.p90
+            assert 3 <= times.repeats <= 5

@@ -65,6 +65,8 @@ def describe(loaded: Prepared, wanted: Sequence[str]) -> Prepared:
         vector = getattr(features, name)(view)
         facts |= {f"{name}_{feature}": value for feature, value in vector.as_dict().items()}
     facts["features_ms"] = 1e3 * (time.perf_counter() - start)
+    vectors = features.column_vectors(view)
+    facts |= {f"{vectors.set}_{feature}": value for feature, value in vectors.as_dict().items()}
     return Prepared(loaded.A, perms, facts)
 
 

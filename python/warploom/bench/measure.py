@@ -13,10 +13,11 @@ from warploom._device import Device
 from warploom._limits import CACHES, WARMUP
 from warploom._limits import SweepLimits as Limits
 from warploom._matrix import as_csr
+from warploom.bench import sampled
 from warploom.bench._matrices import Prepared
 from warploom.bench.environment import clock_mhz
 from warploom.bench.settings import Setting, listed
-from warploom.candidates import Candidate
+from warploom.candidates import Candidate, matches
 from warploom.errors import OutOfMemoryError, WarploomError
 
 __all__ = ["CACHES", "Limits", "is_compared", "measure"]
@@ -39,9 +40,10 @@ def measure(
     """
     start = time.monotonic()
     for number, setting in enumerate(settings, 1):
-        session = _Session(prepared, setting, device, limits, start + limits.matrix_s * number / len(settings))
+        kind = _SampledSession if setting.op == "sddmm" else _Session
+        session = kind(prepared, setting, device, limits, start + limits.matrix_s * number / len(settings))
         try:
-            yield from session.run(listed(setting, device.kind, patterns))
+            yield from session.run(patterns)
         except OutOfMemoryError as error:  # the dense operands themselves
             yield session.row("", 0, status="out of memory", note=str(error))
 
@@ -60,9 +62,10 @@ class _Session:
         self.k = setting.columns(prepared.A.shape[0])
         self.best = dict.fromkeys(CACHES, float("inf"))
 
-    def run(self, candidates: list[Candidate]) -> Iterator[dict[str, Any]]:
+    def run(self, patterns: str | Sequence[str] | None) -> Iterator[dict[str, Any]]:
         if self.k == 0:
             return
+        candidates = listed(self.setting, self.device.kind, patterns)
         view = as_csr(self.setting.values(self.prepared.A))
         self.problem = _core.Problem(view, self.setting.op, self.k, self.setting.layout, "warm", self.device.number)
         self.trial = _core.Trial(self.problem)
@@ -160,6 +163,46 @@ class _Session:
             "bytes": 0,
             "clock_mhz": clock_mhz(self.device),
         } | values
+
+
+class _SampledSession(_Session):
+    """One matrix in one setting of a sampled product, of which there is a candidate or two."""
+
+    def run(self, patterns: str | Sequence[str] | None) -> Iterator[dict[str, Any]]:
+        operands = sampled.Operands(self.prepared.A, self.setting.dtype, self.k, self.device)
+        globs = [patterns] if isinstance(patterns, str) else patterns
+        for position, name in enumerate(sampled.candidates(self.setting.dtype, self.device.kind)):
+            if globs is not None and not matches(name, [p for p in globs if not p.startswith(("@", "spm"))] or None):
+                continue
+            if time.monotonic() > self.deadline:
+                yield self.row(name, position, status="time limit")
+                continue
+            try:
+                if wrong := operands.check(name):
+                    yield self.row(name, position, status="wrong result", note=wrong)
+                    continue
+                for cache in CACHES:
+                    warm = cache == "warm"
+                    timing = operands.time(
+                        name,
+                        cold=not warm,
+                        repeats=self.limits.repeats if warm else max(3, self.limits.repeats // 2),
+                        warmup=WARMUP[cache],
+                        budget_ms=self.limits.budget_ms,
+                    )
+                    yield self.row(
+                        name,
+                        position,
+                        cache=cache,
+                        median_us=timing.median,
+                        p10_us=timing.p10,
+                        p90_us=timing.p90,
+                        repeats=timing.repeats,
+                    )
+            except (OutOfMemoryError, MemoryError) as error:
+                yield self.row(name, position, status="out of memory", note=_one_line(error))
+            except WarploomError as error:
+                yield self.row(name, position, status="error", note=_one_line(error))
 
 
 def is_compared(candidate: Candidate) -> bool:

@@ -163,9 +163,10 @@ def describe_environments(environments: Mapping[str, Mapping[str, Any]]) -> str:
 def settings(measurements: Measurements) -> list[tuple[str, str]]:
     """Return the pairs of a setting and a state of the cache that have times, in alphabetical order of settings.
 
-    Warm comes before cold.
+    Warm comes before cold. Sampled products, which plans do not compute, are left out.
     """
-    pairs = measurements.timed()[["setting", "cache"]].drop_duplicates().astype(str)
+    rows = measurements.timed()
+    pairs = rows[rows["op"].isin(OPERATIONS)][["setting", "cache"]].drop_duplicates().astype(str)
     return sorted(pairs.itertuples(index=False, name=None), key=lambda pair: (pair[0], pair[1] != "warm"))
 
 

@@ -80,12 +80,19 @@ MEASUREMENTS: tuple[Column, ...] = (
         "setting",
         _TEXT,
         "",
-        "what was computed: `spmv/<dtype>` or `spmm/<dtype>/<layout>/k=<columns>`, with `k=rows` for a square B",
+        "what was computed: `spmv/<dtype>`, `spmm/<dtype>/<layout>/k=<columns>`, with `k=rows` for a square B, or "
+        "`sddmm/<dtype>/k=<columns>`",
     ),
-    Column("op", _TEXT, "", "`spmv` or `spmm`"),
+    Column("op", _TEXT, "", "`spmv`, `spmm` or `sddmm`"),
     Column("dtype", _TEXT, "", "type of the values: `float64`, `float32`, `float16` or `bfloat16`"),
-    Column("layout", _TEXT, "", "layout of B and C: `row` or `column`; empty for spmv", ""),
-    Column("k", pa.int32(), "columns", "columns of B, as a number also where the setting says `rows`; 1 for spmv", 1),
+    Column("layout", _TEXT, "", "layout of B and C: `row` or `column`; empty but for spmm", ""),
+    Column(
+        "k",
+        pa.int32(),
+        "columns",
+        "columns of B, or of X and Y; a number also where the setting says `rows`; 1 for spmv",
+        1,
+    ),
     Column("cache", _TEXT, "", "L2 cache before each repeat: `warm` or `cold`; empty where nothing was timed", ""),
     Column("candidate", _TEXT, "", "name of the candidate, one of `warploom.candidates()`"),
     Column("median_us", pa.float32(), "us", "median time of a product on the device", None),
@@ -121,11 +128,11 @@ def matrix_columns() -> tuple[Column, ...]:
         Column(
             f"{of}_{name}", pa.float64(), "", f"feature `{name}` of the set `{of}`, see `warploom.features.{of}`", None
         )
-        for of in ("spmm", "spmv")
+        for of in ("spmm", "spmv", "column_vectors")
         for name in features.names(of)
     )
     times = (
-        Column("features_ms", pa.float32(), "ms", "computing the features of both sets", None),
+        Column("features_ms", pa.float32(), "ms", "computing the features of the sets spmm and spmv", None),
         *(
             Column(f"permutation_ms_{name}", pa.float32(), "ms", f"computing the row permutation `{name}`", None)
             for name in permutations.names()

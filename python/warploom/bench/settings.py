@@ -16,16 +16,19 @@ from warploom.candidates import Candidate, matches, parse
 from warploom.corpus import PARTS
 from warploom.errors import ParameterError
 
-__all__ = ["ESSENTIAL", "LARGE", "SPMM", "SPMV", "Setting", "listed", "needed_permutations"]
+__all__ = ["ESSENTIAL", "HALF", "LARGE", "SPMM", "SPMV", "Setting", "listed", "needed_permutations"]
 
-_NAME = re.compile(
-    r"(?P<op>spmv|spmm)/(?P<dtype>b?float16|float32|float64)(?:/(?P<layout>row|column)/k=(?P<k>rows|\d+))?"
+_DTYPE = r"(?P<dtype>b?float16|float32|float64)"
+_FORMS = (
+    re.compile(rf"(?P<op>spmv)/{_DTYPE}"),
+    re.compile(rf"(?P<op>spmm)/{_DTYPE}/(?P<layout>row|column)/k=(?P<k>rows|[1-9]\d*)"),
+    re.compile(rf"(?P<op>sddmm)/{_DTYPE}/k=(?P<k>[1-9]\d*)"),
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """One product to measure: operation, value type, and for SpMM layout and columns of B."""
+    """One product to measure: operation, value type, for SpMM layout and columns of B, for SDDMM columns of X and Y."""
 
     op: str
     dtype: str
@@ -35,9 +38,12 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """``spmv/float64``, ``spmm/float32/row/k=128`` or ``spmm/float32/column/k=rows``."""
+        """``spmv/float64``, ``spmm/float32/row/k=128``, ``spmm/float32/column/k=rows`` or ``sddmm/float16/k=32``."""
         base = f"{self.op}/{self.dtype}"
-        return base if self.op == "spmv" else f"{base}/{self.layout}/k={'rows' if self.k is None else self.k}"
+        if self.op == "spmv":
+            return base
+        layout = f"/{self.layout}" if self.op == "spmm" else ""
+        return f"{base}{layout}/k={'rows' if self.k is None else self.k}"
 
     @classmethod
     def parse(cls, name: str) -> Setting:
@@ -46,17 +52,21 @@ class Setting:
         Raises
         ------
         ParameterError
-            If `name` is not of one of the three forms above.
+            If `name` is not of one of these forms.
         """
-        match = _NAME.fullmatch(name)
-        if match is None or (match["op"] == "spmm") != (match["layout"] is not None) or match["k"] == "0":
+        match = next(filter(None, (form.fullmatch(name) for form in _FORMS)), None)
+        if match is None:
             raise ParameterError(
-                f"{name!r} is not a setting; expected spmv/DTYPE or spmm/DTYPE/row|column/k=rows|NUMBER",
+                f"{name!r} is not a setting; expected spmv/DTYPE, spmm/DTYPE/row|column/k=rows|NUMBER or "
+                "sddmm/DTYPE/k=NUMBER",
                 argument="setting",
             )
-        if match["op"] == "spmv":
-            return cls("spmv", match["dtype"])
-        return cls("spmm", match["dtype"], match["layout"], None if match["k"] == "rows" else int(match["k"]))
+        given = match.groupdict()
+        if given["op"] == "spmv":
+            return cls("spmv", given["dtype"])
+        return cls(
+            given["op"], given["dtype"], given.get("layout", "row"), None if given["k"] == "rows" else int(given["k"])
+        )
 
     def columns(self, rows: int) -> int:
         """Columns of B for a matrix with so many rows."""
@@ -83,6 +93,9 @@ ESSENTIAL = "@essential"
 
 LARGE = "@large"
 """Means the candidates of ``large.txt``."""
+
+HALF = "@half"
+"""Means the candidates of ``half.txt``, which are those of SpMM in float16 and bfloat16 where no others are named."""
 
 
 @functools.cache
@@ -120,7 +133,13 @@ def listed(setting: Setting, device: str, patterns: str | Sequence[str] | None =
         Shell-style patterns of names; by default those of the portfolio, ``"*"`` for every registered candidate.
         ``"@essential"`` is the part of the portfolio that suffices: everything that tables compare, and the
         parameters without which the fastest of the portfolio would be missed by more than 0.15 % on average.
-        ``"@large"`` is a short list of what can win from 10^6 nonzeros on, with the orders for locality.
+        ``"@large"`` is a short list of what can win from 10^6 nonzeros on, with the orders for locality, and
+        ``"@half"`` one of what can win in float16 and bfloat16, where it stands in for the other three.
+
+    Returns
+    -------
+    list of Candidate
+        Empty for a sampled product, which has no candidates of plans: see `warploom.bench.sampled`.
     """
     chosen = [patterns] if isinstance(patterns, str) else patterns
     return list(_listed(setting, device, None if chosen is None else tuple(chosen)))
@@ -128,9 +147,14 @@ def listed(setting: Setting, device: str, patterns: str | Sequence[str] | None =
 
 @functools.cache
 def _listed(setting: Setting, device: str, patterns: tuple[str, ...] | None) -> tuple[Candidate, ...]:
-    if patterns == (LARGE,):
+    if setting.op == "sddmm":
+        return ()
+    if setting.op == "spmm" and setting.dtype.endswith("float16") and patterns in (None, (ESSENTIAL,), (LARGE,)):
+        patterns = (HALF,)
+    if patterns in ((LARGE,), (HALF,)):
         # Not all of them are registered: orders for locality are tried with settings that others are not.
-        named = [parse(name) for name in _lines("large.txt") if name.startswith(f"{setting.op}/")]
+        file = "large.txt" if patterns == (LARGE,) else "half.txt"
+        named = [parse(name) for name in _lines(file) if name.startswith(f"{setting.op}/")]
         return tuple(c for c in named if _is_for(c.kernel, setting, device))
     known = dict.fromkeys(_core.enumerate_candidates(setting.op, setting.layout, device, setting.dtype))
     if patterns == (ESSENTIAL,) and setting.name in _essential():

@@ -57,7 +57,8 @@ bench.add_command(end_to_end)
     "chosen",
     multiple=True,
     metavar="SETTING",
-    help="spmv/DTYPE or spmm/DTYPE/row|column/k=rows|NUMBER; by default those of the shipped measurements.",
+    help="spmv/DTYPE, spmm/DTYPE/row|column/k=rows|NUMBER or sddmm/DTYPE/k=NUMBER; by default those of the shipped "
+    "measurements.",
 )
 @click.option(
     "--candidates",

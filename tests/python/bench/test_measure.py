@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from warploom import _core
+from warploom import _bfloat16, _core
 from warploom._device import Device
 from warploom._matrix import as_csr
 from warploom.bench._matrices import Prepared, permute
@@ -190,3 +190,41 @@ def test_what_is_far_from_the_fastest_gets_fewer_repeats(monkeypatch, candidate,
 
 def test_matrices_without_rows_need_no_products():
     assert rows(["spmm/float32/column/k=rows"], ["*/none/csr/c_stationary"], matrix=prepared(0, 0)) == []
+
+
+def test_sampled_products_are_timed_warm_and_cold():
+    found = rows([f"sddmm/{dtype}/k=8" for dtype in ("float16", "bfloat16", "float32", "float64")], None)
+    assert [(r["dtype"], r["cache"]) for r in found] == [
+        (dtype, cache) for dtype in ("float16", "bfloat16", "float32", "float64") for cache in ("warm", "cold")
+    ]
+    for row in found:
+        assert (row["candidate"], row["op"], row["k"]) == ("sddmm/none/csr/warp_windows", "sddmm", 8)
+        assert (row["status"], row["layout"]) == ("ok", "")
+        assert 0 < row["p10_us"] <= row["median_us"] <= row["p90_us"]
+
+
+def test_patterns_of_sampled_products():
+    assert rows(["sddmm/float32/k=8"], ["sddmm/*/nothing"]) == []
+    assert len(rows(["sddmm/float32/k=8"], ["@large"])) == 2
+    assert len(rows(["sddmm/float32/k=8"], ["spmm/none/csr/*", "sddmm/*/warp_windows"])) == 2
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_wrong_sampled_products_are_not_timed(monkeypatch, dtype):
+    usual = _core.sampled_product
+
+    def changed(*arguments):
+        values = usual(*arguments)
+        wide = _bfloat16.cast(values, np.dtype(np.float64))
+        wide[-1] += 0.5
+        return _bfloat16.cast(wide, values.dtype)
+
+    monkeypatch.setattr(_core, "sampled_product", changed)
+    (row,) = rows([f"sddmm/{dtype}/k=8"], None)
+    assert row["status"] == "wrong result"
+    assert row["note"] == "wrong result in 1 of 160 sampled entries"
+
+
+def test_sampled_products_without_nonzeros():
+    empty = Prepared(sp.csr_array((3, 4)), {}, {"matrix": "empty"})
+    assert {r["status"] for r in rows(["sddmm/float32/k=8"], None, matrix=empty)} == {"ok"}

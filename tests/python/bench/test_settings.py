@@ -6,7 +6,7 @@ from warploom.bench.measure import is_compared
 from warploom.bench.settings import Setting
 
 
-@pytest.mark.parametrize("name", [*settings.SPMM, *settings.SPMV, "spmm/float64/row/k=7"])
+@pytest.mark.parametrize("name", [*settings.SPMM, *settings.SPMV, "spmm/float64/row/k=7", "sddmm/bfloat16/k=64"])
 def test_names_are_read_back(name):
     assert Setting.parse(name).name == name
 
@@ -20,7 +20,8 @@ def test_as_many_columns_as_rows():
 @pytest.mark.parametrize(
     "name",
     ["", "spmv", "spmv/int8", "spmv/float64/row/k=1", "spmm/float32", "spmm/float32/row/k=0", "spmm/float32/row/k=-1",
-     "spmm/float32/diagonal/k=8", "spmm/int8/row/k=8", "spmm/float32/row/k=8 "],
+     "spmm/float32/diagonal/k=8", "spmm/int8/row/k=8", "spmm/float32/row/k=8 ", "sddmm/float32", "sddmm/float32/k=0",
+     "sddmm/float32/k=rows", "sddmm/float32/row/k=8"],
 )  # fmt: skip
 def test_unknown_settings_are_refused(name):
     with pytest.raises(errors.ParameterError) as caught:
@@ -109,3 +110,25 @@ def test_candidates_for_large_matrices_are_those_of_the_device_and_type():
     chosen = [Setting.parse("spmv/float64")]
     needed = settings.needed_permutations(chosen, "cpu", 10**6, 30_000, (settings.LARGE,))
     assert set(needed) == {"lpt", "flipped", "rcm", "community", "minhash", "degree"}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_candidates_in_half_precision(dtype):
+    setting = Setting.parse(f"spmm/{dtype}/row/k=128")
+    written = settings._lines("half.txt")
+    listed = settings.listed(setting, "cuda")
+    assert [c.name for c in listed] == list(written)
+    assert len(set(written)) == len(written)
+    vendor = {c.name for c in _core.enumerate_candidates("spmm", "row", "cuda", dtype) if c.kernel.vendor}
+    assert {c.name for c in listed if c.kernel.vendor} == vendor
+    assert any(c.kernel.name == "tensor_core" for c in listed)
+    for patterns in (settings.HALF, settings.ESSENTIAL, settings.LARGE):
+        assert settings.listed(setting, "cuda", patterns) == listed
+    (named,) = settings.listed(setting, "cuda", "spmm/none/dcsr/row_split")
+    assert named.name == "spmm/none/dcsr/row_split"
+    assert not any(c.kernel.vendor for c in settings.listed(setting, "cpu"))
+
+
+def test_sampled_products_have_no_candidates_of_plans():
+    assert settings.listed(Setting.parse("sddmm/float16/k=32"), "cuda") == []
+    assert settings.needed_permutations([Setting.parse("sddmm/float16/k=32")], "cuda", 10, 10) == []
