@@ -22,7 +22,7 @@ from products import (
 )
 from warploom import _bfloat16, _core, _device
 from warploom._matrix import as_csr
-from warploom.candidates import Candidate, kernels
+from warploom.candidates import Candidate, kernels, parse
 
 TYPED = [
     pytest.param(k, order, _bfloat16.as_dtype(dtype), id=f"{k.format}-{k.name}-{order}-{dtype}")
@@ -241,6 +241,33 @@ def test_column_vectors_of_many_windows(kernel, order, dtype):
         B = operand((n, k), dtype, order)
         for parameters in ({}, {"segment_length": 32}, {"segment_length": 512}):
             check(kernel, matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_an_order_of_rows_that_makes_column_vectors(dtype):
+    """Rows alike that are far apart: refused as they are, and 8 in a window once they are neighbours."""
+    rng = np.random.default_rng(6)
+    blocks, n = 400, 3000
+    columns = np.sort([rng.choice(n, 12, replace=False) for _ in range(blocks)]).astype(np.int32)
+    of_block = rng.permutation(np.repeat(np.arange(blocks), 8))
+    indptr = 12 * np.arange(8 * blocks + 1)
+    matrix = csr_array((rng.standard_normal(96 * blocks), columns[of_block].ravel(), indptr), shape=(8 * blocks, n))
+    matrix = typed(matrix, _bfloat16.as_dtype(dtype))
+    B = operand((n, 32), matrix.dtype, "row")
+    named = "spmm/{}/column-vectors/tensor_core"
+    problem = _core.Problem(as_csr(matrix), "spmm", 32, "row", "warm", 0)
+    assert "would store" in problem.reason_against(parse(named.format("none")))
+    assert problem.reason_against(parse(named.format("minhash"))) == ""
+    plan = wl.plan(matrix, k=32, device="cuda", select=named.format("minhash"))
+    assert_product(matrix, B, plan @ B)
+    names = [named.format("minhash"), named.format("lpt"), "spmm/none/csr/row_split"]
+    measured = wl.plan(
+        matrix, k=32, device="cuda", select="measure", candidates=names, calls=math.inf, budget=math.inf, progress=False
+    )
+    rows = {row.candidate: row for row in measured.explain().rows}
+    assert rows[named.format("minhash")].median_us > 0
+    assert not rows[named.format("lpt")].median_us > 0  # the order that it has
+    assert "would store" in rows[named.format("lpt")].note
 
 
 TF32 = "spmm/none/column-vectors/tensor_core_tf32"

@@ -164,7 +164,10 @@ std::string reason_against(const candidate& tried, const problem& given) {
   request.k = given.k;
   request.order = given.order;
   request.parameters = tried.parameters;
-  return reason_against(*tried.kernel, given.matrix(), request);
+  // The pattern is that of the permuted matrix, which preparing on a GPU looks at.
+  const bool moves = tried.is_permuted() && given.on_gpu() && tried.kernel->from_device;
+  return moves ? reason_against(*tried.kernel, given.summary(), request)
+               : reason_against(*tried.kernel, given.matrix(), request);
 }
 
 // ---- Times

@@ -18,7 +18,7 @@ from warploom.bench._matrices import Prepared
 from warploom.bench.environment import clock_mhz
 from warploom.bench.settings import Setting, listed
 from warploom.candidates import Candidate, matches
-from warploom.errors import OutOfMemoryError, WarploomError
+from warploom.errors import OutOfMemoryError, ParameterError, WarploomError
 
 __all__ = ["CACHES", "Limits", "is_compared", "measure"]
 
@@ -126,7 +126,9 @@ class _Session:
         except (OutOfMemoryError, MemoryError) as error:
             yield self.row(candidate.name, position, run=run, status="out of memory", note=_one_line(error))
         except WarploomError as error:
-            yield self.row(candidate.name, position, run=run, status="error", note=_one_line(error))
+            refused = isinstance(error, ParameterError) and error.argument == "candidate"
+            status = "unsupported" if refused else "error"
+            yield self.row(candidate.name, position, run=run, status=status, note=_one_line(error))
 
     def prepare(self, candidate: Candidate) -> _core.Plan:
         perm, milliseconds = self.prepared.permutations.get(candidate.permutation, (None, 0.0))
