@@ -75,6 +75,8 @@ class Findings:
             unfinished.replace(path)
         except OSError as error:
             raise StorageError(f"{path} cannot be written: {error}") from error
+        finally:
+            unfinished.unlink(missing_ok=True)
         return path
 
     @classmethod
