@@ -151,6 +151,8 @@ def run_sanitizer(seconds: float, workers: int | None) -> dict[str, dict]:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+        if process.returncode != 0:
+            print(tool, part, process.returncode, (logs / f"{tool}-{part}.txt").read_text()[-2000:], flush=True)
         return tool, read_part(log, report, time.monotonic() - start)
 
     with concurrent.futures.ThreadPoolExecutor(parts * len(TOOLS)) as pool:
