@@ -519,6 +519,42 @@ void run_device(bound_plan& bound, const device_operands& given, std::uintptr_t 
                    reinterpret_cast<CUstream_st*>(stream));
 }
 
+// An epilogue whose bias is given by its address; null: none.
+epilogue make_epilogue(double alpha, double beta, std::uintptr_t bias, bool bias_is_column, bool relu) {
+  return {alpha, beta, reinterpret_cast<const void*>(bias), bias_is_column, relu ? activation::relu : activation::none};
+}
+
+void finish_host(bound_plan& bound, const py::array& B, py::array& C, const epilogue& by) {
+  plan& planned = *bound.planned;
+  const dense_view B_view = view_dense(B, planned.order(), planned.dtype(), "B");
+  const dense_view C_view = view_dense(C, planned.order(), planned.dtype(), "C");
+  check_output(B, C);
+  const py::gil_scoped_release release;
+  planned.multiply_on_host(B_view, C_view, by);
+}
+
+void finish_device(bound_plan& bound, const device_operands& given, const epilogue& by, std::uintptr_t stream) {
+  plan& planned = *bound.planned;
+  planned.multiply(given.view_B(planned.num_cols()), given.view_C(planned.num_rows()), by,
+                   reinterpret_cast<CUstream_st*>(stream));
+}
+
+// The result is what `dot` points to.
+void dot_host(bound_plan& bound, const py::array& x, py::array& y, std::uintptr_t dot) {
+  plan& planned = *bound.planned;
+  const dense_view x_view = view_dense(x, planned.order(), planned.dtype(), "x");
+  const dense_view y_view = view_dense(y, planned.order(), planned.dtype(), "y");
+  check_output(x, y);
+  const py::gil_scoped_release release;
+  planned.multiply_with_dot_on_host(x_view, y_view, reinterpret_cast<void*>(dot));
+}
+
+void dot_device(bound_plan& bound, const device_operands& given, std::uintptr_t dot, std::uintptr_t stream) {
+  plan& planned = *bound.planned;
+  planned.multiply_with_dot(given.view_B(planned.num_cols()), given.view_C(planned.num_rows()),
+                            reinterpret_cast<void*>(dot), reinterpret_cast<CUstream_st*>(stream));
+}
+
 void update_from_host(bound_plan& bound, const py::array& data) {
   plan& planned = *bound.planned;
   check_dtype(data, planned.dtype(), "data");
@@ -643,6 +679,32 @@ void bind_plan(py::module_& module) {
              std::uintptr_t stream) { run_device(b, {B, ldb, C, ldc, k}, stream); },
           py::arg("B"), py::arg("ldb"), py::arg("C"), py::arg("ldc"), py::arg("k"), py::arg("stream"),
           "Enqueue the product of operands in device memory, given by their addresses.")
+      .def(
+          "finish_host",
+          [](bound_plan& b, const py::array& B, py::array& C, double alpha, double beta, std::uintptr_t bias,
+             bool bias_is_column,
+             bool relu) { finish_host(b, B, C, make_epilogue(alpha, beta, bias, bias_is_column, relu)); },
+          py::arg("B").noconvert(), py::arg("C").noconvert(), py::arg("alpha"), py::arg("beta"), py::arg("bias"),
+          py::arg("bias_is_column"), py::arg("relu"),
+          "C = activation(alpha A B + beta C + bias) on host arrays; `bias` is the address of a value for each column "
+          "of C, or for each row, or 0.")
+      .def(
+          "finish_device",
+          [](bound_plan& b, std::uintptr_t B, std::int64_t ldb, std::uintptr_t C, std::int64_t ldc, std::int64_t k,
+             double alpha, double beta, std::uintptr_t bias, bool bias_is_column, bool relu, std::uintptr_t stream) {
+            finish_device(b, {B, ldb, C, ldc, k}, make_epilogue(alpha, beta, bias, bias_is_column, relu), stream);
+          },
+          py::arg("B"), py::arg("ldb"), py::arg("C"), py::arg("ldc"), py::arg("k"), py::arg("alpha"), py::arg("beta"),
+          py::arg("bias"), py::arg("bias_is_column"), py::arg("relu"), py::arg("stream"),
+          "Enqueue the same for operands in device memory, given by their addresses.")
+      .def("dot_host", &dot_host, py::arg("x").noconvert(), py::arg("y").noconvert(), py::arg("dot"),
+           "y = A x and x . y, which is written to an address: float64 for values of float64, otherwise float32.")
+      .def(
+          "dot_device",
+          [](bound_plan& b, std::uintptr_t x, std::int64_t ldx, std::uintptr_t y, std::int64_t ldy, std::uintptr_t dot,
+             std::uintptr_t stream) { dot_device(b, {x, ldx, y, ldy, 1}, dot, stream); },
+          py::arg("x"), py::arg("ldx"), py::arg("y"), py::arg("ldy"), py::arg("dot"), py::arg("stream"),
+          "Enqueue the same in device memory.")
       .def_property_readonly(
           "updatable", [](const bound_plan& b) { return b.planned->updatable(); }, "Whether its values can be updated.")
       .def("update_values_from_host", &update_from_host, py::arg("data").noconvert(),

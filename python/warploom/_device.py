@@ -296,6 +296,32 @@ def overlap(b: Operand, c: Operand, layout: str, dtype: np.dtype[Any]) -> bool:
     return bool(np.shares_memory(b.addresses(layout, dtype), c.addresses(layout, dtype)))
 
 
+def share(a: Operand, layout_of_a: str, c: Operand, layout_of_c: str, dtype: np.dtype[Any]) -> bool:
+    """Whether two operands in layouts of their own, on the same device, share an element."""
+    return bool(np.shares_memory(a.addresses(layout_of_a, dtype), c.addresses(layout_of_c, dtype)))
+
+
+def new_scalar(b: Operand, dtype: np.dtype[Any]) -> tuple[Any, int]:
+    """Make an array without dimensions where an operand is and of its kind, and return its address, too."""
+    owner = b.owner[0] if isinstance(b.owner, tuple) else b.owner
+    package = _package_of(owner)
+    made: Any
+    if package == "torch":
+        torch = sys.modules["torch"]
+        made = torch.empty((), dtype=getattr(torch, dtype.name), device=owner.device)
+        pointer = made.data_ptr()
+    elif package == "cupy":
+        cupy = sys.modules["cupy"]
+        with cupy.cuda.Device(b.device):
+            made = cupy.empty((), dtype)
+        pointer = made.data.ptr
+    else:
+        made = np.empty((), dtype)
+        pointer = made.ctypes.data
+    like = b.new(0, 0, "row")[0]
+    return (_Foreign(made, like.from_dlpack) if isinstance(like, _Foreign) else made), pointer
+
+
 def operand(B: Any, dtype: np.dtype[Any], layout: str, name: str = "B") -> Operand:
     """View a two-dimensional dense array in the wanted layout; copies only if its strides do not fit.
 

@@ -275,46 +275,32 @@ class _Multiplier(LinearOperator):  # type: ignore[misc]
             )
         return self._transposed() @ x if len(shape) == 1 else (self._transposed() @ x.T).T
 
-    def _combine(self, B: Any, out: Any, alpha: Any, beta: Any) -> Any:
-        """Compute out = alpha A B + beta out."""
-        alpha, beta = _real(alpha, "alpha"), _real(beta, "beta")
-        if beta == 0:
+    def _combine(self, B: Any, out: Any, by: Epilogue, *, column: bool = False) -> Any:
+        """Compute activation(alpha A B + beta out + bias) by operations on whole arrays, for what no kernel takes."""
+        if by.beta == 0:
             result = self(B, out)
-            if alpha == 1:
-                return result
-            if out is None and framework_of(result) is None and not isinstance(result, np.ndarray):
-                return result * alpha if alpha != 0 else result * 0  # of a library whose arrays stay as they are
-            if alpha == 0:
+            if framework_of(result) is None and not isinstance(result, np.ndarray):
+                return by.end(result * by.alpha)  # of a library whose arrays stay as they are
+            if by.alpha == 0:
                 result[...] = 0  # A B does not count, even NaN
-            else:
-                result *= alpha
-            return result
-        if out is None:
-            raise ParameterError(f"beta = {beta} is a factor of out, which is not given", argument="beta")
-        product = self(B)
-        if isinstance(out, np.ndarray) and _device.is_foreign(product):
-            product = np.array(product)  # of JAX, which adds to no array of NumPy in place
-        framework = framework_of(product)
-        if framework_of(out) != framework or not (framework or isinstance(out, np.ndarray)):
-            raise DtypeError(f"out must be a {type(product).__name__}, got a {type(out).__name__}", argument="out")
-        if tuple(out.shape) != tuple(product.shape):
-            raise ShapeError(f"out must have shape {tuple(product.shape)}, got {tuple(out.shape)}", argument="out")
-        if out.dtype != product.dtype:
-            raise DtypeError(f"out must be {product.dtype}, got {out.dtype}", argument="out")
-        if framework and out.device != product.device:
-            raise DeviceError("out must be where B is", argument="out")
+            elif by.alpha != 1:
+                result *= by.alpha
+            return by.end(result, column=column)
+        assert out is not None
+        product = self(B) if by.alpha != 0 else None
+        framework = framework_of(out)
+        if not (framework or isinstance(out, np.ndarray)):
+            raise DtypeError(f"out must be an array, got a {type(out).__name__}", argument="out")
         if framework == "torch":
             _device.refuse_gradient(out, "out")
-            out.mul_(beta).add_(product, alpha=alpha) if alpha != 0 else out.mul_(beta)
-            return out
         if isinstance(out, np.ndarray) and not out.flags.writeable:
             raise ParameterError("out is read-only", argument="out")
-        out *= beta
-        if alpha != 0:
-            if alpha != 1:
-                product *= alpha
+        out *= by.beta
+        if product is not None:
+            if by.alpha != 1:
+                product *= by.alpha
             out += product
-        return out
+        return by.end(out, column=column)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the matrix and what was chosen to a file, which `warploom.load_plan` reads.
@@ -358,6 +344,55 @@ class _Multiplier(LinearOperator):  # type: ignore[misc]
         content = self._save(None)
         assert self._recipe is not None
         return self._recipe.restore, (content,)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What becomes of a product before it is stored: activation(alpha A B + beta out + bias)."""
+
+    alpha: float = 1.0
+    beta: float = 0.0
+    bias: Any = None
+    relu: bool = False
+
+    @classmethod
+    def of(cls, out: Any, alpha: Any, beta: Any, bias: Any, activation: Any) -> Epilogue:
+        """Check what a caller says."""
+        if activation not in (None, "relu"):
+            raise ParameterError(f"activation must be 'relu' or None, got {activation!r}", argument="activation")
+        found = cls(_real(alpha, "alpha"), _real(beta, "beta"), bias, activation == "relu")
+        if found.beta != 0 and out is None:
+            raise ParameterError(f"beta = {beta} is a factor of out, which is not given", argument="beta")
+        return found
+
+    def view_bias(self, size: int, b: _device.Operand, dtype: np.dtype[Any]) -> _device.Operand | None:
+        """View the bias as a row of `size` values where the operand `b` is."""
+        if self.bias is None:
+            return None
+        bias = _device.as_array(self.bias, dtype)
+        shape = tuple(getattr(bias, "shape", ()))
+        if shape != (size,):
+            raise ShapeError(
+                f"bias must have shape ({size},), as the last dimension of C, got {shape}", argument="bias"
+            )
+        seen = _device.operand(bias.reshape(1, size), dtype, "row", "bias")
+        if seen.on_gpu != b.on_gpu or seen.device != b.device:
+            raise DeviceError("bias must be where B is", argument="bias")
+        return seen
+
+    def end(self, result: Any, *, column: bool = False) -> Any:
+        """Add the bias to an array and apply the activation, in place where the array allows."""
+        if self.relu and _device.is_complex(result):
+            raise ParameterError("there is no activation of complex numbers", argument="activation")
+        if self.bias is not None:
+            bias = _device.as_array(self.bias, None)
+            size = result.shape[0 if column else -1]
+            if tuple(getattr(bias, "shape", ())) != (size,):
+                raise ShapeError(f"bias must have shape ({size},), as the last dimension of C", argument="bias")
+            result += bias[:, None] if column else bias
+        if self.relu:
+            result[result < 0] = 0
+        return result
 
 
 def _is_host_array(x: Any) -> bool:
@@ -479,8 +514,23 @@ class Plan(_Multiplier):
             return result
         return super().__matmul__(B) if isinstance(B, LinearOperator) else self._multiply(B, None)
 
-    def __call__(self, B: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0) -> Any:
-        """Multiply: C = alpha A B + beta C.
+    def __call__(
+        self,
+        B: Any,
+        out: Any = None,
+        *,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        bias: Any = None,
+        activation: str | None = None,
+    ) -> Any:
+        """Multiply: C = activation(alpha A B + beta C + bias).
+
+        On a GPU all of it is one launch for the SpMM kernels ``row_split`` on CSR, segmented, padded and doubly
+        compressed CSR and the ones on tensor cores, with row-major B and C, and for the SpMV kernels ``csr/vector``,
+        ``csr/scalar``, ``compressed-sell/vector``, and ``packed-csr/segmented_sum`` if no row is longer than a warp
+        takes. Not for SpMM where rows of B or C do not start on 16 bytes, as for odd `k`. All others take a further
+        launch that passes over C; on a CPU there always is such a pass.
 
         Parameters
         ----------
@@ -492,7 +542,12 @@ class Plan(_Multiplier):
             Overwritten with the result; on the same device as `B`, in the plan's layout, apart from `B` in memory.
         alpha, beta : float
             Factors; `beta` needs `out`. If it is 0, `out` is overwritten even where it is NaN, and if `alpha` is 0, A B
-            does not count even where it is NaN. Other factors than 1 and 0 take passes over `out` of their own.
+            does not count even where it is NaN.
+        bias : array of shape (k,), or (m,) if `B` is a vector, optional
+            Added as NumPy and PyTorch add it to the result: to each row of a matrix. Where `B` is, and of a type that
+            is promoted to the plan's.
+        activation : {"relu"}, optional
+            Negative entries become 0; NaN stays.
 
         Returns
         -------
@@ -502,17 +557,89 @@ class Plan(_Multiplier):
         Raises
         ------
         ShapeError, DtypeError
-            If `B` or `out` does not fit; `argument` names it.
+            If `B`, `out` or `bias` does not fit; `argument` names it.
         ParameterError
-            If `out` is read-only or shares memory with `B`, `beta` is given without `out`, or an operand requires a
-            gradient: `warploom.torch` has products with gradients.
+            If `out` is read-only or shares memory with `B` or `bias`, `beta` is given without `out`, `activation` is
+            unknown, or an operand requires a gradient: `warploom.torch` has products with gradients.
         DeviceError
-            If `B` or `out` is on another device than the plan.
+            If an operand is on another device than the plan, or than `B`.
+
+        Examples
+        --------
+        >>> import numpy as np, scipy.sparse, warploom as wl
+        >>> A = scipy.sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])
+        >>> plan = wl.plan(A, k=2, device="cpu", select="spmm/none/csr/row_split")
+        >>> plan(np.array([[1.0, -1.0], [3.0, 1.0]]), bias=np.array([0.5, 0.5]), activation="relu")
+        array([[6.5, 2.5],
+               [1.5, 0. ]])
         """
-        if alpha != 1.0 or beta != 0.0:
-            return self._combine(B, out, alpha, beta)
+        if alpha != 1.0 or beta != 0.0 or bias is not None or activation is not None:
+            return self._multiply(B, out, Epilogue.of(out, alpha, beta, bias, activation))
         result = self._fast_path(B, out)
         return self._multiply(B, out) if result is NotImplemented else result
+
+    def product_and_dot(self, x: Any, out: Any = None, dot: Any = None) -> tuple[Any, Any]:
+        """Multiply a vector and take the dot product of the two: y = A x and x . y, as conjugate gradients needs them.
+
+        The dot product stays where `x` is, as an array without dimensions: nothing waits for it. It is summed in
+        float64, always in the same order, and is of type float64 for values of float64, otherwise float32. On a GPU
+        both are one launch for ``csr/vector``, ``csr/scalar``, ``compressed-sell/vector``, and
+        ``packed-csr/segmented_sum`` if no row is longer than a warp takes; other kernels take two more.
+
+        Parameters
+        ----------
+        x : array of shape (n,)
+            As `B` of a call; A is square.
+        out : array of shape (n,), optional
+            Overwritten with y.
+        dot : array of one element, optional
+            Overwritten with x . y; of the same kind as `x`, and of the type above.
+
+        Returns
+        -------
+        tuple of array of shape (n,), array of shape ()
+            `out` and `dot` if they are given.
+
+        Raises
+        ------
+        ShapeError, DtypeError, DeviceError, ParameterError
+            A is not square, or an operand does not fit, as for a call; `argument` names it.
+
+        Examples
+        --------
+        >>> import numpy as np, scipy.sparse, warploom as wl
+        >>> A = scipy.sparse.csr_array([[2.0, 1.0], [1.0, 3.0]])
+        >>> y, curvature = wl.plan(A, "spmv", device="cpu").product_and_dot(np.array([1.0, 2.0]))
+        >>> y, float(curvature)
+        (array([4., 7.]), 18.0)
+        """
+        if self.shape[0] != self.shape[1]:
+            raise ShapeError(f"x . A x is of a square matrix, and A has shape {self.shape}", argument="A")
+        x = _device.as_array(x, self.dtype)
+        shape = tuple(getattr(x, "shape", ()))
+        if shape != (self.shape[1],):
+            raise ShapeError(f"x must be a vector of {self.shape[1]} entries, but its shape is {shape}", argument="x")
+        if out is not None and tuple(getattr(out, "shape", ())) != shape:
+            raise ShapeError(f"out must be an array of shape {shape}", argument="out")
+        b, c, result = self._operands(x.reshape(-1, 1), None if out is None else out[:, None])
+        dtype = np.dtype(np.float64 if self.dtype == np.float64 else np.float32)
+        if dot is None:
+            value, pointer = _device.new_scalar(b, dtype)
+        else:
+            if math.prod(getattr(dot, "shape", (0,))) != 1:
+                raise ShapeError("dot must be an array of one element", argument="dot")
+            seen = _device.operand(dot.reshape(1, 1), dtype, "row", "dot")
+            if seen.on_gpu != b.on_gpu or seen.device != b.device:
+                raise DeviceError("dot must be where x is", argument="dot")
+            if isinstance(seen.owner, np.ndarray) and not seen.owner.flags.writeable:
+                raise ParameterError("dot is read-only", argument="dot")
+            value, pointer = dot, seen.pointer
+        if b.on_gpu:
+            self._core.dot_device(b.pointer, b.leading_dimension, c.pointer, c.leading_dimension, pointer, b.stream)
+        else:
+            self._core.dot_host(_device.host_array(b.owner), _device.host_array(c.owner), pointer)
+        y = _device.finish(result).reshape(-1) if out is None else out
+        return y, _device.finish(value)
 
     def update_values(self, data: Any) -> None:
         """Give A new values at the same places.
@@ -567,13 +694,47 @@ class Plan(_Multiplier):
         else:
             self._core.update_values_from_host(_device.host_array(values.owner).reshape(-1))
 
-    def _multiply(self, B: Any, out: Any) -> Any:
+    def _multiply(self, B: Any, out: Any, by: Epilogue | None = None) -> Any:
         """Multiply operands of every kind: what the fast path leaves, with all checks and copies."""
         B = _device.as_array(B, self.dtype)
         if _device.is_complex(B) and out is None:
+            if by is not None:
+                return self._combine(B, out, by)
             return _device.join(self._multiply(B.real, None), self._multiply(B.imag, None))
         if getattr(B, "ndim", 2) == 1:
-            return self._multiply_vector(B, out)
+            return self._multiply_vector(B, out, by)
+        return self._multiply_matrix(B, out, by, None if by is None else "row")
+
+    def _multiply_matrix(self, B: Any, out: Any, by: Epilogue | None, bias: str | None) -> Any:
+        """Multiply; `bias` says whether it is a ``"row"`` or a ``"column"``."""
+        reads_out = by is not None and by.beta != 0
+        b, c, result = self._operands(B, out, reads_out=reads_out)
+        if by is None:
+            if b.on_gpu:
+                self._core.run_device(
+                    b.pointer, b.leading_dimension, c.pointer, c.leading_dimension, b.columns, b.stream
+                )
+            else:
+                self._core.run_host(_device.host_array(b.owner), _device.host_array(c.owner))
+            return _device.finish(result)
+        seen = by.view_bias(self.shape[0] if bias == "column" else b.columns, b, self.dtype)
+        if reads_out and (c.copied or _device.overlap(b, c, self.layout, self.dtype)):
+            return self._combine(B, out, by, column=bias == "column")
+        if out is not None and seen is not None and _device.share(seen, "row", c, self.layout, self.dtype):
+            raise ParameterError(
+                "out shares memory with bias, which is still read while out is written", argument="out"
+            )
+        epilogue = (by.alpha, by.beta, 0 if seen is None else seen.pointer, bias == "column", by.relu)
+        if b.on_gpu:
+            self._core.finish_device(
+                b.pointer, b.leading_dimension, c.pointer, c.leading_dimension, b.columns, *epilogue, b.stream
+            )
+        else:
+            self._core.finish_host(_device.host_array(b.owner), _device.host_array(c.owner), *epilogue)
+        return _device.finish(result)
+
+    def _operands(self, B: Any, out: Any, *, reads_out: bool = False) -> tuple[_device.Operand, _device.Operand, Any]:
+        """View B and C, which is made if it is not given; and return C as the kind of array that it is."""
         b = _device.operand(B, self.dtype, self.layout)
         if b.rows != self.shape[1]:
             raise ShapeError(
@@ -591,34 +752,29 @@ class Plan(_Multiplier):
         _check_device(b, "B", self.device)
         if out is None:
             result, pointer, leading = b.new(self.shape[0], b.columns, self.layout)
-        else:
-            result = out
-            c = _device.operand(out, self.dtype, self.layout, "out")
-            self._check_out(b, c, out)
-            pointer, leading = c.pointer, c.leading_dimension
-            if not b.on_gpu:
-                self._core.run_host(_device.host_array(b.owner), _device.host_array(c.owner))
-                return out
-        if b.on_gpu:
-            self._core.run_device(b.pointer, b.leading_dimension, pointer, leading, b.columns, b.stream)
-            return _device.finish(result)
-        self._core.run_host(_device.host_array(b.owner), _device.host_array(result))
-        return _device.finish(result)
+            return b, dataclasses.replace(b, pointer=pointer, leading_dimension=leading, owner=result), result
+        c = _device.operand(out, self.dtype, self.layout, "out")
+        self._check_out(b, c, out, reads_out=reads_out)
+        if reads_out and framework_of(out) != framework_of(B):
+            raise DtypeError(f"out must be a {type(B).__name__}, got a {type(out).__name__}", argument="out")
+        return b, c, out
 
-    def _multiply_vector(self, x: Any, out: Any) -> Any:
+    def _multiply_vector(self, x: Any, out: Any, by: Epilogue | None) -> Any:
         if x.shape[0] != self.shape[1]:
             raise ShapeError(
                 f"B must have {self.shape[1]} entries, as A has columns, but its shape is {tuple(x.shape)}",
                 argument="B",
             )
         if out is None:
-            return self._multiply(x.reshape(-1, 1), None).reshape(-1)
+            return self._multiply_matrix(x.reshape(-1, 1), None, by, "column").reshape(-1)
+        if isinstance(out, (list, tuple)):
+            raise DtypeError(f"out must be an array, got a {type(out).__name__}", argument="out")
         if tuple(getattr(out, "shape", ())) != (self.shape[0],):
             raise ShapeError(f"out must be an array of shape {(self.shape[0],)}", argument="out")
-        self._multiply(x.reshape(-1, 1), out[:, None])
+        self._multiply_matrix(x.reshape(-1, 1), out[:, None], by, "column")
         return out
 
-    def _check_out(self, b: _device.Operand, c: _device.Operand, out: Any) -> None:
+    def _check_out(self, b: _device.Operand, c: _device.Operand, out: Any, *, reads_out: bool) -> None:
         expected = (self.shape[0], b.columns)
         if isinstance(out, (list, tuple)):
             raise DtypeError(f"out must be an array, got a {type(out).__name__}", argument="out")
@@ -627,11 +783,11 @@ class Plan(_Multiplier):
         if c.on_gpu != b.on_gpu:
             raise DeviceError("out must be where B is", argument="out")
         _check_device(c, "out", self.device)
-        if c.copied:
+        if c.copied and not reads_out:
             raise ShapeError(f"out must be a {self.layout}-major array", argument="out")
         if isinstance(c.owner, np.ndarray) and not c.owner.flags.writeable:
             raise ParameterError("out is read-only", argument="out")
-        if _device.overlap(b, c, self.layout, self.dtype):
+        if not reads_out and _device.overlap(b, c, self.layout, self.dtype):
             raise ParameterError("out shares memory with B, which is still read while out is written", argument="out")
 
     def _matrix_arrays(self) -> Arrays:
@@ -833,8 +989,17 @@ class Operator(_Multiplier):
             return super().__matmul__(B)
         return self._multiply(B, None)
 
-    def __call__(self, B: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0) -> Any:
-        """Multiply: C = alpha A B + beta C.
+    def __call__(
+        self,
+        B: Any,
+        out: Any = None,
+        *,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        bias: Any = None,
+        activation: str | None = None,
+    ) -> Any:
+        """Multiply: C = activation(alpha A B + beta C + bias).
 
         Parameters
         ----------
@@ -844,14 +1009,35 @@ class Operator(_Multiplier):
             Overwritten with the result; in the layout of `B`.
         alpha, beta : float
             Factors; `beta` needs `out`, and if it is 0, `out` is overwritten even where it is NaN.
+        bias : array of shape (k,), or (m,) if `B` is a vector, optional
+            As for `Plan.__call__`.
+        activation : {"relu"}, optional
+            Negative entries become 0.
 
         Returns
         -------
         array of shape (m, k) or (m,)
         """
-        if alpha == 1.0 and beta == 0.0:
-            return self._multiply(B, out)
-        return self._combine(B, out, alpha, beta)
+        if alpha != 1.0 or beta != 0.0 or bias is not None or activation is not None:
+            return self._multiply(B, out, Epilogue.of(out, alpha, beta, bias, activation))
+        return self._multiply(B, out)
+
+    def product_and_dot(self, x: Any, out: Any = None, dot: Any = None) -> tuple[Any, Any]:
+        """Multiply a vector and take the dot product of the two, as `Plan.product_and_dot` does.
+
+        Parameters
+        ----------
+        x : array of shape (n,)
+        out : array of shape (n,), optional
+            Overwritten with A x.
+        dot : array of one element, optional
+            Overwritten with x . A x.
+
+        Returns
+        -------
+        tuple of array of shape (n,), array of shape ()
+        """
+        return self._find(self._key(1, "column"), 1).product_and_dot(x, out, dot)
 
     def update_values(self, data: Any) -> None:
         """Give A new values at the same places, as `Plan.update_values` does.
@@ -909,7 +1095,7 @@ class Operator(_Multiplier):
             return "spmv", 1, "column"
         return "spmm", 1 << max(k - 1, 1).bit_length(), layout
 
-    def _multiply(self, B: Any, out: Any) -> Any:
+    def _multiply(self, B: Any, out: Any, by: Epilogue | None = None) -> Any:
         B = _device.as_array(B, self.dtype)
         shape = tuple(getattr(B, "shape", ()))
         if len(shape) not in (1, 2) or shape[0] != self.shape[1]:
@@ -923,7 +1109,7 @@ class Operator(_Multiplier):
             with self._making:
                 if key not in self._stale:  # another thread may have brought new values
                     self._vector_path = plan._fast_path
-        return plan(B, out)
+        return plan(B, out) if by is None else plan._multiply(B, out, by)
 
     def _find(self, key: tuple[str, int, str], columns: int) -> Plan:
         if self._is_outdated:

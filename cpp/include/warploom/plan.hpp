@@ -5,11 +5,13 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "warploom/candidate.hpp"
 #include "warploom/device.hpp"
+#include "warploom/kernels/epilogue.hpp"
 #include "warploom/kernels/product.hpp"
 #include "warploom/permutation.hpp"
 #include "warploom/process_mutex.hpp"
@@ -136,6 +138,16 @@ class plan {
   // call from several threads. The plan keeps the memory that small operands are copied through.
   void multiply_on_host(const dense_view& B, const dense_view& C);
 
+  // C = activation(alpha A B + beta C + bias), where `by.bias` is where the operands are. In one launch if the kernel
+  // stores each row of C in one place and knows how; otherwise passes over C follow the product.
+  void multiply(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream = nullptr);
+  void multiply_on_host(const dense_view& B, const dense_view& C, const epilogue& by);
+
+  // y = A x and *dot = x . y for a square matrix, with the sum taken in float64, always in the same order. `dot` is
+  // where x and y are: a double for values of float64, otherwise a float.
+  void multiply_with_dot(const dense_view& x, const dense_view& y, void* dot, CUstream_st* stream = nullptr);
+  void multiply_with_dot_on_host(const dense_view& x, const dense_view& y, void* dot);
+
   // Gives the matrix new values, [nnz] in the order of its `data`, as a product runs: `data` is where the plan is, and
   // on a GPU this is enqueued on `stream`; from host memory it is complete on return, and safe to call from several
   // threads. `data` is not referred to afterwards. Throws error_kind::parameter unless the plan is updatable.
@@ -193,7 +205,11 @@ class plan {
   value_updates& updates() const;
   void check_operands(const dense_view& B, const dense_view& C) const;
   static staging make_staging(staging& kept, std::size_t bytes);
-  void run_staged(const dense_view& B, const dense_view& C);
+  void check_dot(const dense_view& x, const dense_view& y) const;
+  // Where a product runs: sets what the destructor needs to know. `guard` is for a GPU.
+  void enter(std::optional<device_guard>& guard, CUstream_st* stream);
+  void run(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream);
+  void run_staged(const dense_view& B, const dense_view& C, const epilogue& by);
 
   candidate chosen_;
   std::unique_ptr<product_plan> prepared_;

@@ -24,6 +24,7 @@
 #include "warploom/geometry.hpp"
 #include "warploom/interruption.hpp"
 #include "warploom/json.hpp"
+#include "warploom/kernels/epilogue.hpp"
 #include "warploom/kernels/product.hpp"
 #include "warploom/locality.hpp"
 #include "warploom/matrix_market.hpp"

@@ -1,5 +1,6 @@
 // The GPU in a build without CUDA: there is none, and using it is one clear error. device.hpp promises the rest.
 #include "device/value_maps.hpp"
+#include "kernels/finishing.hpp"
 #include "permutations/device_load_orders.hpp"
 #include "permutations/device_rcm.hpp"
 #include "warploom/cusparse.hpp"
@@ -75,6 +76,9 @@ void read_positions(const device_value_map&, value_type, int, CUstream_st*) { no
 position_counts count_positions(std::span<const device_value_map>, std::int64_t, CUstream_st*) { no_cuda(); }
 void share_patterns(device_value_map&, CUstream_st*, const device_allocator&) { no_cuda(); }
 void move_values(const device_value_map&, const void*, value_type, CUstream_st*) { no_cuda(); }
+
+void run_then_finish_on_gpu(product_plan&, const dense_view&, const finished_product&, CUstream_st*) { no_cuda(); }
+void dot_on_gpu(const dense_view&, const dense_view&, layout, value_type, void*, CUstream_st*) { no_cuda(); }
 
 void load_cusparse(const std::string&) { no_cuda(); }
 std::string cusparse_version() { return ""; }

@@ -8,6 +8,7 @@
 #include <new>
 #include <optional>
 
+#include "kernels/finishing.hpp"
 #include "planner/value_updates.hpp"
 #include "warploom/error.hpp"
 #include "warploom/formats/csr.hpp"
@@ -131,24 +132,75 @@ void plan::check_operands(const dense_view& B, const dense_view& C) const {
   throw error(error_kind::shape, "B", -1, "an SpMV plan multiplies one vector, got " + std::to_string(B.num_cols));
 }
 
+void plan::enter(std::optional<device_guard>& guard, CUstream_st* stream) {
+  if (device_ < 0) return;
+  guard.emplace(device_);
+  ran_elsewhere_ = ran_elsewhere_ || stream != stream_;
+}
+
 void plan::multiply(const dense_view& B, const dense_view& C, CUstream_st* stream) {
   check_operands(B, C);
   std::optional<device_guard> guard;
-  if (device_ >= 0) {
-    guard.emplace(device_);
-    ran_elsewhere_ = ran_elsewhere_ || stream != stream_;
-  }
+  enter(guard, stream);
   prepared_->run(B, C, stream);
 }
 
-void plan::multiply_on_host(const dense_view& B, const dense_view& C) {
+void plan::multiply(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) {
+  check_operands(B, C);
+  std::optional<device_guard> guard;
+  enter(guard, stream);
+  run(B, C, by, stream);
+}
+
+void plan::multiply_on_host(const dense_view& B, const dense_view& C) { multiply_on_host(B, C, {}); }
+
+void plan::multiply_on_host(const dense_view& B, const dense_view& C, const epilogue& by) {
   check_operands(B, C);
   const std::lock_guard<process_mutex> one_at_a_time(running_);
   if (device_ < 0) {
-    prepared_->run(B, C, nullptr);
+    run(B, C, by, nullptr);
   } else {
-    run_staged(B, C);
+    run_staged(B, C, by);
   }
+}
+
+void plan::run(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) {
+  if (by.changes_nothing()) return prepared_->run(B, C, stream);
+  if (C.num_rows == 0 || C.num_cols == 0) return;
+  const finished_product finished{C, order_, dtype_, by};
+  if (device_ < 0) return run_then_finish_on_cpu(*prepared_, B, finished);
+  auto* const finishes = by.alpha == 0 ? nullptr : dynamic_cast<finishing_plan*>(prepared_.get());
+  if (finishes && finishes->run_finished(B, C, by, stream)) return;
+  run_then_finish_on_gpu(*prepared_, B, finished, stream);
+}
+
+void plan::check_dot(const dense_view& x, const dense_view& y) const {
+  check_operands(x, y);
+  if (num_rows_ != num_cols_) {
+    throw error(error_kind::shape, "A", -1,
+                "x . A x is of a square matrix, got shape " + shape_of(num_rows_, num_cols_));
+  }
+  check_shape(x, num_cols_, 1, "x");
+}
+
+void plan::multiply_with_dot(const dense_view& x, const dense_view& y, void* dot, CUstream_st* stream) {
+  check_dot(x, y);
+  std::optional<device_guard> guard;
+  enter(guard, stream);
+  auto* const finishes = dynamic_cast<finishing_plan*>(prepared_.get());
+  if (device_ >= 0 && finishes && finishes->run_with_dot(x, y, dot, stream)) return;
+  prepared_->run(x, y, stream);
+  if (device_ >= 0) {
+    dot_on_gpu(x, y, order_, dtype_, dot, stream);
+  } else {
+    dot_on_cpu(x, y, order_, dtype_, dot);
+  }
+}
+
+void plan::multiply_with_dot_on_host(const dense_view& x, const dense_view& y, void* dot) {
+  check_dot(x, y);
+  multiply_on_host(x, y);
+  dot_on_cpu(x, y, order_, dtype_, dot);
 }
 
 // Allocating memory takes longer than a small product does, so what small operands need is kept.
@@ -163,7 +215,7 @@ plan::staging plan::make_staging(staging& kept, std::size_t bytes) {
 }
 
 // Padding between columns or rows of C may be overwritten only with what it held, so C travels both ways if it has any.
-void plan::run_staged(const dense_view& B, const dense_view& C) {
+void plan::run_staged(const dense_view& B, const dense_view& C, const epilogue& by) {
   const device_guard guard(device_);
   const std::size_t B_bytes = span_bytes(B, order_, dtype_), C_bytes = span_bytes(C, order_, dtype_);
   const staging B_there = make_staging(staged_B_, B_bytes), C_there = make_staging(staged_C_, C_bytes);
@@ -174,9 +226,17 @@ void plan::run_staged(const dense_view& B, const dense_view& C) {
   };
   upload(B_there, B.data, B_bytes);
   const std::int64_t tight = order_ == layout::row_major ? C.num_cols : C.num_rows;
-  if (C.leading_dimension != tight) upload(C_there, C.data, C_bytes);
-  prepared_->run({B_there.device.get(), B.num_rows, B.num_cols, B.leading_dimension},
-                 {C_there.device.get(), C.num_rows, C.num_cols, C.leading_dimension}, nullptr);
+  if (C.leading_dimension != tight || by.beta != 0) upload(C_there, C.data, C_bytes);
+  epilogue there = by;
+  std::shared_ptr<void> bias;
+  if (by.bias != nullptr) {
+    const std::size_t bytes = (by.bias_is_column ? C.num_rows : C.num_cols) * size_of(dtype_);
+    bias = allocate_device_memory(bytes);
+    if (bytes > 0) copy_to_device(bias.get(), by.bias, bytes, nullptr);
+    there.bias = bias.get();
+  }
+  run({B_there.device.get(), B.num_rows, B.num_cols, B.leading_dimension},
+      {C_there.device.get(), C.num_rows, C.num_cols, C.leading_dimension}, there, nullptr);
   copy_to_host(C_there.pinned ? C_there.pinned.get() : C.data, C_there.device.get(), C_bytes, nullptr);
   if (C_there.pinned && C_bytes > 0) std::memcpy(C.data, C_there.pinned.get(), C_bytes);
 }
@@ -202,10 +262,7 @@ value_updates& plan::updates() const {
 void plan::update_values(const void* data, CUstream_st* stream) {
   value_updates& updates = this->updates();
   std::optional<device_guard> guard;
-  if (device_ >= 0) {
-    guard.emplace(device_);
-    ran_elsewhere_ = ran_elsewhere_ || stream != stream_;
-  }
+  enter(guard, stream);
   updates.update(prepared_, data, stream);
 }
 

@@ -27,9 +27,11 @@
 #include "kernels/bsr/device_bsr.hpp"
 #include "kernels/bsr/reason.hpp"
 #include "kernels/description.hpp"
+#include "kernels/device/finish.cuh"
 #include "kernels/device/last_arrival.cuh"
 #include "kernels/device/vector.cuh"
 #include "kernels/device/warp.cuh"
+#include "kernels/finishing.hpp"
 #include "kernels/segmented_csr/device_segments.hpp"
 #include "kernels/spmm/copied_panels.hpp"
 #include "kernels/spmm/padded_copy.hpp"
@@ -61,6 +63,27 @@ struct window_product {
   std::int64_t ldc;
   int k;
 };
+
+// With what becomes of sums before they are stored.
+template <class Value>
+struct finishing_window_product : window_product<Value> {
+  cuda::finishing_values<Value> by;
+};
+
+// The columns from `first` on.
+template <class Value>
+window_product<Value> from_column(window_product<Value> product, std::int64_t first) {
+  product.B += first;
+  product.C += first;
+  return product;
+}
+template <class Value>
+finishing_window_product<Value> from_column(finishing_window_product<Value> product, std::int64_t first) {
+  product.B += first;
+  product.C += first;
+  if (product.by.bias != nullptr) product.by.bias += first;
+  return product;
+}
 
 // Lane l has two values of row l / 4 of an 8 x 8 matrix, and gets those of column l / 4.
 __device__ __forceinline__ unsigned transposed(unsigned two_values) {
@@ -266,8 +289,8 @@ __device__ __forceinline__ std::int64_t row_of_C(const window_product<Value>& pr
   return product.row_ids ? product.row_ids[stored_row] : stored_row;
 }
 
-template <class Value, int V, int N, bool Whole>
-__device__ __forceinline__ void store(lane_sums<V, N>& sums, const window_product<Value>& product, int window,
+template <class Value, int V, int N, bool Whole, class Product>
+__device__ __forceinline__ void store(lane_sums<V, N>& sums, const Product& product, int window,
                                       const lane_columns<V, N>& columns) {
   const int t = static_cast<int>(cuda::lane_id() % 4);
 #pragma unroll
@@ -278,8 +301,17 @@ __device__ __forceinline__ void store(lane_sums<V, N>& sums, const window_produc
 #pragma unroll
     for (int n = 0; n < N; ++n) {
       cuda::vector<Value, V> rounded;
+      if constexpr (std::is_same_v<Product, window_product<Value>>) {
 #pragma unroll
-      for (int v = 0; v < V; ++v) rounded.lane[v] = cuda::narrow<Value>(sums.at(n, v, i));
+        for (int v = 0; v < V; ++v) rounded.lane[v] = cuda::narrow<Value>(sums.at(n, v, i));
+      } else {
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+          if (v >= columns.left(n)) continue;
+          const int column = columns.begin(n) + v;
+          rounded.lane[v] = cuda::narrow<Value>(product.by(sums.at(n, v, i), c + column, column));
+        }
+      }
       if constexpr (Whole) {
         if (columns.left(n) > 0) cuda::store_streaming<Value, V>(c + columns.begin(n), rounded);
       } else {
@@ -293,8 +325,8 @@ __device__ __forceinline__ void store(lane_sums<V, N>& sums, const window_produc
 }
 
 // The same by way of shared memory, so that neighbouring lanes store neighbouring columns. Called by whole warps.
-template <class Value, int V, int N>
-__device__ __forceinline__ void store_exchanged(lane_sums<V, N>& sums, const window_product<Value>& product, int window,
+template <class Value, int V, int N, class Product>
+__device__ __forceinline__ void store_exchanged(lane_sums<V, N>& sums, const Product& product, int window,
                                                 const lane_columns<V, N>& columns) {
   constexpr int tile = 8 * V * N;
   __shared__ float exchanged[threads_per_block / 32][window_rows][tile + 1];
@@ -316,7 +348,13 @@ __device__ __forceinline__ void store_exchanged(lane_sums<V, N>& sums, const win
     const std::int64_t row = row_of_C(product, window, i);
     if (row < 0) return;
     Value* const c = product.C + row * product.ldc + first;
-    for (int column = lane; column < width; column += 32) c[column] = cuda::narrow<Value>(rows[i][column]);
+    for (int column = lane; column < width; column += 32) {
+      if constexpr (std::is_same_v<Product, window_product<Value>>) {
+        c[column] = cuda::narrow<Value>(rows[i][column]);
+      } else {
+        c[column] = cuda::narrow<Value>(product.by(rows[i][column], c + column, first + column));
+      }
+    }
   }
 }
 
@@ -355,8 +393,8 @@ __device__ bool add_segment(lane_sums<V, N>& sums, const window_product<Value>& 
   return true;
 }
 
-template <class Value, int V, int N, moved Moved>
-__global__ void __launch_bounds__(threads_per_block) window_kernel(const window_product<Value> product) {
+template <class Value, int V, int N, moved Moved, class Product>
+__global__ void __launch_bounds__(threads_per_block) window_kernel(const Product product) {
   const unsigned i = (blockIdx.x * threads_per_block + threadIdx.x) / 32;
   if (i >= product.A.num_segments) return;  // whole warps
   const lane_columns<V, N> columns(product.k);
@@ -380,7 +418,7 @@ constexpr int widest_tile = 128;
 constexpr unaligned_cost one_by_one_cost{0, 0.3};
 
 template <class Value>
-class tensor_core_plan final : public product_plan {
+class tensor_core_plan final : public product_plan, public finishing_plan {
  public:
   tensor_core_plan(cuda::device_bsr vectors, const device_csr& matrix, const product_request& request,
                    const device_allocator& allocate)
@@ -396,20 +434,18 @@ class tensor_core_plan final : public product_plan {
     cuda::make_pool(cuda::memory_pool::products);
   }
 
+  bool run_finished(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) override {
+    if (by.bias_is_column || C.num_cols > widest_panel()) return false;
+    const finishing_window_product<Value> product{panel_of(B, C, 0), cuda::finishing_values<Value>(by)};
+    if (!run_copied(product, B.num_rows, stream)) run_panel(product, stream);
+    return true;
+  }
+
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
     // The workspace is as wide as the plan, and a grid has at most 65,535 tiles: what is wider is computed by panels.
-    const std::int64_t widest = std::min<std::int64_t>(columns_, std::int64_t{65535} * narrowest_tile);
-    for (std::int64_t first = 0; first < C.num_cols; first += widest) {
-      const auto k = static_cast<int>(std::min<std::int64_t>(widest, C.num_cols - first));
-      const window_product<Value> panel{view(),
-                                        row_ids_.get(),
-                                        static_cast<int>(C.num_rows),
-                                        static_cast<const Value*>(B.data) + first,
-                                        static_cast<Value*>(C.data) + first,
-                                        B.leading_dimension,
-                                        C.leading_dimension,
-                                        k};
+    for (std::int64_t first = 0; first < C.num_cols; first += widest_panel()) {
+      const window_product<Value> panel = panel_of(B, C, first);
       if (!run_copied(panel, B.num_rows, stream)) run_panel(panel, stream);
     }
   }
@@ -433,6 +469,18 @@ class tensor_core_plan final : public product_plan {
             window_rows * columns_};
   }
 
+  std::int64_t widest_panel() const { return std::min<std::int64_t>(columns_, std::int64_t{65535} * narrowest_tile); }
+  window_product<Value> panel_of(const dense_view& B, const dense_view& C, std::int64_t first) const {
+    return {view(),
+            row_ids_.get(),
+            static_cast<int>(C.num_rows),
+            static_cast<const Value*>(B.data) + first,
+            static_cast<Value*>(C.data) + first,
+            B.leading_dimension,
+            C.leading_dimension,
+            static_cast<int>(std::min(widest_panel(), C.num_cols - first))};
+  }
+
   static constexpr int widest = 16 / sizeof(Value);  // vector
 
   static bool loads_vectors(const window_product<Value>& product, int width) {
@@ -447,7 +495,8 @@ class tensor_core_plan final : public product_plan {
   }
 
   // From a copy of B whose rows are aligned and filled up, if that takes less time and there is memory for it.
-  bool run_copied(const window_product<Value>& product, std::int64_t rows_of_B, cudaStream_t stream) const {
+  template <class Product>
+  bool run_copied(const Product& product, std::int64_t rows_of_B, cudaStream_t stream) const {
     if (loads_vectors(product, 4)) return false;
     constexpr std::int64_t size = sizeof(Value);
     const std::int64_t panel = copied_columns({num_vectors_, rows_of_B, product.k, size, one_by_one_cost}, widest_tile);
@@ -455,17 +504,17 @@ class tensor_core_plan final : public product_plan {
     const dense_view B{const_cast<Value*>(product.B), rows_of_B, product.k, product.ldb};
     return cuda::multiply_copied_panels(B, size, panel, 0, stream,
                                         [&](const dense_view& copy, std::int64_t first, std::int64_t columns) {
-                                          window_product<Value> part = product;
+                                          Product part = from_column(product, first);
                                           part.B = static_cast<const Value*>(copy.data);
                                           part.ldb = copy.leading_dimension;
-                                          part.C += first;
                                           part.k = static_cast<int>(columns);
                                           run_padded(part, stream);
                                         });
   }
 
   // `product.B` has aligned rows that are filled up to 16 bytes.
-  void run_padded(const window_product<Value>& product, cudaStream_t stream) const {
+  template <class Product>
+  void run_padded(const Product& product, cudaStream_t stream) const {
     constexpr moved by = moved::loaded_at_once;
     if (stores_vectors(product, product.k > 32 ? widest : 4)) return run_panel(product, stream);
     if (product.k > 64) return launch<widest, 16 / widest, by>(product, stream);
@@ -473,7 +522,8 @@ class tensor_core_plan final : public product_plan {
     launch<4, 1, by>(product, stream);
   }
 
-  void run_panel(const window_product<Value>& product, cudaStream_t stream) const {
+  template <class Product>
+  void run_panel(const Product& product, cudaStream_t stream) const {
     constexpr moved by = moved::at_once;
     if (product.k > 64 && takes_vectors(product, widest)) return launch<widest, 16 / widest, by>(product, stream);
     if (product.k > 32 && takes_vectors(product, widest)) return launch<widest, 8 / widest, by>(product, stream);
@@ -483,8 +533,8 @@ class tensor_core_plan final : public product_plan {
     launch<4, 1, moved::one_by_one>(product, stream);
   }
 
-  template <int V, int N, moved Moved>
-  void launch(const window_product<Value>& product, cudaStream_t stream) const {
+  template <int V, int N, moved Moved, class Product>
+  void launch(const Product& product, cudaStream_t stream) const {
     static_assert(8 * V * N >= narrowest_tile && 8 * V * N <= widest_tile);
     constexpr int tile = 8 * V * N;
     const dim3 grid(cuda::blocks_for(std::int64_t{product.A.num_segments} * 32, threads_per_block),

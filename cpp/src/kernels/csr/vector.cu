@@ -32,8 +32,12 @@ __global__ void __launch_bounds__(threads_per_block)
     for (Offset j = indptr[row] + lane; j < end; j += T) sum += cuda::widen(data[j]) * cuda::widen(x[indices[j]]);
   }
   sum = cuda::group_sum<T>(sum);
-  if (row < num_rows && lane == 0) finish.store(y, row_ids ? row_ids[row] : row, sum);
-  finish.end();
+  if constexpr (Finish::has_end) {
+    if (row < num_rows && lane == 0) finish.store(y, row_ids ? row_ids[row] : row, sum);
+    finish.end();
+  } else {
+    if (row < num_rows && lane == 0) y[row_ids ? row_ids[row] : row] = cuda::narrow<Value>(sum);
+  }
 }
 
 template <class Value>

@@ -180,9 +180,7 @@ class packed_csr_plan final : public spmv_plan, public finishing_plan {
     return true;
   }
 
-  std::size_t bytes() const override {
-    return matrix_.bytes() + partial_.bytes() + arrived_.bytes() + sums_.bytes();
-  }
+  std::size_t bytes() const override { return matrix_.bytes() + partial_.bytes() + arrived_.bytes() + sums_.bytes(); }
   std::vector<value_array> value_arrays() override { return {matrix_.all_values()}; }
 
  private:

@@ -19,7 +19,10 @@
 // The bytes of B decide how long a product takes: m rows of C and n rows of B once, (4 + s) bytes a nonzero and 4 a row
 // of A are the least (s bytes a value), and where rows of B miss the caches each nonzero costs its row of B, s k bytes.
 //
-// Device code only. wide_values.cu has the instances for values of four and eight bytes, half_values.cu those of two.
+// With an epilogue, sums are finished where they are stored. Rows of B that start anywhere have none: C is passed over.
+//
+// Device code only. wide_values.cu has the instances for values of four and eight bytes, half_values.cu those of two,
+// and finished_*.cu those with an epilogue.
 #pragma once
 
 #include <algorithm>
@@ -29,10 +32,12 @@
 #include <type_traits>
 
 #include "device/device_csr.hpp"
+#include "kernels/device/finish.cuh"
 #include "kernels/device/last_arrival.cuh"
 #include "kernels/device/values.cuh"
 #include "kernels/device/vector.cuh"
 #include "kernels/device/warp.cuh"
+#include "kernels/finishing.hpp"
 #include "kernels/padded_csr/device_padded.hpp"
 #include "kernels/row_split/plans.hpp"
 #include "kernels/spmm/copied_panels.hpp"
@@ -49,6 +54,12 @@ struct row_major_operands {
   std::uint32_t ldb_bytes;
   std::int64_t ldc;
   int k;
+};
+
+// With what becomes of sums before they are stored.
+template <class Value>
+struct finishing_operands : row_major_operands<Value> {
+  finishing_values<Value> by;
 };
 
 // The nonzeros one group of threads works on, and where their sums go: row `row` of C, or slot `partial` of the
@@ -236,6 +247,32 @@ __device__ __forceinline__ void store(Value* row, const vector<sum_type_t<Value>
   }
 }
 
+// Stores the columns of a thread of a row of C.
+template <class Value, int V, int N, class Columns>
+__device__ __forceinline__ void store_row(const row_major_operands<Value>& operands, std::int32_t row,
+                                          const vector<sum_type_t<Value>, V> (&sums)[N], const Columns& columns) {
+  store<Value, V, N>(operands.C + row * operands.ldc, sums, columns);
+}
+
+template <class Value, int V, int N, class Columns>
+__device__ __forceinline__ void store_row(const finishing_operands<Value>& operands, std::int32_t row,
+                                          const vector<sum_type_t<Value>, V> (&sums)[N], const Columns& columns) {
+  Value* const C = operands.C + row * operands.ldc;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (!columns.valid(i)) continue;
+    const int first = columns.column(i);
+    vector<Value, V> before{};
+    if (operands.by.beta != 0) before = *reinterpret_cast<const vector<Value, V>*>(C + first);
+    vector<Value, V> result;
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      result.lane[v] = narrow<Value>(operands.by(sums[i].lane[v], &before.lane[v], first + v));
+    }
+    store_streaming<Value, V>(C + first, result);
+  }
+}
+
 // Adds up over the S threads of a group that share columns. Called by whole warps.
 template <class Sum, int V, int N>
 __device__ __forceinline__ void add_over_nonzero_lanes(vector<Sum, V> (&sums)[N], const thread_shape& shape) {
@@ -250,10 +287,10 @@ __device__ __forceinline__ void add_over_nonzero_lanes(vector<Sum, V> (&sums)[N]
 
 // Stores the partial sums of one segment of a cut row and, if all the others are stored, adds them. Called by whole
 // warps; `cut` says whether this group has such a segment.
-template <class Value, int V, int N, class Columns>
+template <class Value, int V, int N, class Operands, class Columns>
 __device__ void finish_cut_row(const segments_view<Value>& A, const work_item<Value>& item, bool cut, int nonzero_lane,
                                const thread_shape& shape, vector<sum_type_t<Value>, V> (&sums)[N],
-                               const row_major_operands<Value>& operands, const Columns& columns) {
+                               const Operands& operands, const Columns& columns) {
   const cut_row<Value> row(A, cut, item.partial, blockIdx.y, gridDim.y);
   if (cut && nonzero_lane == 0) {
     sum_type_t<Value>* slot = A.slot(item.partial);
@@ -287,13 +324,13 @@ __device__ void finish_cut_row(const segments_view<Value>& A, const work_item<Va
   }
   add_over_nonzero_lanes(sums, shape);
   if (!last || nonzero_lane != 0) return;
-  store<Value, V, N>(operands.C + item.row * operands.ldc, sums, columns);
+  store_row<Value, V, N>(operands, item.row, sums, columns);
   row.reset(shape.group_size());
 }
 
-template <int U, class Value, int V, int N, class Items>
+template <int U, class Value, int V, int N, class Items, class Operands>
 __global__ void __launch_bounds__(256)
-    row_split_kernel(const Items items, const row_major_operands<Value> operands, const thread_shape shape) {
+    row_split_kernel(const Items items, const Operands operands, const thread_shape shape) {
   const unsigned i = (blockIdx.x * blockDim.x + threadIdx.x) >> (shape.column_bits + shape.nonzero_bits);
   const int column_lane = threadIdx.x & (shape.column_threads() - 1);
   const int nonzero_lane = (threadIdx.x & (shape.group_size() - 1)) >> shape.column_bits;
@@ -305,12 +342,12 @@ __global__ void __launch_bounds__(256)
   item.partial = -1;
   if (active) item = items[i];
   vector<sum_type_t<Value>, V> sums[N] = {};
-  accumulate<U>(sums, item, nonzero_lane, 1 << shape.nonzero_bits, operands, columns);
+  accumulate<U, Value>(sums, item, nonzero_lane, 1 << shape.nonzero_bits, operands, columns);
   add_over_nonzero_lanes(sums, shape);
 
   const bool stores = active && nonzero_lane == 0;
   const bool cut = item.partial >= 0;
-  if (stores && !cut) store<Value, V, N>(operands.C + item.row * operands.ldc, sums, columns);
+  if (stores && !cut) store_row<Value, V, N>(operands, item.row, sums, columns);
   if constexpr (std::is_same_v<Items, segment_items<Value>>) {
     if (any_lane(cut)) {
       finish_cut_row<Value, V, N>(items.A, item, cut, nonzero_lane, shape, sums, operands, columns);
@@ -770,6 +807,18 @@ class launcher {
     }
   }
 
+  // The same with an epilogue, unless another kernel multiplies such operands: rows that begin anywhere.
+  bool finish(const Items& items, const finishing_operands<Value>& operands, cudaStream_t stream) const {
+    const int k = operands.k;
+    if (k > widest_launch()) return false;
+    const int width = std::min(vector_width<Value>(operands), shape_.columns_per_thread);
+    const bool few = k <= narrow && width < widest_vector();
+    if (!few && width < widest_vector() && shape_.columns_per_thread >= 4) return false;
+    const int columns = std::min<int>(shape_.columns_per_thread, std::bit_ceil(static_cast<unsigned>(k)));
+    by_width(items, operands, width, few ? columns : shape_.columns_per_thread, stream);
+    return true;
+  }
+
  private:
   static constexpr int narrow = 4;  // columns
 
@@ -834,7 +883,8 @@ class launcher {
     by_width(items, operands, width, shape_.columns_per_thread, stream);
   }
 
-  void by_width(const Items& items, const row_major_operands<Value>& operands, int width, int columns_per_thread,
+  template <class Operands>
+  void by_width(const Items& items, const Operands& operands, int width, int columns_per_thread,
                 cudaStream_t stream) const {
     switch (width) {
       case 8:
@@ -848,9 +898,8 @@ class launcher {
     }
   }
 
-  template <int V>
-  void by_vectors(const Items& items, const row_major_operands<Value>& operands, int columns_per_thread,
-                  cudaStream_t stream) const {
+  template <int V, class Operands>
+  void by_vectors(const Items& items, const Operands& operands, int columns_per_thread, cudaStream_t stream) const {
     // Narrower vectors than there could be are for at most 4 columns a thread.
     constexpr int most_vectors = V * sizeof(Value) == 16 ? 8 / V : 4 / V;
     if constexpr (V * sizeof(Value) <= 16) {
@@ -868,12 +917,12 @@ class launcher {
     }
   }
 
-  template <int U, int V, int N>
-  void launch(const Items& items, const row_major_operands<Value>& operands, int columns_per_thread,
-              cudaStream_t stream) const {
+  template <int U, int V, int N, class Operands>
+  void launch(const Items& items, const Operands& operands, int columns_per_thread, cudaStream_t stream) const {
     const int tile_columns = shape_.threads.column_threads() * columns_per_thread;
     const dim3 grid(blocks(), static_cast<unsigned>((operands.k + tile_columns - 1) / tile_columns));
-    row_split_kernel<U, Value, V, N><<<grid, shape_.threads_per_block, 0, stream>>>(items, operands, shape_.threads);
+    row_split_kernel<U, Value, V, N, Items, Operands>
+        <<<grid, shape_.threads_per_block, 0, stream>>>(items, operands, shape_.threads);
     check_launch("row_split");
   }
 
@@ -949,7 +998,17 @@ row_major_operands<Value> make_operands(const dense_view& B, const dense_view& C
 }
 
 template <class Value>
-class row_plan final : public product_plan {
+finishing_operands<Value> make_operands(const dense_view& B, const dense_view& C, const epilogue& by) {
+  return {make_operands<Value>(B, C), finishing_values<Value>(by)};
+}
+
+// launcher::finish, in files of instances of their own (finished_wide_values.cu, finished_half_values.cu).
+template <class Value, class Items>
+bool finish(const launcher<Value, Items>& launch, const Items& items, const finishing_operands<Value>& operands,
+            cudaStream_t stream);
+
+template <class Value>
+class row_plan final : public product_plan, public finishing_plan {
  public:
   row_plan(const device_csr& matrix, stored_rows which, const product_request& request,
            const device_allocator& allocate)
@@ -961,6 +1020,10 @@ class row_plan final : public product_plan {
     rows_.clear(C, layout::row_major, stream);
     if (rows_.num_items() > 0) launch_(row_items<Value>{rows_.view()}, operands, B.num_rows, stream);
   }
+  bool run_finished(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) override {
+    if (by.bias_is_column || rows_.num_items() < C.num_rows) return false;  // the others are cleared
+    return finish(launch_, row_items<Value>{rows_.view()}, make_operands<Value>(B, C, by), stream);
+  }
   std::size_t bytes() const override { return rows_.bytes(); }
   std::vector<value_array> value_arrays() override { return {rows_.all_values()}; }
 
@@ -970,27 +1033,33 @@ class row_plan final : public product_plan {
 };
 
 template <class Value>
-class padded_plan final : public product_plan {
+class padded_plan final : public product_plan, public finishing_plan {
  public:
   padded_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
       : rows_(matrix, request.row_ids, allocate), launch_(row_split_shape(request), matrix.num_rows(), matrix.nnz()) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
-    const padded_items<Value> items{static_cast<unsigned>(rows_.num_rows()), rows_.width(), rows_.row_ids(),
-                                    rows_.indices(), rows_.data<Value>()};
-    launch_(items, make_operands<Value>(B, C), B.num_rows, stream);
+    launch_(items(), make_operands<Value>(B, C), B.num_rows, stream);
+  }
+  bool run_finished(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) override {
+    return !by.bias_is_column && finish(launch_, items(), make_operands<Value>(B, C, by), stream);
   }
   std::size_t bytes() const override { return rows_.bytes(); }
   std::vector<value_array> value_arrays() override { return {rows_.all_values()}; }
 
  private:
+  padded_items<Value> items() const {
+    return {static_cast<unsigned>(rows_.num_rows()), rows_.width(), rows_.row_ids(), rows_.indices(),
+            rows_.data<Value>()};
+  }
+
   device_padded rows_;
   launcher<Value, padded_items<Value>> launch_;
 };
 
 template <class Value>
-class segment_plan final : public product_plan {
+class segment_plan final : public product_plan, public finishing_plan {
  public:
   segment_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
       : segments_(matrix, request, request.k, row_split_shape(request).most_tiles(request.k), allocate),
@@ -1008,7 +1077,10 @@ class segment_plan final : public product_plan {
       launch_(segment_items<Value>{segments_.view()}, panel, B.num_rows, stream);
     }
   }
-
+  bool run_finished(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) override {
+    if (by.bias_is_column || C.num_cols > segments_.columns()) return false;
+    return finish(launch_, segment_items<Value>{segments_.view()}, make_operands<Value>(B, C, by), stream);
+  }
   std::size_t bytes() const override { return segments_.bytes(); }
   std::vector<value_array> value_arrays() override { return {segments_.all_values()}; }
 
