@@ -592,10 +592,48 @@ class Plan:
     """
     A candidate prepared for one matrix on one device.
     """
+    def dot_device(self, x: int, ldx: int, y: int, ldy: int, dot: int, stream: int) -> None:
+        """
+        Enqueue the same in device memory.
+        """
+    def dot_host(self, x: numpy.typing.NDArray[typing.Any], y: numpy.typing.NDArray[typing.Any], dot: int) -> None:
+        """
+        y = A x and x . y, which is written to an address: float64 for values of float64, otherwise float32.
+        """
     def explanation(self) -> Explanation: ...
     def fast_path(self) -> collections.abc.Callable[..., typing.Any]:
         """
         A function of B and out (which may be None) that returns C = A B, a new array of the kind of B or out, and NotImplemented where an operand is not what the plan works on as it is.
+        """
+    def finish_device(
+        self,
+        B: int,
+        ldb: int,
+        C: int,
+        ldc: int,
+        k: int,
+        alpha: float,
+        beta: float,
+        bias: int,
+        bias_is_column: bool,
+        relu: bool,
+        stream: int,
+    ) -> None:
+        """
+        Enqueue the same for operands in device memory, given by their addresses.
+        """
+    def finish_host(
+        self,
+        B: numpy.typing.NDArray[typing.Any],
+        C: numpy.typing.NDArray[typing.Any],
+        alpha: float,
+        beta: float,
+        bias: int,
+        bias_is_column: bool,
+        relu: bool,
+    ) -> None:
+        """
+        C = activation(alpha A B + beta C + bias) on host arrays; `bias` is the address of a value for each column of C, or for each row, or 0.
         """
     def run_device(self, B: int, ldb: int, C: int, ldc: int, k: int, stream: int) -> None:
         """

@@ -27,9 +27,15 @@ __all__ = ["SpMM", "spmm"]
 
 
 def spmm(
-    plan: Plan | Operator, X: torch.Tensor, values: torch.Tensor | None = None, *, reduce: str = "sum"
+    plan: Plan | Operator,
+    X: torch.Tensor,
+    values: torch.Tensor | None = None,
+    *,
+    reduce: str = "sum",
+    bias: torch.Tensor | None = None,
+    activation: str | None = None,
 ) -> torch.Tensor:
-    """Multiply a sparse and a dense matrix, with gradients.
+    """Multiply a sparse and a dense matrix, with gradients: activation(A X + bias).
 
     Parameters
     ----------
@@ -45,6 +51,11 @@ def spmm(
         What becomes of the products of the entries of a row with their rows of `X`. The mean is over stored entries,
         whatever their values; rows without any are 0. Gradients of maxima and minima go to one entry: of equal ones
         the first, in the order in which A has them.
+    bias : Tensor, shape (k,), or (m,) if `X` is a vector, optional
+        Added to each row of the result, as that of `torch.nn.Linear`.
+    activation : {"relu"}, optional
+        Negative entries become 0. With sums of matrices, bias and activation are part of the launch of the product
+        where they are for the plan (`warploom.Plan.__call__`).
 
     Returns
     -------
@@ -53,9 +64,10 @@ def spmm(
     Raises
     ------
     ParameterError
-        `plan` is no plan, cannot be given values, or has got other values between the forward and the backward pass.
+        `plan` is no plan, cannot be given values, or has got other values between the forward and the backward pass;
+        or `activation` is unknown.
     ShapeError, DtypeError, DeviceError
-        `X` or `values` does not fit; `argument` names it.
+        `X`, `values` or `bias` does not fit; `argument` names it.
 
     Notes
     -----
@@ -79,8 +91,7 @@ def spmm(
     >>> X.grad.flatten(), values.grad
     (tensor([7., 7.], dtype=torch.float64), tensor([1., 1.], dtype=torch.float64))
     """
-    if reduce not in _REDUCTIONS:
-        raise ParameterError(f"reduce must be one of {', '.join(_REDUCTIONS)}, got {reduce!r}", argument="reduce")
+    _check_words(reduce, activation)
     if not isinstance(plan, (Plan, Operator)):
         raise ParameterError(f"plan must be what warploom.plan returns, got {type(plan).__name__}", argument="plan")
     X = _checked(plan, X, "X")
@@ -88,8 +99,16 @@ def spmm(
         raise ShapeError(
             f"X must have {plan.shape[1]} rows, as A has columns, but its shape is {tuple(X.shape)}", argument="X"
         )
+    if bias is not None:
+        bias = _checked(plan, bias, "bias")
+        size = plan.shape[0] if X.ndim == 1 else X.shape[1]
+        if bias.ndim != 1 or bias.shape[0] != size:
+            raise ShapeError(
+                f"bias must have shape ({size},), as the last dimension of the result, got {tuple(bias.shape)}",
+                argument="bias",
+            )
     if X.ndim == 1:
-        return spmm(plan, X.unsqueeze(1), values, reduce=reduce).squeeze(1)
+        return _end(spmm(plan, X.unsqueeze(1), values, reduce=reduce).squeeze(1), bias, activation)
     if plan._vectors_only and X.shape[1] != 1:
         raise ShapeError(
             f"X must be one vector, as the plan is for SpMV, but its shape is {tuple(X.shape)}", argument="X"
@@ -101,13 +120,22 @@ def spmm(
         if values.ndim != 1 or values.shape[0] != plan.nnz:
             raise ShapeError(f"values must have shape ({plan.nnz},), got {tuple(values.shape)}", argument="values")
     if reduce == "min":
-        return -_maximum_of(plan, -X, values)
+        return _end(-_maximum_of(plan, -X, values), bias, activation)
     if reduce == "max":
-        return _maximum_of(plan, X, values)
+        return _end(_maximum_of(plan, X, values), bias, activation)
     column = isinstance(plan, Plan) and plan.layout == "column" and plan.op == "spmm"
     compiling = torch.compiler.is_compiling()
+    total: torch.Tensor
+    if reduce == "sum" and (bias is not None or activation is not None):
+        relu = activation == "relu"
+        if compiling:
+            total = _finished_product(X, values, bias, plan._name, plan.shape[0], column, relu)
+        else:
+            _prepare(plan, X, values)
+            total = _differentiable_finished(X, values, bias, plan, column, relu)
+        return total
     if compiling:
-        total: torch.Tensor = _product(X, values, plan._name, plan.shape[0], False, column)
+        total = _product(X, values, plan._name, plan.shape[0], False, column)
     else:
         _prepare(plan, X, values)
         total = _differentiable(X, values, plan, False, column)
@@ -118,7 +146,20 @@ def spmm(
         scales = _inverse_counts(torch.empty(0, dtype=X.dtype, device=X.device), plan._name, plan.shape[0])
     else:
         scales = plan._neighbours.inverse_counts
-    return total * scales  # type: ignore[no-any-return]
+    return _end(total * scales, bias, activation)
+
+
+def _end(result: torch.Tensor, bias: torch.Tensor | None, activation: str | None) -> torch.Tensor:
+    if bias is not None:
+        result = result + bias
+    return torch.relu(result) if activation == "relu" else result
+
+
+def _check_words(reduce: str, activation: str | None) -> None:
+    if reduce not in _REDUCTIONS:
+        raise ParameterError(f"reduce must be one of {', '.join(_REDUCTIONS)}, got {reduce!r}", argument="reduce")
+    if activation not in (None, "relu"):
+        raise ParameterError(f"activation must be 'relu' or None, got {activation!r}", argument="activation")
 
 
 def _maximum_of(plan: Plan | Operator, X: torch.Tensor, values: torch.Tensor | None) -> torch.Tensor:
@@ -139,6 +180,10 @@ class SpMM(torch.nn.Module):
         what it was planned as, and the module has no parameters.
     reduce : {"sum", "mean", "max", "min"}
         As for `spmm`.
+    bias : Tensor, shape (k,), optional
+        Added to each row of the result, which becomes a parameter of the module, too.
+    activation : {"relu"}, optional
+        As for `spmm`.
 
     Examples
     --------
@@ -150,19 +195,28 @@ class SpMM(torch.nn.Module):
     torch.Size([2, 4])
     """
 
-    def __init__(self, plan: Plan | Operator, values: torch.Tensor | None = None, *, reduce: str = "sum") -> None:
+    values: torch.nn.Parameter | None
+    bias: torch.nn.Parameter | None
+
+    def __init__(
+        self,
+        plan: Plan | Operator,
+        values: torch.Tensor | None = None,
+        *,
+        reduce: str = "sum",
+        bias: torch.Tensor | None = None,
+        activation: str | None = None,
+    ) -> None:
         super().__init__()
-        if reduce not in _REDUCTIONS:
-            raise ParameterError(f"reduce must be one of {', '.join(_REDUCTIONS)}, got {reduce!r}", argument="reduce")
+        _check_words(reduce, activation)
         self.plan = plan
         self.reduce = reduce
-        if values is None:
-            self.register_parameter("values", None)
-        else:
-            self.values = torch.nn.Parameter(values)
+        self.activation = activation
+        self.register_parameter("values", None if values is None else torch.nn.Parameter(values))
+        self.register_parameter("bias", None if bias is None else torch.nn.Parameter(bias))
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """Multiply: A X.
+        """Multiply: activation(A X + bias).
 
         Parameters
         ----------
@@ -172,12 +226,13 @@ class SpMM(torch.nn.Module):
         -------
         Tensor, shape (m, k) or (m,)
         """
-        return spmm(self.plan, X, self.values, reduce=self.reduce)
+        return spmm(self.plan, X, self.values, reduce=self.reduce, bias=self.bias, activation=self.activation)
 
     def extra_repr(self) -> str:
         """Say what the matrix is."""
         m, n = self.plan.shape
         kind = "" if self.reduce == "sum" else f", {self.reduce}"
+        kind += ("" if self.bias is None else ", bias") + (f", {self.activation}" if self.activation else "")
         dtype = _bfloat16.name_of(self.plan.dtype)
         return f"{m} x {n}, nnz={self.plan.nnz}, {dtype}, on {self.plan.device}{kind}"
 
@@ -226,17 +281,29 @@ def _prepare(plan: Plan | Operator, X: torch.Tensor, values: torch.Tensor | None
 
 
 def _multiply(
-    operator: Plan | Operator, X: torch.Tensor, values: torch.Tensor | None, transposed: bool, column: bool
+    operator: Plan | Operator,
+    X: torch.Tensor,
+    values: torch.Tensor | None,
+    transposed: bool,
+    column: bool,
+    bias: torch.Tensor | None = None,
+    relu: bool = False,
 ) -> torch.Tensor:
     X = X.detach()
     X = X.t().contiguous().t() if column else X.contiguous()
     if values is None:
-        result = (operator._transposed() if transposed else operator) @ X
-    else:
-        with operator._making:
-            result = operator._with_values(values.detach().resolve_neg().contiguous(), transposed) @ X
-            operator._leave_values()
-    return result  # type: ignore[no-any-return]
+        return _times(operator._transposed() if transposed else operator, X, bias, relu)
+    with operator._making:
+        result = _times(operator._with_values(values.detach().resolve_neg().contiguous(), transposed), X, bias, relu)
+        operator._leave_values()
+    return result
+
+
+def _times(operator: Any, X: torch.Tensor, bias: torch.Tensor | None, relu: bool) -> torch.Tensor:
+    if bias is None and not relu:
+        return operator @ X  # type: ignore[no-any-return]
+    bias = None if bias is None else bias.detach()
+    return operator(X, bias=bias, activation="relu" if relu else None)  # type: ignore[no-any-return]
 
 
 def _sample(operator: Plan | Operator, of_rows: torch.Tensor, of_columns: torch.Tensor) -> torch.Tensor:
@@ -303,6 +370,58 @@ class _Product(torch.autograd.Function):
             for i in range(info.batch_size)
         )
         return torch.stack([_differentiable(*pair, operator, transposed, column) for pair in pairs]), 0
+
+
+class _Finished(torch.autograd.Function):
+    """X, values, bias, plan, whether operands are column-major, whether negative entries become 0."""
+
+    @staticmethod
+    def forward(
+        X: torch.Tensor,
+        values: torch.Tensor | None,
+        bias: torch.Tensor | None,
+        operator: Plan | Operator,
+        column: bool,
+        relu: bool,
+    ) -> torch.Tensor:
+        return _multiply(operator, X, values, False, column, bias, relu)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        X, values, _, ctx.operator, ctx.column, relu = inputs
+        ctx.version = None if values is not None else ctx.operator._version
+        kept = X if values is not None and ctx.needs_input_grad[1] else None
+        ctx.save_for_backward(kept, values, output if relu else None)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+        X, values, output = ctx.saved_tensors
+        grad = _through_relu(grad, output)
+        grad_X = grad_values = grad_bias = None
+        if ctx.needs_input_grad[0]:
+            _check_version(ctx)
+            grad_X = _differentiable(grad, values, ctx.operator, True, ctx.column)
+        if ctx.needs_input_grad[1]:
+            grad_values = _differentiable_sample(grad, X, ctx.operator, ctx.column)
+        if ctx.needs_input_grad[2]:
+            grad_bias = grad.sum(0)
+        return grad_X, grad_values, grad_bias, None, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, X: Any, values: Any, bias: Any, operator: Any, column: bool, relu: bool) -> Any:
+        """Multiply one after the other."""
+        given = (X, values, bias)
+        each = (
+            [tensor if dim is None else tensor.select(dim, i) for tensor, dim in zip(given, in_dims[:3], strict=True)]
+            for i in range(info.batch_size)
+        )
+        return torch.stack([_differentiable_finished(*three, operator, column, relu) for three in each]), 0
+
+
+def _through_relu(grad: torch.Tensor, output: torch.Tensor | None) -> torch.Tensor:
+    if output is None:
+        return grad
+    return torch.ops.aten.threshold_backward(grad, output, 0)  # type: ignore[no-any-return]
 
 
 class _Sampled(torch.autograd.Function):
@@ -382,6 +501,7 @@ class _Maximum(torch.autograd.Function):
 
 
 _differentiable: Any = _Product.apply
+_differentiable_finished: Any = _Finished.apply
 _differentiable_sample: Any = _Sampled.apply
 _differentiable_maximum: Any = _Maximum.apply
 
@@ -424,6 +544,58 @@ def _product_backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
 
 
 _product.register_autograd(_product_backward, setup_context=_keep_for_product)
+
+
+@torch.library.custom_op("warploom::finished_product", mutates_args=())
+def _finished_product(
+    X: torch.Tensor,
+    values: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    plan: str,
+    rows: int,
+    column: bool,
+    relu: bool,
+) -> torch.Tensor:
+    return _multiply(find_operator(plan), X, values, False, column, bias, relu)
+
+
+@_finished_product.register_fake
+def _(
+    X: torch.Tensor,
+    values: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    plan: str,
+    rows: int,
+    column: bool,
+    relu: bool,
+) -> torch.Tensor:
+    return X.new_empty((X.shape[1], rows)).t() if column else X.new_empty((rows, X.shape[1]))
+
+
+def _keep_for_finished(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    X, values, _, ctx.plan, _, ctx.column, relu = inputs
+    ctx.n = X.shape[0]
+    ctx.operator = find_operator(ctx.plan)
+    ctx.version = None if values is not None else ctx.operator._version
+    kept = X if values is not None and ctx.needs_input_grad[1] else None
+    ctx.save_for_backward(kept, values, output if relu else None)
+
+
+def _finished_backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+    X, values, output = ctx.saved_tensors
+    grad = _through_relu(grad, output)
+    grad_X = grad_values = grad_bias = None
+    if ctx.needs_input_grad[0]:
+        _check_version(ctx)
+        grad_X = _product(grad, values, ctx.plan, ctx.n, True, ctx.column)
+    if ctx.needs_input_grad[1]:
+        grad_values = _sampled(grad, X, ctx.plan, values.shape[0], ctx.column)
+    if ctx.needs_input_grad[2]:
+        grad_bias = grad.sum(0)
+    return grad_X, grad_values, grad_bias, None, None, None, None
+
+
+_finished_product.register_autograd(_finished_backward, setup_context=_keep_for_finished)
 
 
 @torch.library.custom_op("warploom::sampled_product", mutates_args=())
