@@ -2,6 +2,7 @@
 #include <Python.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <tuple>
 
@@ -10,6 +11,7 @@
 #include "planner/predicting.hpp"
 #include "planner/trial.hpp"
 #include "warploom/candidate.hpp"
+#include "warploom/conjugate_gradients.hpp"
 #include "warploom/error.hpp"
 #include "warploom/permutation.hpp"
 #include "warploom/plan.hpp"
@@ -725,6 +727,49 @@ void bind_plan(py::module_& module) {
           "Microseconds of each conversion from CSR on the device; empty if the format is not made there.");
 }
 
+// ---- Steps of conjugate gradients
+
+struct bound_steps {
+  py::object owner;  // of the plan
+  std::unique_ptr<conjugate_gradients> steps;
+};
+
+conjugate_gradients_vectors vectors_at(const std::array<std::uintptr_t, 4>& addresses) {
+  const auto at = [&](int i) { return reinterpret_cast<void*>(addresses[i]); };
+  return {at(0), at(1), at(2), at(3)};
+}
+
+void bind_conjugate_gradients(py::module_& module) {
+  py::class_<bound_steps>(module, "ConjugateGradients",
+                          "Steps of conjugate gradients with a plan for vectors on a GPU.")
+      .def(py::init([](py::object owner) {
+             plan& planned = *owner.cast<bound_plan&>().planned;
+             return bound_steps{std::move(owner), std::make_unique<conjugate_gradients>(planned)};
+           }),
+           py::arg("plan"))
+      .def(
+          "start",
+          [](bound_steps& b, const std::array<std::uintptr_t, 4>& vectors, std::uintptr_t stream) {
+            b.steps->start(vectors_at(vectors), reinterpret_cast<CUstream_st*>(stream));
+          },
+          py::arg("vectors"), py::arg("stream"),
+          "Begin with the residual r; `vectors` are the addresses of x, r, p, q.")
+      .def(
+          "step",
+          [](bound_steps& b, const std::array<std::uintptr_t, 4>& vectors, std::int64_t count, std::uintptr_t stream) {
+            const py::gil_scoped_release release;
+            b.steps->step(vectors_at(vectors), count, reinterpret_cast<CUstream_st*>(stream));
+          },
+          py::arg("vectors"), py::arg("count"), py::arg("stream"), "Enqueue so many steps.")
+      .def(
+          "squared_residual",
+          [](bound_steps& b, std::uintptr_t stream) {
+            const py::gil_scoped_release release;
+            return b.steps->squared_residual(reinterpret_cast<CUstream_st*>(stream));
+          },
+          py::arg("stream"), "r . r, for which it waits.");
+}
+
 // ---- Measuring
 
 // A trial with the problem that it refers to.
@@ -975,6 +1020,7 @@ void bind_planner(py::module_& module) {
       .def_property_readonly("nbytes", [](const resident_csr& m) { return device_csr_bytes(*m.matrix); });
   bind_problem(module);
   bind_plan(module);
+  bind_conjugate_gradients(module);
   bind_trial(module);
   bind_planning(module);
   module.def("reference_product", &reference, py::arg("matrix"), py::arg("B"),

@@ -31,7 +31,7 @@ from warploom.reordering import Reordered, reorder
 from warploom.sddmm import SddmmPlan, sddmm, sddmm_plan
 
 if TYPE_CHECKING:
-    from warploom import bench, corpus, experiments, reproduce, training  # noqa: F401 - see __getattr__
+    from warploom import bench, corpus, experiments, reproduce, solvers, training  # noqa: F401 - see __getattr__
     from warploom.operators import Operator, Plan
 
 __all__ = [
@@ -67,7 +67,7 @@ __all__ = [
     "spy",
 ]
 
-_ON_DEMAND = ("bench", "corpus", "experiments", "reproduce", "torch", "training")
+_ON_DEMAND = ("bench", "corpus", "experiments", "reproduce", "solvers", "torch", "training")
 """Packages that are imported when they are first asked for: some need more than warploom alone does."""
 
 

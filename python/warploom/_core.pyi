@@ -676,6 +676,26 @@ class Plan:
         Whether its values can be updated.
         """
 
+class ConjugateGradients:
+    """
+    Steps of conjugate gradients with a plan for vectors on a GPU.
+    """
+    def __init__(self, plan: typing.Any) -> None: ...
+    def squared_residual(self, stream: int) -> float:
+        """
+        r . r, for which it waits.
+        """
+    def start(self, vectors: typing.Annotated[collections.abc.Sequence[int], "FixedSize(4)"], stream: int) -> None:
+        """
+        Begin with the residual r; `vectors` are the addresses of x, r, p, q.
+        """
+    def step(
+        self, vectors: typing.Annotated[collections.abc.Sequence[int], "FixedSize(4)"], count: int, stream: int
+    ) -> None:
+        """
+        Enqueue so many steps.
+        """
+
 class Timing:
     """
     Repeated times, in microseconds.

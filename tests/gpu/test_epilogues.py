@@ -370,3 +370,46 @@ def test_gradients(kind):
     with torch.no_grad():
         result = wt.spmm(plan, X, bias=bias, activation="relu")
     torch.testing.assert_close(result, torch.relu(dense @ X + bias).detach(), rtol=1e-3, atol=1e-3)
+
+
+# ----- conjugate gradients -----
+
+
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", [None, "csr/vector", "sell/vector", "csr/merge"])
+def test_conjugate_gradients(name, dtype, library):
+    """With kernels that take the dot product along, and with others."""
+    package = pytest.importorskip(library)
+    A = stencil(dtype)
+    select = "auto" if name is None else f"spmv/none/{name}"
+    plan = wl.plan(A, "spmv", device="cuda", select=select)
+    host = np.random.default_rng(1).standard_normal(A.shape[0]).astype(dtype)
+    b = package.from_numpy(host).cuda() if library == "torch" else package.asarray(host)
+    tolerance = 1e-4 if dtype == np.float32 else 1e-10
+
+    def residual(x):
+        on_host = x.cpu().numpy() if library == "torch" else x.get()
+        return np.linalg.norm(host - A @ on_host) / np.linalg.norm(host)
+
+    x, info = wl.solvers.cg(plan, b, rtol=tolerance)
+    assert info == 0
+    assert type(x) is type(b)
+    assert residual(x) <= 5 * tolerance
+    again, _ = wl.solvers.cg(plan, b, rtol=tolerance)
+    assert (x == again).all()
+    # From there on nothing is to be done; and steps that find no residual leave x as it is.
+    exact, info = wl.solvers.cg(plan, b, x, rtol=10 * tolerance)
+    assert info == 0
+    assert (exact == x).all()
+    zero, info = wl.solvers.cg(plan, 0 * b, maxiter=8)
+    assert info == 0
+    assert not zero.any()
+    _, info = wl.solvers.cg(plan, b, rtol=0.0, maxiter=13)
+    assert info == 13
+    negative, info = wl.solvers.cg(wl.plan(csr_array(-A), "spmv", device="cuda", select=select), b, maxiter=9)
+    assert info == 9
+    assert not negative.any()
+    on_cpu = wl.plan(A, "spmv", device="cpu", select="spmv/none/csr/vector")
+    with pytest.raises(wl.errors.DeviceError):
+        wl.solvers.cg(on_cpu, b)

@@ -11,7 +11,9 @@ import warploom as wl
 def test_only_public_names_are_offered():
     offered = set(dir(wl))
     assert offered >= set(wl.__all__)
-    assert offered - set(wl.__all__) == {"bench", "corpus", "experiments", "reproduce", "torch", "training"}
+    assert offered - set(wl.__all__) == {
+        *("bench", "corpus", "experiments", "reproduce", "solvers", "torch", "training")
+    }
     assert offered.isdisjoint({"annotations", "prediction", "predicting", "explanation", "cli", "model_inputs"})
 
 

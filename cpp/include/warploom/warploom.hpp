@@ -3,6 +3,7 @@
 
 #include "warploom/bfloat16.hpp"
 #include "warploom/candidate.hpp"
+#include "warploom/conjugate_gradients.hpp"
 #include "warploom/csr_view.hpp"
 #include "warploom/cusparse.hpp"
 #include "warploom/device.hpp"

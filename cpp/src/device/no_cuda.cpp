@@ -3,6 +3,7 @@
 #include "kernels/finishing.hpp"
 #include "permutations/device_load_orders.hpp"
 #include "permutations/device_rcm.hpp"
+#include "warploom/conjugate_gradients.hpp"
 #include "warploom/cusparse.hpp"
 #include "warploom/device.hpp"
 #include "warploom/error.hpp"
@@ -79,6 +80,13 @@ void move_values(const device_value_map&, const void*, value_type, CUstream_st*)
 
 void run_then_finish_on_gpu(product_plan&, const dense_view&, const finished_product&, CUstream_st*) { no_cuda(); }
 void dot_on_gpu(const dense_view&, const dense_view&, layout, value_type, void*, CUstream_st*) { no_cuda(); }
+
+struct conjugate_gradients::memory {};
+conjugate_gradients::conjugate_gradients(plan& of) : plan_(of) { no_cuda(); }
+conjugate_gradients::~conjugate_gradients() = default;
+void conjugate_gradients::start(const conjugate_gradients_vectors&, CUstream_st*) { no_cuda(); }
+void conjugate_gradients::step(const conjugate_gradients_vectors&, std::int64_t, CUstream_st*) { no_cuda(); }
+double conjugate_gradients::squared_residual(CUstream_st*) const { no_cuda(); }
 
 void load_cusparse(const std::string&) { no_cuda(); }
 std::string cusparse_version() { return ""; }

@@ -1,0 +1,149 @@
+#include <algorithm>
+
+#include "device/runtime.hpp"
+#include "device/workspace.hpp"
+#include "kernels/device/finish.cuh"
+#include "warploom/conjugate_gradients.hpp"
+
+namespace warploom {
+namespace {
+
+constexpr int threads_per_block = 256;
+constexpr int blocks_per_multiprocessor = 8;
+
+// 0 / 0 where the residual vanishes: no step.
+__device__ __forceinline__ double ratio(double numerator, double denominator) {
+  return denominator > 0 ? numerator / denominator : 0;
+}
+
+template <class Value>
+__global__ void __launch_bounds__(threads_per_block)
+    start_kernel(std::int64_t size, const Value* __restrict__ r, Value* __restrict__ p,
+                 const cuda::grid_sum_view<double> rho) {
+  const std::int64_t stride = std::int64_t{gridDim.x} * threads_per_block;
+  double sum = 0;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x; i < size; i += stride) {
+    const Value value = r[i];
+    p[i] = value;
+    sum += static_cast<double>(value) * static_cast<double>(value);
+  }
+  rho.add(rho, sum);
+}
+
+// x += rho / curvature p, r -= rho / curvature q; the new rho is r . r.
+template <class Value>
+__global__ void __launch_bounds__(threads_per_block)
+    update_kernel(std::int64_t size, const Value* __restrict__ p, const Value* __restrict__ q, Value* __restrict__ x,
+                  Value* __restrict__ r, const Value* curvature, const double* rho,
+                  const cuda::grid_sum_view<double> next_rho) {
+  const auto length = static_cast<Value>(ratio(*rho, static_cast<double>(*curvature)));
+  const std::int64_t stride = std::int64_t{gridDim.x} * threads_per_block;
+  double sum = 0;
+#pragma unroll 4
+  for (std::int64_t i = std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x; i < size; i += stride) {
+    x[i] += length * p[i];
+    const Value value = r[i] - length * q[i];
+    r[i] = value;
+    sum += static_cast<double>(value) * static_cast<double>(value);
+  }
+  next_rho.add(next_rho, sum);
+}
+
+// p = r + rho / previous p.
+template <class Value>
+__global__ void __launch_bounds__(threads_per_block)
+    turn_kernel(std::int64_t size, const Value* __restrict__ r, Value* __restrict__ p, const double* rho,
+                const double* previous) {
+  const auto share = static_cast<Value>(ratio(*rho, *previous));
+  const std::int64_t stride = std::int64_t{gridDim.x} * threads_per_block;
+#pragma unroll 4
+  for (std::int64_t i = std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x; i < size; i += stride) {
+    p[i] = r[i] + share * p[i];
+  }
+}
+
+template <class Function>
+void dispatch(value_type dtype, Function function) {
+  if (dtype == value_type::float32) return function(float{});
+  function(double{});
+}
+
+}  // namespace
+
+struct conjugate_gradients::memory {
+  std::int64_t size;
+  unsigned blocks;
+  cuda::device_array<double> scalars{4, allocate_device_memory};  // two of rho, and p . q
+  cuda::grid_sum_workspace sums{};
+  int now = 0;  // which rho
+
+  double* rho(int which) const { return scalars.data() + which; }
+  void* curvature() const { return scalars.data() + 2; }
+};
+
+conjugate_gradients::conjugate_gradients(plan& of) : plan_(of) {
+  if (of.device() < 0) throw error(error_kind::device, "plan", -1, "these steps are for plans on a GPU");
+  if (size_of(of.dtype()) < 4) {
+    throw error(error_kind::dtype, "plan", -1, "conjugate gradients need float32 or float64");
+  }
+  const device_guard guard(of.device());
+  const std::int64_t n = of.num_rows();
+  const auto most =
+      static_cast<unsigned>(cuda::device_attribute(cudaDevAttrMultiProcessorCount) * blocks_per_multiprocessor);
+  const unsigned blocks = std::clamp(cuda::blocks_for(n, threads_per_block), 1u, most);
+  memory_ = std::make_unique<memory>(n, blocks);
+}
+
+conjugate_gradients::~conjugate_gradients() {
+  try {
+    const device_guard guard(plan_.device());
+    memory_.reset();
+  } catch (const error&) {
+    // There is nothing to free on a device that has failed.
+  }
+}
+
+void conjugate_gradients::start(const conjugate_gradients_vectors& vectors, CUstream_st* stream) {
+  const device_guard guard(plan_.device());
+  memory& kept = *memory_;
+  if (!kept.sums.reserve(kept.blocks, stream)) {
+    throw error(error_kind::parameter, "stream", -1, "the first steps cannot be captured in a graph");
+  }
+  kept.now = 0;
+  dispatch(plan_.dtype(), [&]<class Value>(Value) {
+    start_kernel<<<kept.blocks, threads_per_block, 0, stream>>>(kept.size, static_cast<const Value*>(vectors.r),
+                                                                static_cast<Value*>(vectors.p),
+                                                                kept.sums.view<double>(kept.rho(0)));
+  });
+  cuda::check_launch("start_kernel");
+}
+
+void conjugate_gradients::step(const conjugate_gradients_vectors& vectors, std::int64_t count, CUstream_st* stream) {
+  const device_guard guard(plan_.device());
+  memory& kept = *memory_;
+  const std::int64_t n = kept.size;
+  const std::int64_t apart = plan_.order() == layout::row_major ? 1 : n;
+  for (std::int64_t i = 0; i < count; ++i) {
+    plan_.multiply_with_dot({vectors.p, n, 1, apart}, {vectors.q, n, 1, apart}, kept.curvature(), stream);
+    const double* const rho = kept.rho(kept.now);
+    double* const next = kept.rho(1 - kept.now);
+    dispatch(plan_.dtype(), [&]<class Value>(Value) {
+      auto* const p = static_cast<Value*>(vectors.p);
+      auto* const r = static_cast<Value*>(vectors.r);
+      update_kernel<<<kept.blocks, threads_per_block, 0, stream>>>(
+          n, p, static_cast<const Value*>(vectors.q), static_cast<Value*>(vectors.x), r,
+          static_cast<const Value*>(kept.curvature()), rho, kept.sums.view<double>(next));
+      cuda::check_launch("update_kernel");
+      turn_kernel<<<kept.blocks, threads_per_block, 0, stream>>>(n, r, p, next, rho);
+      cuda::check_launch("turn_kernel");
+    });
+    kept.now = 1 - kept.now;
+  }
+}
+
+double conjugate_gradients::squared_residual(CUstream_st* stream) const {
+  const device_guard guard(plan_.device());
+  return cuda::read_back(memory_->rho(memory_->now), stream);
+}
+
+}  // namespace warploom
