@@ -70,68 +70,65 @@ __global__ void __launch_bounds__(packed_warps_per_block * 32)
   using sum_type = cuda::sum_type_t<Value>;
   const unsigned warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
   const unsigned lane = threadIdx.x % 32;
+  __shared__ sum_type segment_sums[Cuts ? packed_warps_per_block : 1];
+  int4 piece{};
+  bool holds_segment = false;
   if (warp >= A.num_warps) {
     const unsigned i = (warp - A.num_warps) * 32 + lane;
     if (i < A.num_empty_rows) finish.store(y, A.empty_rows[i], sum_type(0));
-    if constexpr (Cuts) __syncthreads();
-    finish.end();
-    return;
-  }
-
-  const std::size_t first = std::size_t{warp} * (32 * S) + lane;
-  std::uint32_t meaning[S];
-  cuda::vector<std::int32_t, V> columns[S];
-  cuda::vector<Value, V> values[S];
+  } else {
+    const std::size_t first = std::size_t{warp} * (32 * S) + lane;
+    std::uint32_t meaning[S];
+    cuda::vector<std::int32_t, V> columns[S];
+    cuda::vector<Value, V> values[S];
 #pragma unroll
-  for (int s = 0; s < S; ++s) columns[s] = load_entries<V>(A.indices + (first + 32 * s) * V);
+    for (int s = 0; s < S; ++s) columns[s] = load_entries<V>(A.indices + (first + 32 * s) * V);
 #pragma unroll
-  for (int s = 0; s < S; ++s) values[s] = load_entries<V>(A.data + (first + 32 * s) * V);
+    for (int s = 0; s < S; ++s) values[s] = load_entries<V>(A.data + (first + 32 * s) * V);
 #pragma unroll
-  for (int s = 0; s < S; ++s) meaning[s] = __ldg(A.lanes + first + 32 * s);
-  cuda::keep_load_order();
-  Value x_values[S][V];
+    for (int s = 0; s < S; ++s) meaning[s] = __ldg(A.lanes + first + 32 * s);
+    cuda::keep_load_order();
+    Value x_values[S][V];
 #pragma unroll
-  for (int s = 0; s < S; ++s) {
+    for (int s = 0; s < S; ++s) {
 #pragma unroll
-    for (int v = 0; v < V; ++v) {
-      const std::int32_t column = columns[s].lane[v];
-      x_values[s][v] = column >= 0 ? cuda::read_only(x + column) : Value(0);  // a place without an entry adds 0 * 0
+      for (int v = 0; v < V; ++v) {
+        const std::int32_t column = columns[s].lane[v];
+        x_values[s][v] = column >= 0 ? cuda::read_only(x + column) : Value(0);  // a place without an entry adds 0 * 0
+      }
     }
-  }
-  int4 piece{};
-  bool holds_segment = false;
-  if constexpr (Cuts) {  // a segment begins its warp
-    const std::uint32_t begins_with = cuda::from_lane(meaning[0], 0);
-    holds_segment = (begins_with & packed_cut) != 0;
-    if (holds_segment) piece = __ldg(A.pieces + (begins_with & packed_target));
-  }
+    if constexpr (Cuts) {  // a segment begins its warp
+      const std::uint32_t begins_with = cuda::from_lane(meaning[0], 0);
+      holds_segment = (begins_with & packed_cut) != 0;
+      if (holds_segment) piece = __ldg(A.pieces + (begins_with & packed_target));
+    }
 
-  sum_type sums[S];
+    sum_type sums[S];
 #pragma unroll
-  for (int s = 0; s < S; ++s) {
-    sums[s] = 0;
+    for (int s = 0; s < S; ++s) {
+      sums[s] = 0;
 #pragma unroll
-    for (int v = 0; v < V; ++v) sums[s] += cuda::widen(values[s].lane[v]) * cuda::widen(x_values[s][v]);
-  }
-  unsigned heads[S];
+      for (int v = 0; v < V; ++v) sums[s] += cuda::widen(values[s].lane[v]) * cuda::widen(x_values[s][v]);
+    }
+    unsigned heads[S];
 #pragma unroll
-  for (int s = 0; s < S; ++s) heads[s] = cuda::ballot((meaning[s] & packed_head) != 0);
+    for (int s = 0; s < S; ++s) heads[s] = cuda::ballot((meaning[s] & packed_head) != 0);
 
-  __shared__ sum_type segment_sums[Cuts ? packed_warps_per_block : 1];
-  sum_type carried = 0;  // of the row that continues from the step before
+    sum_type carried = 0;  // of the row that continues from the step before
 #pragma unroll
-  for (int s = 0; s < S; ++s) {
-    if (lane == 0 && !(heads[s] & 1u)) sums[s] += carried;
-    const sum_type sum = cuda::segmented_scan(sums[s], heads[s]);
-    if (s + 1 < S) carried = cuda::from_lane(sum, 31);
-    const bool last_lane_ends = s + 1 == S || (heads[s + 1 < S ? s + 1 : s] & 1u);
-    const unsigned ends = heads[s] >> 1 | (last_lane_ends ? 0x80000000u : 0u);
-    const std::uint32_t target = meaning[s] & packed_target;
-    if ((ends >> lane & 1u) != 0 && target != packed_target) {
-      if (Cuts && (meaning[s] & packed_cut)) {
-        segment_sums[threadIdx.x / 32] = sum;
-      } else {
-        finish.store(y, target, sum);
+    for (int s = 0; s < S; ++s) {
+      if (lane == 0 && !(heads[s] & 1u)) sums[s] += carried;
+      const sum_type sum = cuda::segmented_scan(sums[s], heads[s]);
+      if (s + 1 < S) carried = cuda::from_lane(sum, 31);
+      const bool last_lane_ends = s + 1 == S || (heads[s + 1 < S ? s + 1 : s] & 1u);
+      const unsigned ends = heads[s] >> 1 | (last_lane_ends ? 0x80000000u : 0u);
+      const std::uint32_t target = meaning[s] & packed_target;
+      if ((ends >> lane & 1u) != 0 && target != packed_target) {
+        if (Cuts && (meaning[s] & packed_cut)) {
+          segment_sums[threadIdx.x / 32] = sum;
+        } else {
+          finish.store(y, target, sum);
+        }
       }
     }
   }
