@@ -84,11 +84,14 @@ class shared_allocation {
   std::size_t used_ = 0;
 };
 
-// A copy of `size` host elements on the device, complete on return.
+// A copy of `size` host elements on the device, for what comes on `stream`: an allocator may give memory that kernels
+// of that stream still use, and a stream of a framework does not wait for others. The host array may go on return.
 template <class T>
-device_array<T> upload(const T* host, std::size_t size, const device_allocator& allocate) {
+device_array<T> upload(const T* host, std::size_t size, const device_allocator& allocate, cudaStream_t stream) {
   device_array<T> array(size, allocate);
-  if (size > 0) WARPLOOM_CUDA_CHECK(cudaMemcpy(array.data(), host, array.bytes(), cudaMemcpyHostToDevice));
+  if (size > 0) {
+    WARPLOOM_CUDA_CHECK(cudaMemcpyAsync(array.data(), host, array.bytes(), cudaMemcpyHostToDevice, stream));
+  }
   return array;
 }
 

@@ -130,11 +130,11 @@ class cmrs_read_plan final : public spmv_plan {
   void find_strips(const device_allocator& allocate) {
     const std::int64_t num_rows = matrix_->num_rows();
     std::vector<std::int32_t> indptr(num_rows + 1);
-    copy_to_host(indptr.data(), matrix_->indptr32(), indptr.size() * sizeof(std::int32_t), nullptr);
+    copy_to_host(indptr.data(), matrix_->indptr32(), indptr.size() * sizeof(std::int32_t), matrix_->stream());
     std::vector<std::int32_t> strip_ptr;
     for (std::int64_t row = 0; row < num_rows; row += read_.height) strip_ptr.push_back(indptr[row]);
     strip_ptr.push_back(indptr[num_rows]);
-    strip_ptr_ = cuda::upload(strip_ptr.data(), strip_ptr.size(), allocate);
+    strip_ptr_ = cuda::upload(strip_ptr.data(), strip_ptr.size(), allocate, matrix_->stream());
   }
 
   std::shared_ptr<const device_csr> matrix_;

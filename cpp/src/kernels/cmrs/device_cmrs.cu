@@ -42,7 +42,7 @@ device_cmrs::device_cmrs(const device_csr& matrix, const product_request& reques
       num_rows_(static_cast<unsigned>(matrix.num_rows())),
       num_strips_((num_rows_ + options_.height - 1) / options_.height) {
   if (options_.sort_columns || options_.modulo != 0) {
-    make_on_host(matrix.host(), allocate);
+    make_on_host(matrix, allocate);
   } else {
     make_on_device(matrix, allocate);
   }
@@ -59,14 +59,14 @@ void device_cmrs::make_on_device(const device_csr& matrix, const device_allocato
   convert(matrix.stream());
 }
 
-void device_cmrs::make_on_host(const csr_view& matrix, const device_allocator& allocate) {
-  const cmrs_matrix stored = to_cmrs(matrix, options_);
+void device_cmrs::make_on_host(const device_csr& matrix, const device_allocator& allocate) {
+  const cmrs_matrix stored = to_cmrs(matrix.host(), options_);
   const std::vector<std::int32_t> strip_ptr(stored.strip_ptr.begin(), stored.strip_ptr.end());
   const void* columns = stored.options.packed ? static_cast<const void*>(stored.words.data()) : stored.indices.data();
-  strip_ptr_ = upload(strip_ptr.data(), strip_ptr.size(), allocate);
-  columns_ = upload(static_cast<const std::uint32_t*>(columns), stored.num_places(), allocate);
-  rows_ = upload(stored.row_in_strip.data(), stored.row_in_strip.size(), allocate);
-  data_ = upload(stored.data.data(), stored.data.size(), allocate);
+  strip_ptr_ = upload(strip_ptr.data(), strip_ptr.size(), allocate, matrix.stream());
+  columns_ = upload(static_cast<const std::uint32_t*>(columns), stored.num_places(), allocate, matrix.stream());
+  rows_ = upload(stored.row_in_strip.data(), stored.row_in_strip.size(), allocate, matrix.stream());
+  data_ = upload(stored.data.data(), stored.data.size(), allocate, matrix.stream());
 }
 
 void device_cmrs::convert(CUstream_st* stream) const {

@@ -47,7 +47,7 @@ class device_cmrs {
     return shared ? reinterpret_cast<const std::uint32_t*>(csr_->indices()) : columns_.data();
   }
   void make_on_device(const device_csr& matrix, const device_allocator& allocate);
-  void make_on_host(const csr_view& matrix, const device_allocator& allocate);
+  void make_on_host(const device_csr& matrix, const device_allocator& allocate);
 
   cmrs_options options_;
   unsigned num_rows_;

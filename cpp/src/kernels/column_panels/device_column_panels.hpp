@@ -34,6 +34,7 @@ class device_column_panels {
   // Synchronises the stream once, to learn the sizes.
   device_column_panels(const device_csr& matrix, int panel_columns, const device_allocator& allocate);
 
+  cudaStream_t stream() const { return stream_; }  // that it was made on
   std::int64_t num_rows() const { return num_rows_; }
   std::int64_t num_cols() const { return num_cols_; }
   std::int64_t num_panels() const { return static_cast<std::int64_t>(panel_ptr_.size()) - 1; }

@@ -18,8 +18,8 @@ static_assert(cuda::sum_panels_warps == cuda::panel_warps);
 static_assert(sizeof(cuda::panel_part) == sizeof(int4));
 
 template <class T>
-cuda::device_array<T> upload_all(const std::vector<T>& values, const device_allocator& allocate) {
-  return cuda::upload(values.data(), values.size(), allocate);
+cuda::device_array<T> upload_all(const std::vector<T>& values, const device_allocator& allocate, cudaStream_t stream) {
+  return cuda::upload(values.data(), values.size(), allocate, stream);
 }
 
 // The number of columns of a panel that fits into the shared memory of a thread block of this device.
@@ -96,8 +96,8 @@ class shared_x_plan final : public spmv_plan {
         panels_(std::move(panels)),
         row_ids_(std::move(row_ids)),
         num_shares_(static_cast<unsigned>(shares.size())),
-        share_parts_(upload_all(shares.share_parts, allocate)),
-        parts_(upload_all(shares.parts, allocate)),
+        share_parts_(upload_all(shares.share_parts, allocate, panels_.stream())),
+        parts_(upload_all(shares.parts, allocate, panels_.stream())),
         work_(panels_.plan_work(parts_, allocate)),
         sums_(panels_.num_sums(), allocate),
         carries_(work_.first_sums.size(), allocate),

@@ -574,7 +574,7 @@ std::unique_ptr<product_plan> prepare(const std::string& label, const device_csr
     plan = std::make_unique<tensor_core_plan<float>>(std::move(vectors), matrix, request, allocate);
   }
   if (request.order == layout::row_major) return plan;
-  return cuda::make_transposing_plan(std::move(plan), matrix.summary(), k, allocate);
+  return cuda::make_transposing_plan(std::move(plan), matrix, k, allocate);
 }
 
 }  // namespace

@@ -618,16 +618,17 @@ device_compressed_sell::device_compressed_sell(const device_csr& matrix, const c
   }
 }
 
-device_compressed_sell::device_compressed_sell(const compressed_sell_matrix& matrix, const device_allocator& allocate)
+device_compressed_sell::device_compressed_sell(const compressed_sell_matrix& matrix, const device_allocator& allocate,
+                                               cudaStream_t stream)
     : num_rows_(matrix.num_rows),
       num_cols_(matrix.num_cols),
       nnz_(matrix.nnz()),
       dtype_(matrix.dtype),
       options_(matrix.options),
-      segments_(upload(matrix.segments.data(), matrix.segments.size(), allocate)),
-      indices_(upload(matrix.indices.data(), matrix.indices.size(), allocate)),
-      data_(upload(matrix.data.data(), matrix.data.size(), allocate)),
-      row_ids_(upload(matrix.row_ids.data(), matrix.row_ids.size(), allocate)) {}
+      segments_(upload(matrix.segments.data(), matrix.segments.size(), allocate, stream)),
+      indices_(upload(matrix.indices.data(), matrix.indices.size(), allocate, stream)),
+      data_(upload(matrix.data.data(), matrix.data.size(), allocate, stream)),
+      row_ids_(upload(matrix.row_ids.data(), matrix.row_ids.size(), allocate, stream)) {}
 
 compressed_sell_matrix device_compressed_sell::download() const {
   compressed_sell_matrix result;

@@ -18,7 +18,7 @@ class device_compressed_sell {
   device_compressed_sell(const device_csr& matrix, const compressed_sell_options& options,
                          const std::function<void(std::int64_t)>& check_places, const device_allocator& allocate);
   // An upload.
-  device_compressed_sell(const compressed_sell_matrix& matrix, const device_allocator& allocate);
+  device_compressed_sell(const compressed_sell_matrix& matrix, const device_allocator& allocate, cudaStream_t stream);
 
   const compressed_sell_options& options() const { return options_; }
   std::int64_t num_rows() const { return num_rows_; }

@@ -397,7 +397,7 @@ cuda::device_compressed_sell make_matrix(const device_csr& matrix, const product
   };
   if (!matrix.wide()) return {matrix, options, check_places, allocate};
   check_places(compressed_sell_places(matrix.host(), options));
-  return {to_compressed_sell(matrix.host(), options), allocate};
+  return {to_compressed_sell(matrix.host(), options), allocate, matrix.stream()};
 }
 
 }  // namespace

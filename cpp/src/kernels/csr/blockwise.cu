@@ -73,7 +73,7 @@ template <class Value>
 class csr_blockwise_plan final : public spmv_plan {
  public:
   csr_blockwise_plan(cuda::csr_rows rows, const row_partition& partition, const std::vector<blockwise_work>& work,
-                     int threads, const device_allocator& allocate)
+                     int threads, const device_allocator& allocate, cudaStream_t stream)
       : rows_(std::move(rows)), threads_(threads), thread_blocks_(work.size()) {
     static_assert(sizeof(blockwise_work) == sizeof(int4));
     if (work.empty()) return;
@@ -81,7 +81,7 @@ class csr_blockwise_plan final : public spmv_plan {
     // for an entry.
     uniform_ = {work[0].row, work[0].end, work[0].stride, work[0].log2_threads_per_row};
     if (partition.size() == 1 && !partition.is_long[0]) return;
-    work_ = cuda::upload(reinterpret_cast<const int4*>(work.data()), work.size(), allocate);
+    work_ = cuda::upload(reinterpret_cast<const int4*>(work.data()), work.size(), allocate, stream);
   }
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
@@ -126,7 +126,8 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_csr_blockwise(const device_csr& 
   const std::vector<blockwise_work> work = distribute_blockwise_work(partition, indptr, threads_per_row, threads);
   cuda::csr_rows rows(matrix, request, allocate);
   return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
-    return std::make_unique<csr_blockwise_plan<decltype(value)>>(std::move(rows), partition, work, threads, allocate);
+    return std::make_unique<csr_blockwise_plan<decltype(value)>>(std::move(rows), partition, work, threads, allocate,
+                                                                 matrix.stream());
   });
 }
 

@@ -171,9 +171,9 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_bsr_cusparse(const device_csr& s
   const std::vector<std::int32_t> offsets(bsr.indptr.begin(), bsr.indptr.end());
   const std::int64_t size = bsr.block.rows;
   vendor_matrix stored;
-  stored.rows = cuda::upload(offsets.data(), offsets.size(), allocate);
-  stored.indices = cuda::upload(bsr.indices.data(), bsr.indices.size(), allocate);
-  stored.data = cuda::upload(bsr.data.data(), bsr.data.size(), allocate);
+  stored.rows = cuda::upload(offsets.data(), offsets.size(), allocate, source.stream());
+  stored.indices = cuda::upload(bsr.indices.data(), bsr.indices.size(), allocate, source.stream());
+  stored.data = cuda::upload(bsr.data.data(), bsr.data.size(), allocate, source.stream());
   WARPLOOM_CUSPARSE_CHECK(CreateBsr, &stored.handle, bsr.num_block_rows(), matrix.num_cols / size, bsr.num_blocks(),
                           size, size, stored.rows.data(), stored.indices.data(), stored.data.data(), api::index_int32,
                           api::index_int32, api::base_zero, api::data_type(matrix.dtype), api::row_major);

@@ -389,8 +389,7 @@ class dasp_plan final : public spmv_plan {
     if (sizes.num_parts > sizes.num_long) {
       workspace_ = {static_cast<std::size_t>(sizes.num_parts), allocate};
       arrived_ = {static_cast<std::size_t>(sizes.num_long), allocate};
-      WARPLOOM_CUDA_CHECK(cudaMemset(arrived_.data(), 0, arrived_.bytes()));
-      WARPLOOM_CUDA_CHECK(cudaStreamSynchronize(nullptr));
+      WARPLOOM_CUDA_CHECK(cudaMemsetAsync(arrived_.data(), 0, arrived_.bytes(), matrix.stream()));
     }
     set_slots();
     set_grid();

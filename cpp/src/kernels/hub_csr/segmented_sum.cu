@@ -318,8 +318,8 @@ class hub_csr_plan final : public spmv_plan {
   hub_csr_plan(cuda::device_hub_csr matrix, const device_allocator& allocate)
       : matrix_(std::move(matrix)), num_blocks_(static_cast<unsigned>(resident_grid().blocks)) {
     const hub_chunks work(matrix_, std::int64_t{num_blocks_} * threads_per_block<Value> / 32);
-    chunks_ = cuda::upload(work.chunks.data(), work.chunks.size(), allocate);
-    cut_rows_ = cuda::upload(work.cut_rows.data(), work.cut_rows.size(), allocate);
+    chunks_ = cuda::upload(work.chunks.data(), work.chunks.size(), allocate, matrix_.stream());
+    cut_rows_ = cuda::upload(work.cut_rows.data(), work.cut_rows.size(), allocate, matrix_.stream());
     partial_ = {static_cast<std::size_t>(work.num_partials), allocate};
     arrived_ = {work.cut_rows.size(), allocate};
     fill_device(arrived_.data(), 0, arrived_.bytes(), matrix_.stream());

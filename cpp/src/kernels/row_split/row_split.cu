@@ -21,7 +21,7 @@ std::unique_ptr<product_plan> prepare(const device_csr& matrix, stored_as form, 
   const std::int64_t k = request.k;
   request.order = layout::row_major;
   request.k = cuda::padded_columns(k, matrix.dtype());
-  return cuda::make_transposing_plan(make(), matrix.summary(), k, allocate);
+  return cuda::make_transposing_plan(make(), matrix, k, allocate);
 }
 
 }  // namespace

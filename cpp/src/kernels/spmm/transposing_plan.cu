@@ -49,16 +49,16 @@ void transpose(const Value* from, std::int64_t ldfrom, Value* to, std::int64_t l
 template <class Value>
 class transposing_plan final : public product_plan {
  public:
-  transposing_plan(std::unique_ptr<product_plan> inner, const matrix_summary& matrix, std::int64_t k,
+  transposing_plan(std::unique_ptr<product_plan> inner, const device_csr& matrix, std::int64_t k,
                    const device_allocator& allocate)
       : inner_(std::move(inner)),
         columns_(k),
-        dtype_(matrix.dtype),
+        dtype_(matrix.dtype()),
         padded_(padded_columns(k, dtype_)),
-        B_(matrix.num_cols * padded_, allocate),
-        C_(matrix.num_rows * padded_, allocate) {
+        B_(matrix.num_cols() * padded_, allocate),
+        C_(matrix.num_rows() * padded_, allocate) {
     // The columns between k and `padded_` are never copied in: they are computed from these zeros and never copied out.
-    if (B_.size() > 0) WARPLOOM_CUDA_CHECK(cudaMemset(B_.data(), 0, B_.bytes()));
+    fill_device(B_.data(), 0, B_.bytes(), matrix.stream());
   }
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
@@ -88,9 +88,9 @@ class transposing_plan final : public product_plan {
 
 }  // namespace
 
-std::unique_ptr<product_plan> make_transposing_plan(std::unique_ptr<product_plan> inner, const matrix_summary& matrix,
+std::unique_ptr<product_plan> make_transposing_plan(std::unique_ptr<product_plan> inner, const device_csr& matrix,
                                                     std::int64_t k, const device_allocator& allocate) {
-  return dispatch_bits(matrix.dtype, [&](auto bits) -> std::unique_ptr<product_plan> {
+  return dispatch_bits(matrix.dtype(), [&](auto bits) -> std::unique_ptr<product_plan> {
     return std::make_unique<transposing_plan<decltype(bits)>>(std::move(inner), matrix, k, allocate);
   });
 }

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "device/device_csr.hpp"
 #include "warploom/kernels/product.hpp"
 
 namespace warploom::cuda {
@@ -15,7 +16,7 @@ inline std::int64_t padded_columns(std::int64_t k, value_type dtype) {
 
 // Copies B to row-major order, runs `inner`, and copies the result back to column-major order. Holds room for k columns
 // of B and C; wider products are computed panel by panel. `inner` is prepared for padded_columns(k, dtype) columns.
-std::unique_ptr<product_plan> make_transposing_plan(std::unique_ptr<product_plan> inner, const matrix_summary& matrix,
+std::unique_ptr<product_plan> make_transposing_plan(std::unique_ptr<product_plan> inner, const device_csr& matrix,
                                                     std::int64_t k, const device_allocator& allocate);
 
 }  // namespace warploom::cuda
