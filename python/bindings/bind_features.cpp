@@ -1,6 +1,8 @@
 #include <string>
 
 #include "common.hpp"
+#include "device/cuda_function.hpp"
+#include "features/column_vectors.hpp"
 #include "warploom/device.hpp"
 #include "warploom/features.hpp"
 #include "warploom/locality.hpp"
@@ -93,6 +95,16 @@ py::array_t<double> compute_on_host(const csr_holder& matrix) {
   return to_numpy(std::move(values));
 }
 
+py::array_t<double> column_vectors_on_device(const resident_csr& matrix) {
+  std::vector<double> values;
+  {
+    const py::gil_scoped_release release;
+    const device_guard guard(matrix.device);
+    values = WARPLOOM_CUDA(compute_cuda_column_vector_features)(*matrix.matrix);
+  }
+  return to_numpy(std::move(values));
+}
+
 }  // namespace
 
 void bind_features(py::module_& module) {
@@ -101,6 +113,8 @@ void bind_features(py::module_& module) {
   module.def("compute_locality_features", &compute_on_host<locality_features>, py::arg("matrix"));
   module.def("column_vector_feature_names", &column_vector_names);
   module.def("compute_column_vector_features", &compute_on_host<column_vector_features>, py::arg("matrix"));
+  module.def("compute_column_vector_features_device", &column_vectors_on_device, py::arg("matrix"),
+             "Those of a matrix that was uploaded, computed on its GPU.");
   module.def("feature_set_names", &feature_set_names);
   module.def("feature_names", &feature_names, py::arg("name"));
   module.def("compute_features", &compute_features, py::arg("name"), py::arg("matrix"), py::arg("warps") = usual.warps,

@@ -77,13 +77,17 @@ py::tuple names_of(const Rows& rows) {
   return py::tuple(names);
 }
 
-py::tuple names_without_spmm() {
+template <class Condition>
+py::tuple names_where(Condition condition) {
   py::list names;
   for (const model_input& input : model_inputs()) {
-    if (!input.needs_spmm()) names.append(input.name);
+    if (condition(input)) names.append(input.name);
   }
   return py::tuple(names);
 }
+
+bool needs_spmm(const model_input& input) { return input.needs(&matrix_features::spmm); }
+bool needs_column_vectors(const model_input& input) { return input.needs(&matrix_features::column_vectors); }
 
 py::dict sizes() {
   py::dict features;
@@ -99,7 +103,13 @@ void bind_model_inputs(py::module_& module) {
   module.attr("REFERENCE_OUTPUT") = reference_output;
   module.attr("LOSS_OUTPUT") = loss_output;
   module.def("model_input_names", [] { return names_of(model_inputs()); });
-  module.def("spmv_input_names", &names_without_spmm, "Those that need no features of SpMM.");
+  module.def(
+      "spmv_input_names",
+      [] { return names_where([](const auto& input) { return !needs_spmm(input) && !needs_column_vectors(input); }); },
+      "Those that need the features of SpMV only.");
+  module.def(
+      "column_vector_input_names", [] { return names_where(needs_column_vectors); },
+      "Those that need features of column vectors.");
   module.def("preparation_input_names", [] { return names_of(preparation_inputs()); });
   module.def("model_inputs", &inputs_of, py::arg("features"), py::arg("k"), py::arg("names"),
              "What models read of n matrices: n rows, a column for each name.");

@@ -15,8 +15,10 @@ using values = py::array_t<double, int{py::array::c_style} | int{py::array::forc
 
 std::vector<double> vector_of(const values& array) { return {array.data(), array.data() + array.size()}; }
 
-matrix_features make_features(const values& spmv, const std::optional<values>& spmm) {
-  return {vector_of(spmv), spmm ? vector_of(*spmm) : std::vector<double>{}};
+matrix_features make_features(const values& spmv, const std::optional<values>& spmm,
+                              const std::optional<values>& column_vectors) {
+  const auto taken = [](const std::optional<values>& of) { return of ? vector_of(*of) : std::vector<double>{}; };
+  return {vector_of(spmv), taken(spmm), taken(column_vectors)};
 }
 
 // The value among those with a name.
@@ -176,9 +178,11 @@ void bind_choice(py::module_& module) {
 
 void bind_selector(py::module_& module) {
   py::class_<matrix_features>(module, "MatrixFeatures", "The features of a matrix that models read.")
-      .def(py::init(&make_features), py::arg("spmv"), py::arg("spmm") = py::none())
+      .def(py::init(&make_features), py::arg("spmv"), py::arg("spmm") = py::none(),
+           py::arg("column_vectors") = py::none())
       .def_readonly("spmv", &matrix_features::spmv)
-      .def_readonly("spmm", &matrix_features::spmm);
+      .def_readonly("spmm", &matrix_features::spmm)
+      .def_readonly("column_vectors", &matrix_features::column_vectors);
   bind_choice(module);
   module.def(
       "setting_name",
@@ -194,8 +198,12 @@ void bind_selector(py::module_& module) {
           "feature_sets",
           [](const selector& self, const std::string& op, const std::string& dtype, const std::string& layout_name,
              const std::string& cache) {
-            const bool both = self.needs_spmm_features(make_setting(op, dtype, layout_name, cache));
-            return both ? py::tuple(py::make_tuple("spmm", "spmv")) : py::tuple(py::make_tuple("spmv"));
+            const setting of = make_setting(op, dtype, layout_name, cache);
+            py::list names;
+            if (self.needs_spmm_features(of)) names.append("spmm");
+            names.append("spmv");
+            if (self.needs_column_vectors(of)) names.append("column_vectors");
+            return py::tuple(names);
           },
           py::arg("op"), py::arg("dtype"), py::arg("layout") = "", py::arg("cache") = "warm",
           "Sets of features that `choose` needs.")

@@ -105,8 +105,13 @@ class MatrixFeatures:
     The features of a matrix that models read.
     """
     def __init__(
-        self, spmv: numpy.typing.NDArray[numpy.float64], spmm: numpy.typing.NDArray[numpy.float64] | None = None
+        self,
+        spmv: numpy.typing.NDArray[numpy.float64],
+        spmm: numpy.typing.NDArray[numpy.float64] | None = None,
+        column_vectors: numpy.typing.NDArray[numpy.float64] | None = None,
     ) -> None: ...
+    @property
+    def column_vectors(self) -> list[float]: ...
     @property
     def spmm(self) -> list[float]: ...
     @property
@@ -885,8 +890,18 @@ def cmrs_read_occupancy(device: int, dtype: numpy.dtype[typing.Any], *, height: 
     """
 
 def column_vector_feature_names() -> tuple[typing.Any, ...]: ...
+def column_vector_input_names() -> tuple[typing.Any, ...]:
+    """
+    Those that need features of column vectors.
+    """
+
 def compress(log_ratio: numpy.typing.NDArray[numpy.float64]) -> typing.Any: ...
 def compute_column_vector_features(matrix: CsrView) -> numpy.typing.NDArray[numpy.float64]: ...
+def compute_column_vector_features_device(matrix: DeviceCsr) -> numpy.typing.NDArray[numpy.float64]:
+    """
+    Those of a matrix that was uploaded, computed on its GPU.
+    """
+
 def compute_features(
     name: str, matrix: CsrView, warps: int = 32, threads: int = 32, elements_per_cache_line: int = 32
 ) -> numpy.typing.NDArray[numpy.float64]: ...
@@ -1179,7 +1194,7 @@ def share_thread_blocks(
 ) -> numpy.typing.NDArray[numpy.int64]: ...
 def spmv_input_names() -> tuple[typing.Any, ...]:
     """
-    Those that need no features of SpMM.
+    Those that need the features of SpMV only.
     """
 
 def store(format: str, matrix: CsrView, options: dict[str, typing.Any]) -> StoredMatrix:

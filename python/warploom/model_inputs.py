@@ -20,6 +20,7 @@ __all__ = [
     "REFERENCE",
     "SIZES",
     "SPMV_INPUTS",
+    "VECTOR_INPUTS",
     "compress",
     "expand",
     "model_inputs",
@@ -34,8 +35,11 @@ REFERENCE: str = _core.REFERENCE_OUTPUT
 LOSS: str = _core.LOSS_OUTPUT
 """Output of a model: the expected loss of its choice, as log of a ratio of times."""
 
-INPUTS: tuple[str, ...] = _core.model_input_names()
-"""Names of what `model_inputs` can return."""
+VECTOR_INPUTS: tuple[str, ...] = _core.column_vector_input_names()
+"""Names of what `model_inputs` can return of column vectors: for SpMM in half precision."""
+
+INPUTS: tuple[str, ...] = tuple(name for name in _core.model_input_names() if name not in VECTOR_INPUTS)
+"""Names of what else `model_inputs` can return, for all operations and value types."""
 
 SPMV_INPUTS: tuple[str, ...] = _core.spmv_input_names()
 """Those that need the eleven features of SpMV only, which are the cheaper ones."""
@@ -53,11 +57,11 @@ def model_inputs(
     ----------
     features : mapping from str to array_like, shape (n,)
         Features with the name of their set before them: ``spmm_density``, ``spmv_nnz``. Those of SpMM are needed only
-        for names that are not in `SPMV_INPUTS`. Or numbers, of one matrix.
+        for names that are not in `SPMV_INPUTS`, those of column vectors for `VECTOR_INPUTS`. Or numbers, of one matrix.
     k : array_like, shape (n,)
         Columns of B; 1 for SpMV.
     names : sequence of str
-        Which ones, of `INPUTS`.
+        Which ones, of `INPUTS` and `VECTOR_INPUTS`.
 
     Returns
     -------

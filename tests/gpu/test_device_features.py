@@ -28,6 +28,8 @@ def check(A, **geometry):
     """The host's features: exact except for the variance and what is derived from it."""
     host = features.spmm(A, **geometry)
     np.testing.assert_array_equal(on_gpu(A, "spmm", **geometry), host.values, host.names)
+    vectors = _core.compute_column_vector_features_device(resident_on_gpu(as_csr(A)))
+    np.testing.assert_array_equal(vectors, features.column_vectors(A).values)
     host = features.spmv(A)
     found = features.FeatureVector("spmv", on_gpu(A, "spmv"))
     for name in host:
@@ -105,6 +107,17 @@ def test_two_million_nonzeros_of_equal_rows():
     rows = [np.arange(i, i + 100) for i in range(20_000)]
     rows[777] = rows[777][:-1]
     check(from_rows(rows, 20_100))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 9, 15, 16, 17, 24, 25, 4001])
+def test_rows_with_columns_in_common(rows):
+    """Column vectors of every kind: full ones, single ones, repeated entries, windows that end early."""
+    rng = np.random.default_rng(rows)
+    base = np.sort(rng.choice(5000, size=200, replace=False))
+    alike = [base[rng.random(200) < 0.9] for _ in range(rows)]
+    check(from_rows(alike, 5000))
+    check(from_rows([np.sort(rng.choice(row, size=50)) if i % 3 else row for i, row in enumerate(alike)], 5000))
+    check(from_rows([rng.permutation(row) for row in alike], 5000))
 
 
 def test_repeatable_and_safe_from_several_threads():

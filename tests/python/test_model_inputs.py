@@ -14,6 +14,7 @@ from warploom.model_inputs import (
     PREPARATION_INPUTS,
     SIZES,
     SPMV_INPUTS,
+    VECTOR_INPUTS,
     compress,
     expand,
     model_inputs,
@@ -80,6 +81,14 @@ def test_features_of_spmm_are_needed_for_their_inputs_only():
         model_inputs(FEATURES, 1, ("x",))
     with pytest.raises(ParameterError, match="spmv_num_rows"):
         preparation_inputs({"spmv_num_cols": 1.0})
+
+
+def test_inputs_of_column_vectors_are_their_features():
+    A = MATRICES[next(iter(MATRICES))]
+    given_features = describe(A, ["column_vectors"])
+    found = model_inputs(given_features, 3, VECTOR_INPUTS)
+    assert found.tolist() == features.column_vectors(A).values.tolist()
+    assert not set(VECTOR_INPUTS) & set(INPUTS)
 
 
 def test_columns_of_b_are_one_number_or_one_for_each_matrix():

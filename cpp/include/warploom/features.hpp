@@ -45,11 +45,12 @@ struct feature_set {
   void (*compute_cuda)(const device_csr_arrays&, const geometry&, CUstream_st* stream, double* values);
 };
 
-// The features of a matrix, in the order of the names of each set; those of SpMM only where something reads them, since
-// they take longer to compute.
+// The features of a matrix, in the order of the names of each set; those of the pattern only where something reads
+// them, since they take longer to compute.
 struct matrix_features {
   std::vector<double> spmv;
-  std::vector<double> spmm;  // empty if they were not computed
+  std::vector<double> spmm;            // empty if they were not computed
+  std::vector<double> column_vectors;  // vector_features.hpp; empty if they were not computed
 };
 
 // The registry (cpp/src/features/registry.cpp).

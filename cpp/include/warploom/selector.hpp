@@ -95,16 +95,17 @@ class selector {
   std::vector<std::string> names() const;
   bool knows(const setting& of) const;
 
-  // Whether the better of the models for the setting reads the features of SpMM too.
+  // Whether the better of the models for the setting reads the features of SpMM too, and those of column vectors.
   bool needs_spmm_features(const setting& of) const;
+  bool needs_column_vectors(const setting& of) const;
   // Whether there is a model that does without them, and what share of its losses the better one spares.
   bool knows_quick(const setting& of) const;
   double loss_spared(const setting& of) const;
   // What computing them takes on the profile's GPU, in milliseconds; infinite if it is not known.
   double spmm_features_ms(const matrix_features& features) const;
 
-  // Without the features of SpMM, by the model that does without them if there is one. Throws error_kind::parameter if
-  // there is no model for the setting, features are missing, or `calls` is not above 0.
+  // Without features that the better model reads, by the model that does without them if there is one. Throws
+  // error_kind::parameter if there is no model for the setting, features are missing, or `calls` is not above 0.
   ranking rank(const matrix_features& features, std::int64_t k, const setting& of, double calls = many_calls) const;
 
   // The inputs that a decision depends on most, the most important first: those whose change by one, which for
@@ -115,7 +116,7 @@ class selector {
 
  private:
   struct known;
-  // Positions in known_ for a setting, or -1: of the better model, and of the one that does without features of SpMM.
+  // Positions in known_ for a setting, or -1: of the better model, and of the one that reads row lengths only.
   struct places {
     int best = -1;
     int quick = -1;

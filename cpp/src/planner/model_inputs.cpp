@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "warploom/error.hpp"
+#include "warploom/vector_features.hpp"
 
 namespace warploom {
 namespace {
@@ -20,6 +21,8 @@ double log_of_small(double feature, double, double) { return std::log2(feature +
 double log_of_root(double feature, double, double) { return std::log2(1 + std::sqrt(feature)); }
 double natural_log(double feature, double, double) { return std::log1p(feature); }
 double log_ratio(double first, double second, double) { return std::log2((first + small) / (second + small)); }
+
+double share(double feature, double, double) { return feature; }
 
 // Log of the largest power of two in a size, up to 1024: how rows and columns of B and C lie in memory.
 double alignment(double size, double, double) {
@@ -75,6 +78,15 @@ constexpr row rows[] = {
     {"k_alignment", alignment_of_k},
     {"rows_alignment", alignment, "spmv_num_rows"},
     {"cols_alignment", alignment, "spmv_num_cols"},
+    // Of column vectors.
+    {"vectors_per_nonzero_8", share, "column_vectors_vectors_per_nonzero_8"},
+    {"vector_density_8", share, "column_vectors_density_8"},
+    {"single_vectors_8", share, "column_vectors_single_vectors_8"},
+    {"dense_windows_8", share, "column_vectors_dense_windows_8"},
+    {"vectors_per_nonzero_16", share, "column_vectors_vectors_per_nonzero_16"},
+    {"vector_density_16", share, "column_vectors_density_16"},
+    {"single_vectors_16", share, "column_vectors_single_vectors_16"},
+    {"dense_windows_16", share, "column_vectors_dense_windows_16"},
 };
 
 constexpr preparation_input preparation[] = {
@@ -89,13 +101,20 @@ constexpr preparation_input preparation[] = {
 
 feature_place find_feature(const char* name) {
   const std::string_view wanted = name;
-  for (const feature_set& set : feature_sets()) {
-    const std::string_view of = set.name;
-    if (!wanted.starts_with(of) || wanted.substr(of.size(), 1) != "_") continue;
-    const auto found = std::find(set.names.begin(), set.names.end(), wanted.substr(of.size() + 1));
-    if (found != set.names.end()) {
-      return {name, of == "spmm", static_cast<std::size_t>(found - set.names.begin())};
-    }
+  struct named_set {
+    std::string_view name;
+    std::span<const char* const> names;
+    feature_place::values values;
+  };
+  const named_set sets[] = {
+      {"spmv_", find_feature_set("spmv").names, &matrix_features::spmv},
+      {"spmm_", find_feature_set("spmm").names, &matrix_features::spmm},
+      {"column_vectors_", column_vector_feature_names(), &matrix_features::column_vectors},
+  };
+  for (const named_set& set : sets) {
+    if (!wanted.starts_with(set.name)) continue;
+    const auto found = std::find(set.names.begin(), set.names.end(), wanted.substr(set.name.size()));
+    if (found != set.names.end()) return {name, set.values, static_cast<std::size_t>(found - set.names.begin())};
   }
   throw error(error_kind::parameter, "features", -1, "there is no feature '" + std::string(wanted) + "'");
 }

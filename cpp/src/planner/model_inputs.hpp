@@ -14,13 +14,15 @@
 
 namespace warploom {
 
-// A feature of one of the two sets.
+// A feature of one of the sets.
 struct feature_place {
+  using values = std::vector<double> matrix_features::*;
+
   const char* name = nullptr;  // with the set before it: "spmv_nnz"; null: an input needs no such feature
-  bool of_spmm = false;
+  values set = &matrix_features::spmv;
   std::size_t position = 0;  // in its set
 
-  double of(const matrix_features& features) const { return (of_spmm ? features.spmm : features.spmv)[position]; }
+  double of(const matrix_features& features) const { return (features.*set)[position]; }
 };
 
 struct model_input {
@@ -29,8 +31,10 @@ struct model_input {
   feature_place first;
   feature_place second;
 
-  // Whether it needs features of SpMM's set.
-  bool needs_spmm() const { return first.of_spmm || second.of_spmm; }
+  // Whether it needs features of a set: &matrix_features::spmm.
+  bool needs(feature_place::values set) const {
+    return (first.name && first.set == set) || (second.name && second.set == set);
+  }
 
   double value(const matrix_features& features, double k) const {
     return formula(first.name ? first.of(features) : 0, second.name ? second.of(features) : 0, k);

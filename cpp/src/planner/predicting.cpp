@@ -10,10 +10,13 @@
 #include <tuple>
 #include <utility>
 
+#include "device/cuda_function.hpp"
+#include "features/column_vectors.hpp"
 #include "planner/comparing.hpp"
 #include "warploom/error.hpp"
 #include "warploom/features.hpp"
 #include "warploom/permutation.hpp"
+#include "warploom/vector_features.hpp"
 
 namespace warploom {
 namespace {
@@ -57,6 +60,12 @@ std::vector<double> compute(const char* set_name, const problem& given) {
   return values;
 }
 
+std::vector<double> column_vectors_of(const problem& given) {
+  if (!given.on_gpu()) return column_vector_features(given.matrix());
+  const device_guard guard(given.device);
+  return WARPLOOM_CUDA(compute_cuda_column_vector_features)(*given.resident());
+}
+
 using clock = std::chrono::steady_clock;
 
 double milliseconds_since(clock::time_point start) {
@@ -82,16 +91,19 @@ ranked_features rank(const problem& given, const selector& chooser, double calls
   };
   found.features.spmv = given.on_gpu() ? spmv_features_of(*given.resident()) : compute("spmv", given);
   add_time_to(features_ms);
-  bool enough = !chooser.needs_spmm_features(of);
+  const bool needs_spmm = chooser.needs_spmm_features(of), needs_vectors = chooser.needs_column_vectors(of);
+  bool enough = !needs_spmm && !needs_vectors;
   if (!enough && std::isfinite(calls) && chooser.knows_quick(of)) {
     found.ranked = chooser.rank(found.features, given.k, of, calls);
     const double time_us = found.ranked.times_us[found.ranked.order.front()];
     const double saved_us = chooser.loss_spared(of) * found.ranked.expected_loss * time_us * calls;
-    enough = saved_us < 1e3 * chooser.spmm_features_ms(found.features);
+    // The features of column vectors count as much as those of SpMM.
+    enough = saved_us < 1e3 * (int{needs_spmm} + int{needs_vectors}) * chooser.spmm_features_ms(found.features);
     add_time_to(ranking_ms);
   }
   if (!enough) {
-    found.features.spmm = compute("spmm", given);
+    if (needs_spmm) found.features.spmm = compute("spmm", given);
+    if (needs_vectors) found.features.column_vectors = column_vectors_of(given);
     add_time_to(features_ms);
   }
   if (found.ranked.scores.empty() || !enough) found.ranked = chooser.rank(found.features, given.k, of, calls);
@@ -256,7 +268,7 @@ bool is_worth_comparing(const problem& given, double calls, double time_us) {
 }
 
 // ---- Candidates that no model knows: those of less than full precision, and kernels for value types without a model
-// of their own that do not work on the type whose model stands in, as tensor cores in half precision
+// of their own that do not work on the type whose model stands in
 
 // Those to measure, in the caller's row order first.
 std::vector<candidate> unpredicted_candidates(const problem& given, const selector& chooser,
@@ -286,8 +298,16 @@ std::vector<candidate> worth_comparing(const problem& given, std::vector<candida
   return {};
 }
 
-constexpr const char* unpredicted_not_measured =
-    "no model knows candidates on tensor cores, and they were not measured for so few calls: select='measure' does";
+// "no model knows column-vectors/tensor_core, ..."
+std::string note_about(const std::vector<candidate>& unpredicted) {
+  std::string kernels;
+  std::set<std::string> named;
+  for (const candidate& c : unpredicted) {
+    if (named.insert(c.kernel->label()).second) kernels += (kernels.empty() ? "" : ", ") + c.kernel->label();
+  }
+  return "no model knows " + kernels + (named.size() == 1 ? ", and it was" : ", and they were") +
+         " not measured for so few calls: select='measure' does";
+}
 
 // The first of a prediction, and the first of the vendor's.
 std::vector<candidate> candidates_to_compare(prediction& predicted) {
@@ -473,10 +493,10 @@ std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<c
   if (!best) best = prepare_first(given, *predicted, unpredicted);
   best->chosen_in(std::move(steps));
   best->explain_by([given = given.without_resident(), predicted, from, rows = measured, chosen = best->chosen().name(),
-                    left_out, not_measured] {
+                    not_measured, not_predicted = left_out ? note_about(unpredicted) : ""] {
     explanation found = explain(given, *predicted, *from, rows, chosen);
     found.not_measured = not_measured;
-    if (left_out) found.not_predicted = unpredicted_not_measured;
+    found.not_predicted = not_predicted;
     return found;
   });
   return best;

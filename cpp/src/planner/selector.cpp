@@ -7,6 +7,7 @@
 
 #include "planner/model_inputs.hpp"
 #include "warploom/error.hpp"
+#include "warploom/vector_features.hpp"
 
 namespace warploom {
 namespace {
@@ -196,6 +197,7 @@ struct selector::known {
   double loss_spared;  // of a model that reads the features of SpMV only
   std::vector<size_range> ranges;
   bool needs_spmm;
+  bool needs_column_vectors;
 
   known(const profile& from, const std::string& of, const json& facts)
       : name(of), model(&model_called(from, of)), preparation(&model_called(from, preparation_name(of))) {
@@ -225,18 +227,28 @@ struct selector::known {
     };
     for (const std::string& input : model->inputs()) inputs.push_back(check(model_inputs(), input));
     for (const std::string& term : preparation->inputs()) terms.push_back(check(preparation_inputs(), term));
-    needs_spmm = std::any_of(inputs.begin(), inputs.end(), [](const model_input& one) { return one.needs_spmm(); });
+    const auto needs = [&](feature_place::values set) {
+      return std::any_of(inputs.begin(), inputs.end(), [&](const model_input& one) { return one.needs(set); });
+    };
+    needs_spmm = needs(&matrix_features::spmm);
+    needs_column_vectors = needs(&matrix_features::column_vectors);
+  }
+
+  // Whether it can be asked with these.
+  bool has_pattern_features(const matrix_features& features) const {
+    return (!needs_spmm || !features.spmm.empty()) && (!needs_column_vectors || !features.column_vectors.empty());
   }
 
   void check_features(const matrix_features& features) const {
-    for (const feature_set& set : feature_sets()) {
-      const bool of_spmm = std::string_view(set.name) == "spmm";
-      const std::size_t given = (of_spmm ? features.spmm : features.spmv).size();
-      if (given == set.names.size() || (of_spmm && !needs_spmm && given == 0)) continue;
-      throw error(error_kind::parameter, "features", -1,
-                  "the features of " + std::string(set.name) + " are " + std::to_string(given) + ", not " +
-                      std::to_string(set.names.size()));
-    }
+    const auto check = [](const char* of, std::size_t given, std::size_t expected, bool needed) {
+      if (given == expected || (!needed && given == 0)) return;
+      throw error(
+          error_kind::parameter, "features", -1,
+          "the features of " + std::string(of) + " are " + std::to_string(given) + ", not " + std::to_string(expected));
+    };
+    check("spmm", features.spmm.size(), find_feature_set("spmm").names.size(), needs_spmm);
+    check("spmv", features.spmv.size(), find_feature_set("spmv").names.size(), true);
+    check("column vectors", features.column_vectors.size(), column_vector_feature_names().size(), needs_column_vectors);
   }
 
   void write_inputs(const matrix_features& features, double k, double* values) const {
@@ -317,14 +329,18 @@ const selector::known& selector::find(const setting& of) const {
 
 const selector::known& selector::find(const setting& of, const matrix_features& features) const {
   const known& best = find(of);
-  if (!best.needs_spmm || !features.spmm.empty()) return best;
+  if (best.has_pattern_features(features)) return best;
   const int quick = places_of(of).quick;
   return quick >= 0 ? known_[quick] : best;
 }
 
 bool selector::needs_spmm_features(const setting& of) const { return find(of).needs_spmm; }
 
-bool selector::knows_quick(const setting& of) const { return !find(of, matrix_features{}).needs_spmm; }
+bool selector::needs_column_vectors(const setting& of) const { return find(of).needs_column_vectors; }
+
+bool selector::knows_quick(const setting& of) const {
+  return find(of, matrix_features{}).has_pattern_features(matrix_features{});
+}
 
 double selector::loss_spared(const setting& of) const { return find(of, matrix_features{}).loss_spared; }
 

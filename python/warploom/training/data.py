@@ -60,7 +60,8 @@ class Dataset:
     groups : ndarray of str, shape (n,)
         See `base_name`: rows of one group hold the same matrix, or parts of it, and must not be split.
     features : dict from str to ndarray of float64, shape (n,)
-        Features of both sets, with the set's name before them: ``spmm_density``, ``spmv_nnz``.
+        Features of both sets, with the set's name before them: ``spmm_density``, ``spmv_nnz``. Those of
+        ``column_vectors`` too where the sweep has them for all matrices.
     candidates : tuple of str
         Names of the columns.
     times : ndarray of float64, shape (n, candidates)
@@ -154,11 +155,7 @@ class Dataset:
             k=timed.groupby(["matrix", "setting"])["k"].first().reindex(times.index).to_numpy(np.int64),
             families=np.array([family_of(row) for row in known.to_dict("records")], dtype=np.str_),
             groups=np.array([base_name(name) for name in names], dtype=np.str_),
-            features={
-                f"{of}_{name}": known[f"{of}_{name}"].to_numpy(np.float64)
-                for of in features.sets()
-                for name in features.names(of)
-            },
+            features={name: known[name].to_numpy(np.float64) for name in _known_features(known)},
             candidates=tuple(map(str, candidates)),
             times=times.to_numpy(np.float64),
             supported=supported.to_numpy(),
@@ -180,6 +177,11 @@ class Dataset:
     def nnz(self) -> NDArray[np.float64]:
         """Stored entries of each row's matrix."""
         return self.features["spmv_nnz"]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a value."""
+        return 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
 
     @property
     def best(self) -> NDArray[np.float64]:
@@ -244,7 +246,8 @@ class Dataset:
         """Return this with what there is for each row combined from parts."""
         fields = [field.name for field in dataclasses.fields(self) if isinstance(getattr(self, field.name), np.ndarray)]
         changed: dict[str, Any] = {name: combine([getattr(part, name) for part in parts]) for name in fields}
-        features = {name: combine([part.features[name] for part in parts]) for name in self.features}
+        known = [name for name in self.features if all(name in part.features for part in parts)]
+        features = {name: combine([part.features[name] for part in parts]) for name in known}
         return dataclasses.replace(self, **changed, features=features)
 
     def __repr__(self) -> str:
@@ -469,6 +472,14 @@ def _describe(matrices: pd.DataFrame, names: NDArray[np.str_]) -> pd.DataFrame:
     if lacking.any():
         raise ParameterError(f"no features of '{names[lacking.argmax()]}'", argument="measurements")
     return known
+
+
+def _known_features(matrices: pd.DataFrame) -> list[str]:
+    names = [f"{of}_{name}" for of in features.sets() for name in features.names(of)]
+    of_vectors = [f"column_vectors_{name}" for name in features.names("column_vectors")]
+    if set(of_vectors) <= set(matrices) and matrices[of_vectors].notna().all(axis=None):
+        names += of_vectors
+    return names
 
 
 def _within(measurements: Measurements, within: Tolerances | None) -> Tolerances:

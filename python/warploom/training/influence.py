@@ -79,7 +79,6 @@ def dependence(
     """
     names = candidates_known(model)
     columns = [model.outputs.index(name) for name in names]
-    itemsize = np.dtype(dataset.dtype).itemsize
     values: Sequence[float] = scale if scale is not None else list(k or ())
     lines = []
     for value in values:
@@ -87,7 +86,7 @@ def dependence(
         predicted = model.predict(model_inputs(changed.features, changed.k, model.inputs))
         ratio = predicted[:, model.outputs.index(REFERENCE)]
         scores = predicted[:, columns]
-        least = np.exp(ratio) * roofline_us(changed.features, changed.k, itemsize)
+        least = np.exp(ratio) * roofline_us(changed.features, changed.k, dataset.itemsize)
         time = np.log(least) + expand(scores.min(axis=1))
         chosen, counts = np.unique(scores.argmin(axis=1), return_counts=True)
         most = int(counts.argmax())

@@ -176,8 +176,7 @@ def _sequential(pairs: Sequence[tuple[Any, Any]]) -> Any:
 
 def setting_inputs(dataset: Dataset) -> list[float]:
     """Return `SETTING_INPUTS` of a data set."""
-    itemsize = np.dtype(dataset.dtype).itemsize
-    return [float(dataset.cache == "cold"), float(dataset.layout == "column"), float(np.log2(itemsize))]
+    return [float(dataset.cache == "cold"), float(dataset.layout == "column"), float(np.log2(dataset.itemsize))]
 
 
 def descend(

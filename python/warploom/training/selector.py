@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from warploom.model_inputs import INPUTS, LOSS, REFERENCE, compress, model_inputs, roofline_us
+from warploom.model_inputs import INPUTS, LOSS, REFERENCE, VECTOR_INPUTS, compress, model_inputs, roofline_us
 from warploom.predictor import MAX_STORED_VECTORS, Model, StoredVectors
 from warploom.training import export
 from warploom.training.data import Dataset
@@ -76,7 +76,7 @@ class Options:
     share: float = 0.6
     """Of the inputs, drawn for each boosted tree."""
     inputs: tuple[str, ...] | None = None
-    """Of `warploom.model_inputs.INPUTS`; by default those that can differ, which for SpMV leaves out k."""
+    """Of `warploom.model_inputs.INPUTS` and `VECTOR_INPUTS`; by default those that can differ, see `inputs_of`."""
     seed: int = 0
 
 
@@ -148,8 +148,7 @@ def targets(dataset: Dataset, candidates: Sequence[str], loss: _Array | None = N
     The vendor's candidates count as faster than they are by `CAUTION`, those with a row permutation as slower by
     `EFFORT`, and those that matrices of the size were not tried with have `UNTRIED` for a time.
     """
-    itemsize = np.dtype(dataset.dtype).itemsize
-    reference = np.log(dataset.best / roofline_us(dataset.features, dataset.k, itemsize))
+    reference = np.log(dataset.best / roofline_us(dataset.features, dataset.k, dataset.itemsize))
     chosen = dataset.columns(candidates)
     ratio = np.where(chosen.untried, UNTRIED, np.log(chosen.times / dataset.best[:, np.newaxis]))
     permuted = np.array([name.split("/")[1] != "none" for name in candidates])
@@ -159,8 +158,17 @@ def targets(dataset: Dataset, candidates: Sequence[str], loss: _Array | None = N
 
 
 def inputs_of(dataset: Dataset, options: Options) -> tuple[str, ...]:
-    """Return the names of the inputs of a model."""
-    return options.inputs or (INPUTS if dataset.op == "spmm" else INPUTS[: INPUTS.index("log_k")])
+    """Return the names of the inputs of a model.
+
+    Those of SpMV leave out k; those of SpMM in half precision have column vectors where the data set has their
+    features.
+    """
+    if options.inputs:
+        return options.inputs
+    if dataset.op == "spmv":
+        return INPUTS[: INPUTS.index("log_k")]
+    has_vectors = dataset.itemsize == 2 and any(name.startswith("column_vectors_") for name in dataset.features)
+    return INPUTS + VECTOR_INPUTS if has_vectors else INPUTS
 
 
 def fit(

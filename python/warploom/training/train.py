@@ -176,7 +176,8 @@ def datasets_of(
     -------
     list of dict from str to Dataset
         By the names of the models; those together that differ in the state of the cache only. Rows that lack most
-        kernels are left out (`widely_measured`).
+        kernels are left out (`widely_measured`). Those of bfloat16 have the rows of float16 as further sweeps: the
+        kernels and the bytes are the same, and few matrices are measured in both.
     """
     named: dict[str, dict[str, list[Dataset]]] = {}
     for part in parts:
@@ -187,6 +188,11 @@ def datasets_of(
                     dataset = widely_measured(Dataset.of(part, settings, cache, within=within))
                     name = model_name(dataset.op, dataset.dtype, dataset.layout, cache)
                     named.setdefault(name.rpartition("-")[0], {}).setdefault(name, []).append(dataset)
+    for kind, of_kind in named.items():
+        if "-bfloat16" in kind:
+            for name, found in of_kind.items():
+                other = named.get(kind.replace("bfloat16", "float16"), {}).get(name.replace("bfloat16", "float16"), [])
+                found += [dataclasses.replace(dataset, dtype="bfloat16") for dataset in other]
     return [{name: united(found) for name, found in kind.items()} for kind in named.values()]
 
 

@@ -93,7 +93,9 @@ def train_networks(
     shown = _Shown(progress, 2 * (2 * FOLDS + 1) * len(by_op) + 2 * of_families)
     for op, datasets in by_op.items():
         trained = _Operation(op, datasets, trees, chosen, folds_of_families, shown)
-        inputs = inputs_of(next(iter(datasets.values())), DEFAULTS[op])
+        # One network reads what is known of every setting.
+        first, *others = (inputs_of(dataset, DEFAULTS[op]) for dataset in datasets.values())
+        inputs = tuple(name for name in first if all(name in other for other in others))
         full = trained.train(inputs)
         for name, found in full.items():
             models[name] = found.model

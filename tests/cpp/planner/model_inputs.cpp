@@ -45,7 +45,15 @@ TEST_CASE("inputs of a matrix, as profiles were trained with") {
                                      12.229119220658594,
                                      3.0,
                                      5.0,
-                                     3.0};
+                                     3.0,
+                                     0.875,
+                                     0.140625,
+                                     0.75,
+                                     0.0,
+                                     0.75,
+                                     0.0859375,
+                                     0.5,
+                                     0.25};
   const matrix_features features = test::example_features();
   const std::span<const model_input> inputs = model_inputs();
   REQUIRE(inputs.size() == expected.size());
@@ -62,9 +70,14 @@ TEST_CASE("names of inputs are unique, and say which features they need") {
     CHECK(&find_model_input(input.name) == &input);
   }
   CHECK(names.size() == model_inputs().size());
-  CHECK(!find_model_input("log_rows").needs_spmm());
-  CHECK(!find_model_input("log_k").needs_spmm());
-  CHECK(find_model_input("log_block_fill").needs_spmm());
+  constexpr auto spmm = &matrix_features::spmm, column_vectors = &matrix_features::column_vectors;
+  CHECK(!find_model_input("log_rows").needs(spmm));
+  CHECK(!find_model_input("log_k").needs(spmm));
+  CHECK(find_model_input("log_block_fill").needs(spmm));
+  CHECK(!find_model_input("log_block_fill").needs(column_vectors));
+  CHECK(find_model_input("single_vectors_16").needs(column_vectors));
+  CHECK(!find_model_input("single_vectors_16").needs(spmm));
+  CHECK(!find_model_input("log_k").needs(&matrix_features::spmv));
   const error e = test::error_of([] { find_model_input("x"); });
   CHECK(e.kind() == error_kind::parameter);
   CHECK(e.argument() == "names");
@@ -73,7 +86,7 @@ TEST_CASE("names of inputs are unique, and say which features they need") {
 }
 
 TEST_CASE("inputs of a matrix without rows are finite") {
-  const matrix_features empty{std::vector<double>(11, 0.0), std::vector<double>(24, 0.0)};
+  const matrix_features empty{std::vector<double>(11, 0.0), std::vector<double>(24, 0.0), std::vector<double>(8, 0.0)};
   for (const model_input& input : model_inputs()) CHECK(std::isfinite(input.value(empty, 1)));
 }
 

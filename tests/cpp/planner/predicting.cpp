@@ -27,6 +27,9 @@ struct made_up {
   std::string note{};
   std::string sizes = "{}";  // of what it was trained on
   float log_times = 0;       // logarithm of the least time over that of the roofline
+  std::string setting{};     // that of float32 if it is not given
+  std::string input = "log_rows";
+  float coefficient = 0;  // of the input, for the last candidate
 
   std::shared_ptr<const prediction_source> build() const {
     std::vector<linear_output> scores{{"reference", log_times}, {"loss", loss}};
@@ -39,9 +42,11 @@ struct made_up {
       if (static_cast<int>(i) < shortlisted) margin = score;
     }
     const auto made = std::make_shared<profile>();
-    const std::string model =
-        parse_candidate(names[0]).kernel->op == operation::spmv ? "spmv-float32" : "spmm-float32-row";
-    made->models[model + "-warm"] = test::linear({"log_rows"}, scores);
+    const bool spmv = parse_candidate(names[0]).kernel->op == operation::spmv;
+    const std::string model = !setting.empty() ? setting : spmv ? "spmv-float32" : "spmm-float32-row";
+    scores.back().input = input;
+    scores.back().coefficient = coefficient;
+    made->models[model + "-warm"] = test::linear({input}, scores);
     made->models["preparation-" + model] = test::linear({"one"}, preparation);
     made->metrics = parse_json(R"({"selectors": {")" + model + R"(-warm": {"margin": )" +
                                std::to_string(margin + 1e-6) + R"(, "unsure_loss": 0.2, "sizes": )" + sizes + "}}}");
@@ -185,11 +190,38 @@ TEST_CASE("tensor cores in half precision are measured where the model of float3
   const auto unmeasured = plan_by_prediction(given, sure.build(), options, {std::ref(clock)});
   CHECK(unmeasured->chosen().name() == plain);
   CHECK(clock.timed.empty());
-  CHECK(!unmeasured->why().not_predicted.empty());
+  CHECK(unmeasured->why().not_predicted ==
+        "no model knows column-vectors/tensor_core, and it was not measured for so few calls: select='measure' does");
   sure.log_times = 20;
   options.calls = 1000;
   CHECK(plan_by_prediction(given, sure.build(), options, {std::ref(clock)})->chosen().name() == cores);
   CHECK(clock.timed == std::vector<std::string>{plain, cores});
+}
+
+TEST_CASE("a model of half precision reads the features of column vectors, and nothing else is measured") {
+  const small_matrix A;
+  const std::vector<float16> ones(A.csr.indices.size(), float16(1.0f));
+  csr_view view = A.csr.view();
+  view.data = ones.data();
+  const std::string plain = "spmm/none/csr/row_split", cores = "spmm/none/column-vectors/tensor_core";
+  made_up of_float16;
+  of_float16.setting = "spmm-float16-row";
+  of_float16.names = {plain, cores};
+  of_float16.input = "vectors_per_nonzero_8";
+  for (const float coefficient : {0.0f, -1.0f}) {  // of the tensor cores' score
+    of_float16.coefficient = coefficient;
+    for (const value_type dtype : {value_type::float16, value_type::bfloat16}) {
+      view.dtype = dtype;
+      problem given(view);
+      given.k = 4;
+      known_times clock{};
+      const auto made = plan_by_prediction(given, of_float16.build(), {}, {std::ref(clock)});
+      CHECK(made->chosen().name() == (coefficient < 0 ? cores : plain));
+      CHECK(clock.timed.empty());
+      CHECK(made->why().not_predicted.empty());
+      CHECK(made->why().stands_in.empty() == (dtype == value_type::float16));
+    }
+  }
 }
 
 TEST_CASE("few calls are not worth measuring") {

@@ -64,7 +64,16 @@ TEST_CASE("names of settings") {
   CHECK(by.knows(spmv));
   CHECK(!by.knows({operation::spmm}));
   CHECK(!by.needs_spmm_features(spmv));
-  CHECK(made_up{{"log_rows", "log_lines"}}.build().needs_spmm_features(spmv));
+  CHECK(!by.needs_column_vectors(spmv));
+  CHECK(by.knows_quick(spmv));
+  const selector of_lines = made_up{{"log_rows", "log_lines"}}.build();
+  CHECK(of_lines.needs_spmm_features(spmv));
+  CHECK(!of_lines.needs_column_vectors(spmv));
+  CHECK(!of_lines.knows_quick(spmv));
+  const selector of_vectors = made_up{{"log_rows", "vector_density_16"}}.build();
+  CHECK(!of_vectors.needs_spmm_features(spmv));
+  CHECK(of_vectors.needs_column_vectors(spmv));
+  CHECK(!of_vectors.knows_quick(spmv));
 }
 
 TEST_CASE("predicted times, and the fastest first") {
@@ -158,9 +167,15 @@ TEST_CASE("wrong arguments are refused") {
     CHECK(test::error_of([&] { by.rank(features, 1, spmv, calls); }).argument() == "calls");
   }
   CHECK(test::error_of([&] { by.rank({}, 1, spmv); }).argument() == "features");
-  by.rank({features.spmv, {}}, 1, spmv);
+  by.rank({features.spmv, {}, {}}, 1, spmv);
   const selector of_pattern = made_up{{"log_rows", "log_lines"}}.build();
-  CHECK(test::error_of([&] { of_pattern.rank({features.spmv, {}}, 1, spmv); }).argument() == "features");
+  CHECK(test::error_of([&] { of_pattern.rank({features.spmv, {}, {}}, 1, spmv); }).argument() == "features");
+  const selector of_vectors = made_up{{"log_rows", "dense_windows_8"}}.build();
+  of_vectors.rank({features.spmv, {}, features.column_vectors}, 1, spmv);
+  for (const std::vector<double>& wrong : {std::vector<double>{}, std::vector<double>(7, 0.0)}) {
+    CHECK(test::error_of([&] { of_vectors.rank({features.spmv, features.spmm, wrong}, 1, spmv); }).argument() ==
+          "features");
+  }
 }
 
 TEST_CASE("profiles that lack what belongs to a selector are refused") {

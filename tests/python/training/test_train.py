@@ -1,11 +1,15 @@
+from functools import partial
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from training.training_tables import CANDIDATES, sweep
+from training.training_tables import CANDIDATES, HALF, half_times, sweep
 from warploom import _core, features, profiles
+from warploom.bench import Measurements
 from warploom.commands.train import sweeps_of
 from warploom.errors import ParameterError, ProfileError
-from warploom.model_inputs import SPMV_INPUTS, model_name
+from warploom.model_inputs import INPUTS, SPMV_INPUTS, VECTOR_INPUTS, model_name
 from warploom.profiles import Profile
 from warploom.training.data import Dataset
 from warploom.training.selector import choices
@@ -73,6 +77,54 @@ def test_quick_selectors_read_row_lengths_only(profile):
             assert 0 <= facts["loss_spared"] < 1
             assert facts["mean_loss"] >= 0
             assert profile.models[name].outputs == profile.models[name.removeprefix(QUICK)].outputs
+
+
+HALF_SETTINGS = ("spmm/float16/row/k=32", "spmm/float16/row/k=128")
+
+
+@pytest.fixture(scope="module")
+def in_half():
+    return sweep(120, seed=3, settings=HALF_SETTINGS, caches=("warm",), noise=0.01, candidates=HALF, times=half_times)
+
+
+def test_half_precision_has_models_that_read_column_vectors(in_half, tmp_path):
+    wide = sweep(60, settings=("spmm/float32/row/k=32",), caches=("warm",), candidates=HALF, times=half_times)
+    few = sweep(30, 3, ("spmm/bfloat16/row/k=32",), ("warm",), noise=0.01, candidates=HALF, times=half_times)
+    rows = Measurements(
+        pd.concat([in_half.measurements, few.measurements], ignore_index=True), in_half.matrices, in_half.environments
+    )
+    profile = train([wide, rows], folds=3, family_folds=3, samples=5)
+    names = {dtype: model_name("spmm", dtype, "row", "warm") for dtype in ("float32", "float16", "bfloat16")}
+    assert profile.models[names["float32"]].inputs == INPUTS
+    assert profile.models[names["float16"]].inputs == profile.models[names["bfloat16"]].inputs == INPUTS + VECTOR_INPUTS
+    assert set(profile.models[f"{QUICK}{names['float16']}"].inputs) <= set(SPMV_INPUTS)
+    facts = {dtype: profile.metrics["selectors"][name] for dtype, name in names.items()}
+    assert facts["float16"]["random"]["rows"] == 240
+    assert facts["bfloat16"]["random"]["rows"] == 30  # the rows of float16 are a further sweep
+    assert facts["bfloat16"]["further"]["random"]["rows"] == 240
+    assert facts["float16"]["random"]["oracle_share"][0] > 0.97
+
+    profiles.save(tmp_path / "p.safetensors", profile)
+    loaded = profiles.load(tmp_path / "p.safetensors").selector()
+    dataset = Dataset.of(rows, HALF_SETTINGS, "warm")
+    expected = choices(profile.models[names["float16"]], dataset)
+    assert len(set(expected)) > 1
+    assert loaded.feature_sets("spmm", "float16", "row") == ("spmm", "spmv", "column_vectors")
+    assert loaded.feature_sets("spmm", "float32", "row") == ("spmm", "spmv")
+    for i in range(len(dataset)):
+        vectors = {of: [dataset.features[f"{of}_{name}"][i] for name in features.names(of)] for of in VECTOR_SETS}
+        choose = partial(loaded.choose, op="spmm", k=int(dataset.k[i]), dtype="float16", layout="row")
+        assert choose(_core.MatrixFeatures(**vectors)).candidate == dataset.candidates[expected[i]]
+        assert choose(_core.MatrixFeatures(vectors["spmv"])).candidate in HALF  # by the quick one
+
+
+VECTOR_SETS = (*features.sets(), "column_vectors")
+
+
+def test_half_precision_without_column_vectors_reads_the_rest(in_half):
+    without = in_half.matrices.drop(columns=[name for name in in_half.matrices if name.startswith("column_vectors_")])
+    profile = train(Measurements(in_half.measurements, without, in_half.environments), splits=False)
+    assert profile.models["spmm-float16-row-warm"].inputs == INPUTS
 
 
 def test_sizes_of_the_training_data_are_kept(profile, measurements):

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from training.training_tables import CANDIDATES, sweep
+from training.training_tables import CANDIDATES, HALF, half_times, sweep
 from warploom import _core, features, profiles
 from warploom.errors import ParameterError
-from warploom.model_inputs import LOSS, REFERENCE, model_name
+from warploom.model_inputs import INPUTS, LOSS, REFERENCE, model_name
 from warploom.training.data import Dataset
 from warploom.training.joint_network import JointOptions
 from warploom.training.train import QUICK, train
@@ -65,6 +65,18 @@ def test_metrics_are_of_matrices_and_families_held_out(profile, trees):
         share, other = (p.metrics["selectors"][name]["families"]["oracle_share"][0] for p in (profile, trees))
         assert facts["families_over"] == pytest.approx(share - other, abs=1e-5)
         assert 0 <= profile.metrics["selectors"][f"{QUICK}{name}"]["loss_spared"] < 1
+
+
+def test_one_network_reads_what_is_known_of_every_value_type():
+    parts = [
+        sweep(60, settings=(f"spmm/{dtype}/row/k=32",), caches=("warm",), candidates=HALF, times=half_times)
+        for dtype in ("float16", "bfloat16", "float32")
+    ]
+    for part in parts[2:]:
+        part.matrices = part.matrices.drop(columns=[c for c in part.matrices if c.startswith("column_vectors_")])
+    found = train_networks(parts, train(parts, splits=False), SMALL, folds_of_families=3, samples=5)
+    for dtype in ("float16", "bfloat16", "float32"):
+        assert found.models[model_name("spmm", dtype, "row", "warm")].inputs == INPUTS
 
 
 def test_progress_counts_the_networks(seen):

@@ -15,6 +15,8 @@ CANDIDATES = (
     "spmv/none/csr/vector[threads_per_row=8]",
 )
 
+HALF = ("spmm/none/csr/row_split", "spmm/none/column-vectors/tensor_core", "spmm/none/csr/cusparse")
+
 
 def row_of_features(random):
     """Return the features of a matrix that is not there: they fit together where the tests look."""
@@ -39,12 +41,37 @@ def times(values):
     return [1.5 * base, *(base * (1 + 0.3 * distance[i]) for i in (1, 2, 3))]
 
 
-def sweep(matrices=60, seed=0, settings=("spmv/float32",), caches=("warm", "cold"), repeated=True, noise=0.0):
-    """Return measurements of matrices of six families in which `times` are the times."""
+def vector_features(random):
+    """Return features of column vectors."""
+    return {f"column_vectors_{name}": float(random.uniform()) for name in features.names("column_vectors")}
+
+
+def half_times(values):
+    """Microseconds of each of `HALF`: tensor cores are right where rows of B are read for several nonzeros."""
+    base = 2 + values["spmv_nnz"] / 5e4
+    return [base, base * (0.4 + values["column_vectors_vectors_per_nonzero_8"]), 1.5 * base]
+
+
+def sweep(
+    matrices=60,
+    seed=0,
+    settings=("spmv/float32",),
+    caches=("warm", "cold"),
+    repeated=True,
+    noise=0.0,
+    candidates=CANDIDATES,
+    times=times,
+):
+    """Return measurements of matrices of six families in which `times` are the times of the candidates.
+
+    With those of `HALF` the matrices have features of column vectors.
+    """
     random = np.random.default_rng(seed)
     facts, rows = [], []
     for i in range(matrices):
         values = row_of_features(random)
+        if candidates is HALF:
+            values |= vector_features(random)
         size = {
             name: int(values[f"spmv_{of}"])
             for name, of in zip(("rows", "cols", "nnz"), ("num_rows", "num_cols", "nnz"), strict=True)
@@ -70,7 +97,7 @@ def sweep(matrices=60, seed=0, settings=("spmv/float32",), caches=("warm", "cold
                         rows.append(
                             measurement(
                                 f"group/m{i}",
-                                CANDIDATES[number],
+                                candidates[number],
                                 time * slow * np.exp(noise * random.normal()),
                                 setting=setting,
                                 cache=cache,
