@@ -52,7 +52,8 @@ __device__ __forceinline__ void add_warp(unsigned long long* to, unsigned long l
   if (threadIdx.x % 32 == 0 && all != 0) atomicAdd(to, all);
 }
 
-__global__ void __launch_bounds__(threads_per_block) count_vectors_kernel(const task work) {
+// At least five blocks: left to itself, the compiler takes 32 registers and spills.
+__global__ void __launch_bounds__(threads_per_block, 5) count_vectors_kernel(const task work) {
   __shared__ std::int64_t block_rows[2];
   std::uint32_t single_8 = 0, single_16 = 0;
   const std::int64_t stride = std::int64_t{gridDim.x} * nonzeros_per_block;
