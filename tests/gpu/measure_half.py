@@ -5,26 +5,40 @@ candidates without a row permutation measured): for each value type the fastest 
 tensor cores, and the fastest of cuSPARSE; in float32 also the fastest in TF32, which counts for nothing else. Then one
 of sampled products, k = 32 and 128: warploom's, cuSPARSE's and, in float32, that of PyTorch, medians of 20 launches
 between events. Every candidate is verified before it is timed. If OUT is set, all rows are also written to half.jsonl
-in that folder.
+in that folder. SpMM's rows say what converting to column vectors takes, on the GPU, in milliseconds and in products.
+
+``python tests/gpu/measure_half.py --baseline FOLDER`` measures SpMM (k = 32 and 128) on the matrices of
+docs/static/peers.csv, beside what others took on an H200. Gupta__gupta2.npz, LAW__dblp-2010.npz and
+SNAP__email-Enron.npz are read from the folder (those that are not there are left out), the others are constructed: one
+is the same by its definition, the rest are of the same kind and nearly the same size. The candidates are those of the
+lists for half precision and for large matrices, without row permutations. No matrix is started after ``--seconds S``,
+50 by default. If OUT is set, rows in the form of docs/static/peers.csv are written to peers.csv in that folder, after
+each matrix.
 """
 
 from __future__ import annotations
 
+import argparse
+import concurrent.futures
 import json
 import math
+import multiprocessing
 import os
 import pathlib
 import statistics
-import sys
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse
 import torch
 
 import warploom as wl
+from warploom import corpus
+from warploom.bench.settings import HALF, LARGE, Setting, listed
 
 COLUMNS = (32, 128, 256)
 DTYPES = ("float32", "float16", "bfloat16")
@@ -73,6 +87,36 @@ MATRICES: dict[str, Callable[[], Any]] = {
 }
 
 
+def _fem_like(nodes: int = 30_000, neighbours: int = 7) -> Any:
+    points = corpus.load(f"nearest_points(n={nodes},neighbours={neighbours},dimensions=3)")
+    pattern = scipy.sparse.csr_array(points + scipy.sparse.eye_array(nodes))
+    return scipy.sparse.kron(pattern, np.ones((6, 6)), format="csr")
+
+
+PEERS = pathlib.Path(__file__).parents[2] / "docs" / "static" / "peers.csv"
+FILES = {
+    "gupta2": "Gupta__gupta2.npz",
+    "dblp-2010": "LAW__dblp-2010.npz",
+    "email-Enron": "SNAP__email-Enron.npz",
+}
+# Under the names of peers.csv. The first is the same matrix, the others are like those that were measured.
+CONSTRUCTED: dict[str, Callable[[], Any] | str] = {
+    "poisson27_80": _poisson27,
+    "knn3d_500k_16_natural": "nearest_points(n=500000,neighbours=16,dimensions=3)",
+    "pruned_4096x4096_90": _pruned,
+    "rmat_18_16": "rmat(scale=18,edge_factor=16)",
+    "communities_300k_24": "communities(n=300000,count=3000,degree=21)",
+    "fem_blocks_6x6": _fem_like,
+    "dense_communities_60k_200": "stochastic_block(blocks=150,size=400,degree=208)",
+    "knn3d_500k_16_random": "nearest_points(n=500000,neighbours=16,dimensions=3,shuffle=1)",
+}
+
+
+def _constructed(name: str) -> Any:
+    how = CONSTRUCTED[name]
+    return corpus.load(how) if isinstance(how, str) else how()
+
+
 def _normal(matrix: Any) -> Any:
     matrix = scipy.sparse.csr_array(matrix)
     matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
@@ -85,15 +129,28 @@ def _best(rows: list[Any], pattern: str, *, other: bool = False) -> Any:
     return min(found, key=lambda row: row.median_us, default=None)
 
 
-def spmm(name: str, matrix: Any, k: int, dtype: str) -> dict[str, Any]:
-    """Measure every candidate of one product."""
+def conversion_ms(matrix: Any, dtype: str) -> float:
+    """Return what converting to column vectors takes for a matrix that is on the GPU; NaN if it is refused."""
+    indptr, indices, data = (torch.from_numpy(array).cuda() for array in (matrix.indptr, matrix.indices, matrix.data))
+    A = wl.CSR(indptr, indices, data.to(getattr(torch, dtype)), matrix.shape)
+    name = "spmm/none/column-vectors/tensor_core" + ("_tf32" if dtype == "float32" else "")
+    precision = "tf32" if dtype == "float32" else None
+    try:
+        plans = [wl.plan(A, k=32, device="cuda", select=name, precision=precision) for _ in range(7)]
+    except wl.errors.WarploomError:
+        return NAN
+    return statistics.median(plan.preparation_ms["conversion"] for plan in plans[1:])
+
+
+def spmm(name: str, matrix: Any, k: int, dtype: str, candidates: str | list[str] = "spmm/none/*") -> dict[str, Any]:
+    """Measure candidates of one product, all by default."""
     plan = wl.plan(
         matrix,
         k=k,
         dtype=dtype,
         device="cuda",
         select="measure",
-        candidates="spmm/none/*",
+        candidates=candidates,
         budget=math.inf,
         calls=math.inf,
         progress=False,
@@ -158,21 +215,109 @@ def sampled(name: str, matrix: Any, k: int, dtype: str) -> dict[str, Any]:
     return found
 
 
-def main(names: list[str]) -> None:
+def _listed(dtype: str) -> list[str]:
+    setting = Setting.parse(f"spmm/{dtype}/row/k=32")
+    names = [c.name for c in listed(setting, "cuda", LARGE if dtype == "float32" else HALF)]
+    of_tf32 = ["spmm/none/column-vectors/tensor_core_tf32*"] if dtype == "float32" else []
+    return [name for name in names if name.startswith("spmm/none/")] + of_tf32
+
+
+def compare(name: str, matrix: Any, peers: Any) -> list[dict[str, Any]]:
+    """Measure one matrix of peers.csv in float16, float32 and TF32, and print it beside what others took."""
+    rows = []
+    for k in (32, 128):
+        by_dtype = {dtype: spmm(name, matrix, k, dtype, _listed(dtype)) for dtype in ("float16", "float32")}
+        narrow, wide = by_dtype["float16"], by_dtype["float32"]
+        same = name in FILES or name == "poisson27_80"
+        own = {"fp16": (narrow["own_us"], narrow["own"]), "fp32": (wide["own_us"], wide["own"])}
+        own["tf32"] = (min(wide["own_us"], wide["tf32_us"]), wide["tf32"])
+        vendor = {"fp16": (narrow["cusparse_us"], narrow["cusparse"]), "fp32": (wide["cusparse_us"], wide["cusparse"])}
+        for code, of in (("warploom", own), ("cuSPARSE here", vendor)):
+            for precision, (us, candidate) in of.items():
+                rows.append(
+                    {
+                        "matrix": name,
+                        "rows": matrix.shape[0],
+                        "nnz": matrix.nnz,
+                        "k": k,
+                        "code": code,
+                        "precision": precision,
+                        "us": us,
+                        "setting": candidate,
+                        "same_matrix": same,
+                    }
+                )
+        others = peers[(peers["matrix"] == name) & (peers["k"] == k)]
+        times = "  ".join(f"{row.code} {row.precision} {row.us:.0f}" for row in others.itertuples())
+        print(
+            f"  k={k:3} float16 {narrow['own_us']:.1f}  tensor cores {narrow['tensor_core_us']:.1f}  "
+            f"float32 {wide['own_us']:.1f}  TF32 {wide['tf32_us']:.1f}  "
+            f"cuSPARSE {narrow['cusparse_us']:.1f} and {wide['cusparse_us']:.1f} | {times} | {narrow['own']}",
+            flush=True,
+        )
+    return rows
+
+
+def baseline(folder: pathlib.Path, seconds: float) -> None:
+    """Measure the matrices of peers.csv."""
+    deadline = time.monotonic() + seconds
+    peers = pd.read_csv(PEERS)
+    peers = peers[~peers["code"].isin(["warploom", "cuSPARSE here"])]
+    rows: list[dict[str, Any]] = []
+    spawned = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(min(len(CONSTRUCTED), os.cpu_count() or 1), spawned) as pool:
+        made = {name: pool.submit(_constructed, name) for name in CONSTRUCTED}
+        for name in (*FILES, *CONSTRUCTED):
+            if name in FILES and not (folder / FILES[name]).exists():
+                print(f"{name}: {FILES[name]} is not there")
+                continue
+            if time.monotonic() > deadline:
+                print(f"{name}: no time is left")
+                continue
+            matrix = _normal(made[name].result() if name in made else scipy.sparse.load_npz(folder / FILES[name]))
+            took = {dtype: conversion_ms(matrix, dtype) for dtype in ("float16", "float32")}
+            print(f"{name}: {matrix.shape[0]:,} rows, {matrix.nnz:,} nonzeros, conversion {took} ms", flush=True)
+            found = compare(name, matrix, peers)
+            for row in found:
+                of_vectors = row["code"] == "warploom" and "column-vectors" in row["setting"]
+                row["preparation_ms"] = (
+                    took["float16" if row["precision"] == "fp16" else "float32"] if of_vectors else NAN
+                )
+            rows += found
+            if "OUT" in os.environ:
+                table = pd.DataFrame(rows).reindex(columns=pd.read_csv(PEERS, nrows=0).columns)
+                table.to_csv(pathlib.Path(os.environ["OUT"]) / "peers.csv", index=False, float_format="%.4g")
+
+
+def main() -> None:
     """Measure the named matrices, or all."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", metavar="MATRIX")
+    parser.add_argument("--baseline", type=pathlib.Path, metavar="FOLDER")
+    parser.add_argument("--seconds", type=float, default=50.0)
+    given = parser.parse_args()
     warnings.simplefilter("ignore")
+    if given.baseline is not None:
+        baseline(given.baseline, given.seconds)
+        return
+    names = given.names
     rows = []
     for name in names or MATRICES:
         matrix = _normal(MATRICES[name]())
         print(f"{name}: {matrix.shape[0]:,} rows, {matrix.nnz:,} nonzeros", flush=True)
+        took = {dtype: conversion_ms(matrix, dtype) for dtype in DTYPES}
         for k in COLUMNS:
             for dtype in DTYPES:
                 row = spmm(name, matrix, k, dtype)
+                product_us = row["tf32_us" if dtype == "float32" else "tensor_core_us"]
+                row["conversion_ms"] = took[dtype]
+                row["conversion_products"] = 1e3 * took[dtype] / product_us
                 rows.append(row)
                 print(
                     f"  spmm  k={k:3} {dtype:8} own {row['own_us']:8.1f}  tensor cores {row['tensor_core_us']:8.1f}  "
                     f"TF32 {row['tf32_us']:8.1f}  cuSPARSE {row['cusparse_us']:8.1f}  "
-                    f"ratio {row['cusparse_us'] / row['own_us']:5.2f}  {row['own']}",
+                    f"ratio {row['cusparse_us'] / row['own_us']:5.2f}  "
+                    f"conversion {took[dtype]:.2f} ms = {row['conversion_products']:.0f} products  {row['own']}",
                     flush=True,
                 )
         for k in (32, 128):
@@ -190,4 +335,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
