@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy.sparse import csr_array
 
 import warploom as wl
+from half_profile import CORES, PLAIN, save_half_profile
 from products import assert_product, operand, vector
 from warploom import corpus
 
@@ -49,6 +51,27 @@ def test_spmm(name, dtype, layout, k):
     assert "predicted for" in plan.explain().title
     B = operand((matrix.shape[1], k), dtype, layout)
     assert_product(matrix, B, plan @ B)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_column_vectors_decide_in_half_precision(dtype, tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    save_half_profile(tmp_path, torch.cuda.get_device_name())
+    monkeypatch.setenv("WARPLOOM_PROFILES", str(tmp_path))
+    for matrix, chosen in ((load("grid", "float32"), PLAIN), (rows_in_eights(), CORES)):
+        arrays = [torch.as_tensor(part).cuda() for part in (matrix.indptr, matrix.indices, matrix.data)]
+        A = wl.CSR(*arrays[:2], arrays[2].to(getattr(torch, dtype)), matrix.shape)
+        plan = wl.plan(A, k=32, calls=1)
+        assert plan.candidate == chosen
+        B = torch.ones(matrix.shape[1], 32, dtype=getattr(torch, dtype), device="cuda")
+        expected = matrix @ np.ones((matrix.shape[1], 32))
+        assert np.abs((plan @ B).float().cpu().numpy() - expected).max() < 0.2
+
+
+def rows_in_eights():
+    """Eight rows each are the same."""
+    matrix = load("grid", "float32")
+    return csr_array(scipy.sparse.kron(matrix[:500], np.ones((8, 1)), format="csr").astype(np.float32))
 
 
 @pytest.mark.parametrize("name", MATRICES)

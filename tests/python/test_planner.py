@@ -10,10 +10,12 @@ import types
 
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy.sparse import csr_array, random_array
 
 import warploom as wl
 from battery import battery
+from half_profile import CORES, PLAIN, save_half_profile
 from warploom import _core, _host_products, errors
 from warploom._matrix import as_csr
 from warploom.candidates import parse
@@ -309,6 +311,17 @@ def test_calls_are_a_positive_number(matrix, calls):
     with pytest.raises(errors.ParameterError) as caught:
         wl.plan(matrix, "spmv", device="cpu", calls=calls)
     assert caught.value.argument == "calls"
+
+
+def test_column_vectors_decide_in_half_precision(matrix, tmp_path, monkeypatch):
+    save_half_profile(tmp_path, "Test GPU")
+    monkeypatch.setenv("WARPLOOM_PROFILES", str(tmp_path))
+    for alike, chosen in ((2, PLAIN), (8, CORES)):  # so many rows each are the same
+        A = scipy.sparse.kron(matrix, np.ones((alike, 1)), format="csr")
+        found = wl.predict(A, k=32, dtype="float16", gpu="Test GPU")
+        assert found.chosen == chosen
+        assert {row.candidate for row in found.rows} >= {PLAIN, CORES}
+        assert "predicted from" not in str(found)
 
 
 def test_a_damaged_profile_is_left_out_with_a_warning(matrix, tmp_path, monkeypatch):

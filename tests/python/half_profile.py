@@ -1,0 +1,35 @@
+"""A profile of two candidates of SpMM in half precision, between which column vectors decide."""
+
+import numpy as np
+
+from warploom import profiles
+from warploom.model_inputs import LOSS, PREPARATION_INPUTS, REFERENCE
+from warploom.predictor import Model
+from warploom.profiles import Profile
+
+PLAIN, CORES = "spmm/none/csr/row_split", "spmm/none/column-vectors/tensor_core"
+
+
+def save_half_profile(folder, gpu):
+    """Write a profile that predicts tensor cores where a vector of 8 rows has more than three nonzeros in the mean."""
+    constants = {REFERENCE: 0.0, LOSS: 0.0, PLAIN: 0.0, CORES: -0.3}
+    model = "spmm-float16-row"
+    models = {
+        f"{model}-warm": _linear(("vectors_per_nonzero_8",), constants, {CORES: 1.0}),
+        f"preparation-{model}": _linear(PREPARATION_INPUTS, {PLAIN: 0.0, CORES: 0.0}, {}),
+    }
+    metrics = {"selectors": {f"{model}-warm": {"margin": 0.01, "unsure_loss": 0.2}}}
+    profiles.save(folder / "p.safetensors", Profile(gpu, (9, 0), "13.0", models, metrics=metrics))
+
+
+def _linear(inputs, constants, of_first):
+    weight = np.zeros((1, len(constants), len(inputs)), np.float32)
+    for row, name in enumerate(constants):
+        weight[0, row, 0] = of_first.get(name, 0.0)
+    arrays = {
+        "input.mean": np.zeros(len(inputs)),
+        "input.scale": np.ones(len(inputs)),
+        "layer.0.weight": weight,
+        "layer.0.bias": np.array([list(constants.values())], np.float32),
+    }
+    return Model("network", inputs, tuple(constants), {"activation": "identity", "output": "identity"}, arrays)
