@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pictures
 
@@ -361,6 +362,7 @@ def _measured(tables: Path) -> None:
     _write(tables / "ordering.md", [_ordering()])
     _write(tables / "update.md", [_update()])
     _write(tables / "half.md", [_half()])
+    _write(tables / "peers.md", _peers())
     _write(tables / "sampled.md", [_sampled()])
     _write(tables / "columns.md", [_columns()])
     _write(tables / "solver.md", [_solver()])
@@ -450,6 +452,37 @@ def _half() -> Summary:
     table = pd.DataFrame(rows)
     formats = dict.fromkeys(table.columns[3:7], ".1f") | dict.fromkeys(table.columns[7:], ".2f")
     return Summary("", table, ["Microseconds of the fastest candidate each, median, warm L2 cache."], formats=formats)
+
+
+_OLD = "warploom 04b4853"
+_CODES = [
+    *(("warploom", "fp16"), ("warploom", "fp32"), ("warploom", "tf32"), (_OLD, "fp32")),
+    *(("FlashSparse", "fp16"), ("cuSPARSE", "fp16"), ("torch", "fp16"), ("FlashSparse", "tf32"), ("Voltrix", "tf32")),
+    *(("DTC-SpMM", "tf32"), ("RoDe", "fp32"), ("cuSPARSE", "fp32")),
+]
+
+
+def _peers() -> list[Summary]:
+    """Return times of other codes, with ours from `tests/gpu/measure_half.py --baseline` where it was run."""
+    frame = _static("peers")
+    same = frame[frame["code"] == "warploom"].groupby("matrix")["same_matrix"].all()
+    found = []
+    for k, part in frame.groupby("k"):
+        times = part.set_index(["matrix", "code", "precision"])["us"].unstack(["code", "precision"])
+        times = times.reindex(index=part["matrix"].unique(), columns=[code for code in _CODES if code in times])
+        ratios = np.log(times.div(times.iloc[:, 0], axis=0))
+        is_same = np.array([bool(same.get(name, True)) for name in times.index])
+        table = times.map("{:.0f}".format).replace("nan", "-")
+        table.index = [
+            name if known else f"{name} (ours: one like it)" for name, known in zip(times.index, is_same, strict=True)
+        ]
+        over = f"time over {' '.join(times.columns[0])}, geometric mean"
+        table.loc[over] = np.exp(ratios.mean()).map("{:.2f}".format)
+        if not is_same.all():
+            table.loc[f"{over} of the same matrices"] = np.exp(ratios[is_same].mean()).map("{:.2f}".format)
+        table.columns = table.columns.map(" ".join)
+        found.append(Summary(f"k = {k}", table.reset_index(names=""), ["Microseconds, median, warm L2 cache."]))
+    return found
 
 
 def _sampled() -> Summary:
