@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from training.training_tables import CANDIDATES, HALF, half_times, sweep
+from training.training_tables import CANDIDATES, HALF, sweep
 from warploom import _core, features, profiles
 from warploom.bench import Measurements
 from warploom.commands.train import sweeps_of
@@ -84,12 +84,12 @@ HALF_SETTINGS = ("spmm/float16/row/k=32", "spmm/float16/row/k=128")
 
 @pytest.fixture(scope="module")
 def in_half():
-    return sweep(120, seed=3, settings=HALF_SETTINGS, caches=("warm",), noise=0.01, candidates=HALF, times=half_times)
+    return sweep(120, seed=3, settings=HALF_SETTINGS, caches=("warm",), noise=0.01, half=True)
 
 
 def test_half_precision_has_models_that_read_column_vectors(in_half, tmp_path):
-    wide = sweep(60, settings=("spmm/float32/row/k=32",), caches=("warm",), candidates=HALF, times=half_times)
-    few = sweep(30, 3, ("spmm/bfloat16/row/k=32",), ("warm",), noise=0.01, candidates=HALF, times=half_times)
+    wide = sweep(60, settings=("spmm/float32/row/k=32",), caches=("warm",), half=True)
+    few = sweep(30, 3, ("spmm/bfloat16/row/k=32",), ("warm",), noise=0.01, half=True)
     rows = Measurements(
         pd.concat([in_half.measurements, few.measurements], ignore_index=True), in_half.matrices, in_half.environments
     )

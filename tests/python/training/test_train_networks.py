@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from training.training_tables import CANDIDATES, HALF, half_times, sweep
+from training.training_tables import CANDIDATES, sweep
 from warploom import _core, features, profiles
 from warploom.errors import ParameterError
 from warploom.model_inputs import INPUTS, LOSS, REFERENCE, model_name
@@ -69,7 +69,7 @@ def test_metrics_are_of_matrices_and_families_held_out(profile, trees):
 
 def test_one_network_reads_what_is_known_of_every_value_type():
     parts = [
-        sweep(60, settings=(f"spmm/{dtype}/row/k=32",), caches=("warm",), candidates=HALF, times=half_times)
+        sweep(60, settings=(f"spmm/{dtype}/row/k=32",), caches=("warm",), half=True)
         for dtype in ("float16", "bfloat16", "float32")
     ]
     for part in parts[2:]:

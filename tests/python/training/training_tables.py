@@ -59,18 +59,18 @@ def sweep(
     caches=("warm", "cold"),
     repeated=True,
     noise=0.0,
-    candidates=CANDIDATES,
-    times=times,
+    half=False,
 ):
-    """Return measurements of matrices of six families in which `times` are the times of the candidates.
+    """Return measurements of matrices of six families in which `times` are the times.
 
-    With those of `HALF` the matrices have features of column vectors.
+    With `half` of the candidates of `HALF`, and `half_times`; the matrices then have features of column vectors.
     """
+    candidates, times_of = (HALF, half_times) if half else (CANDIDATES, times)
     random = np.random.default_rng(seed)
     facts, rows = [], []
     for i in range(matrices):
         values = row_of_features(random)
-        if candidates is HALF:
+        if half:
             values |= vector_features(random)
         size = {
             name: int(values[f"spmv_{of}"])
@@ -92,7 +92,7 @@ def sweep(
         for setting in settings:
             for cache in caches:
                 for run in (0, 1) if repeated else (0,):
-                    for number, time in enumerate(times(values)):
+                    for number, time in enumerate(times_of(values)):
                         slow = 1.2 if cache == "cold" else 1.0
                         rows.append(
                             measurement(
