@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ SWEEP = "sweep"
 FEATURES = "features"
 """Name of the model of what computing features takes, whose only output is the set "spmm"."""
 _PREFIX = "preparation-"
+_HALF = re.compile(_PREFIX + "spmm-b?float16-.*")
 _FEWEST = 8
 """Candidates that were prepared for fewer matrices count as not measured: their coefficients would be arbitrary."""
 _FOLDS = 5
@@ -108,7 +110,8 @@ def refit_preparation(profile: Profile, findings: Findings) -> Refit:
         out, and ``metrics["preparation"]``, which says what was measured on; everything else is as it was. A candidate
         that was prepared for too few matrices takes as long as one that differs from it in as few parameters as
         possible; without one of the same permutation and kernel, as long as it did in the sweeps that the profile was
-        trained on, or else as long as the slowest one of the model.
+        trained on, or else as long as the slowest one of the model. Models of SpMM in half precision stay those of the
+        sweeps where the experiment has none of that type.
 
     Raises
     ------
@@ -123,6 +126,8 @@ def refit_preparation(profile: Profile, findings: Findings) -> Refit:
     models = dict(profile.models)
     fits: dict[str, _Fit] = {}
     for name in [name for name in models if name.startswith(_PREFIX)]:
+        if _HALF.fullmatch(name) and not _rows_of(findings.table, name).shape[0]:
+            continue
         prepared = _Prepared.of(findings.table, name, models[name])
         fits[name] = prepared.fit()
         models[name] = _model(fits[name].weights, models[name].outputs)
@@ -132,6 +137,8 @@ def refit_preparation(profile: Profile, findings: Findings) -> Refit:
     metrics = dict(profile.metrics)
     metrics["selectors"] = {
         name: {**facts, "preparation_error": _error_of_selector(profile.models[name], fits[_used_by(name)])}
+        if _used_by(name) in fits
+        else facts
         for name, facts in metrics["selectors"].items()
     }
     metrics["preparation"] = {
@@ -178,10 +185,7 @@ class _Prepared:
     @classmethod
     def of(cls, table: pd.DataFrame, model: str, fitted: Model) -> _Prepared:
         candidates = fitted.outputs
-        op, dtype, layout = [*model.removeprefix(_PREFIX).split("-"), ""][:3]
-        of_kind = table[
-            (table["op"] == op) & (table["dtype"] == dtype) & (table["layout"].astype(object).fillna("") == layout)
-        ]
+        of_kind = _rows_of(table, model)
         timed = of_kind[(of_kind["status"] == "ok") & (of_kind["preparation_ms"] > 0)]
         by_matrix = timed.pivot_table("preparation_ms", "matrix", "candidate").reindex(columns=list(candidates))
         sizes = timed.groupby("matrix")[list(_SIZES.values())].first().reindex(by_matrix.index)
@@ -227,6 +231,12 @@ class _Prepared:
             near = min(known, key=lambda j: (_differences(parsed[i], parsed[j]), -cost[j]), default=int(cost.argmax()))
             weights[i], taken_from[i] = weights[near], self.candidates[near]
         return weights, taken_from
+
+
+def _rows_of(table: pd.DataFrame, model: str) -> pd.DataFrame:
+    op, dtype, layout = [*model.removeprefix(_PREFIX).split("-"), ""][:3]
+    of_layout = table["layout"].astype(object).fillna("") == layout
+    return table[(table["op"] == op) & (table["dtype"] == dtype) & of_layout]
 
 
 def _is_akin(a: Candidate, b: Candidate) -> bool:

@@ -231,6 +231,20 @@ def test_nothing_else_in_the_profile_changes(tmp_path):
     assert metrics == before.metrics
 
 
+def test_half_precision_keeps_what_sweeps_found_where_the_experiment_has_none():
+    before = profile_of()
+    (name,) = (name for name in before.models if name.startswith("preparation-"))
+    of_half = "preparation-spmm-float16-row"
+    selectors = before.metrics["selectors"] | {"spmm-float16-row-warm": {"preparation_error": 9.0}}
+    both = dataclasses.replace(
+        before, models=dict(before.models) | {of_half: before.models[name]}, metrics={"selectors": selectors}
+    )
+    after = refit_preparation(both, findings()).profile
+    assert after.models[of_half] is before.models[name]
+    assert after.models[name] is not before.models[name]
+    assert after.metrics["selectors"]["spmm-float16-row-warm"] == {"preparation_error": 9.0}
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ParameterError, match="one of the Test GPU, preparation was measured on the Other GPU"):
         refit_preparation(profile_of(), findings(gpu="Other GPU"))
