@@ -285,16 +285,17 @@ def held_out(
         ``random`` and ``families``: the figures of `warploom.training.evaluate.Scores`; the latter only where there are
         several families. ``random_measured`` and ``families_measured``: the same with the short lists of unsure
         predictions measured, and ``measured``, the share of the rows. These are of the first sweep; ``further`` has the
-        same for the others, where there are any.
+        same for the others, where there are any of the same value type.
     """
     splits = {"random": unseen} | ({} if families is None else {"families": families})
     within = unseen.margin(dataset)
     of_sweeps: list[dict[str, Any]] = [{}, {}]
+    further_rows = (dataset.sweeps > 0) & _of_its_type(dataset)
     for name, of in splits.items():
         unsure = of.expected > unseen.unsure_loss
         alone = of.predicted.argmin(axis=1)
         measured = choices_measured(dataset, of.predicted, unsure, within, _core.MAX_MEASURED)
-        for found, rows in zip(of_sweeps, (dataset.sweeps == 0, dataset.sweeps > 0), strict=True):
+        for found, rows in zip(of_sweeps, (dataset.sweeps == 0, further_rows), strict=True):
             if rows.any():
                 part = dataset.rows(rows)
                 found[name] = score(part, alone[rows], samples=samples).as_dict()
@@ -313,7 +314,7 @@ def _train_one(dataset: Dataset, options: Options, unseen: Unseen) -> tuple[Mode
 def facts_of(dataset: Dataset, unseen: Unseen) -> dict[str, Any]:
     """Return what plans have to know of a selector, and what it was trained on."""
     return {
-        "settings": sorted(set(dataset.settings.tolist())),
+        "settings": sorted(set(dataset.settings[_of_its_type(dataset)].tolist())),
         "matrices": len(set(dataset.names)),
         "matrices_of_sweeps": [len(set(dataset.names[dataset.sweeps == sweep])) for sweep in np.unique(dataset.sweeps)],
         "tolerance": round(float(np.expm1(np.median(dataset.tolerance))), 5),
@@ -321,6 +322,11 @@ def facts_of(dataset: Dataset, unseen: Unseen) -> dict[str, Any]:
         "unsure_loss": unseen.unsure_loss,
         "sizes": {name: _range(size(dataset.features, dataset.k)) for name, size in SIZES.items()},
     }
+
+
+def _of_its_type(dataset: Dataset) -> NDArray[np.bool_]:
+    """Return which rows were measured with the value type of the data set: see `datasets_of`."""
+    return np.array([Setting.parse(name).dtype == dataset.dtype for name in dataset.settings], dtype=np.bool_)
 
 
 def _train_quick(dataset: Dataset, options: Options, full: Model, unseen: Unseen) -> tuple[Model, dict[str, Any]]:

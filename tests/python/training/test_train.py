@@ -100,8 +100,10 @@ def test_half_precision_has_models_that_read_column_vectors(in_half, tmp_path):
     assert set(profile.models[f"{QUICK}{names['float16']}"].inputs) <= set(SPMV_INPUTS)
     facts = {dtype: profile.metrics["selectors"][name] for dtype, name in names.items()}
     assert facts["float16"]["random"]["rows"] == 240
-    assert facts["bfloat16"]["random"]["rows"] == 30  # the rows of float16 are a further sweep
-    assert facts["bfloat16"]["further"]["random"]["rows"] == 240
+    assert facts["bfloat16"]["random"]["rows"] == 30  # the rows of float16 are trained on, but not scored
+    assert facts["bfloat16"]["matrices_of_sweeps"] == [30, 120]
+    assert "further" not in facts["bfloat16"]
+    assert facts["bfloat16"]["settings"] == ["spmm/bfloat16/row/k=32"]
     assert facts["float16"]["random"]["oracle_share"][0] > 0.97
 
     profiles.save(tmp_path / "p.safetensors", profile)
