@@ -197,9 +197,10 @@ def _problems(
         return lambda: problem
     import torch
 
-    indptr, indices, data = (
-        torch.as_tensor(part).to(str(device)) for part in (values.indptr, values.indices, values.data)
-    )
+    # PyTorch takes no arrays in bfloat16.
+    given = A.data.astype(np.float32) if dtype == "bfloat16" else values.data
+    indptr, indices, data = (torch.as_tensor(part).to(str(device)) for part in (values.indptr, values.indices, given))
+    data = data.to(getattr(torch, dtype))
     resident = torch.sparse_csr_tensor(indptr, indices, data, size=values.shape, check_invariants=False)
     return lambda: problem_of(resident, op, k, dtype, layout or "row", "warm", device)
 
