@@ -33,7 +33,7 @@ struct summary {
   std::int32_t first[num_categories + 1];
   std::int32_t longest_medium;
   std::int32_t first_narrow;  // in sorted order
-  std::int32_t unused[2];
+  std::int32_t unused[2];     // zeros: the whole is copied
 };
 
 __global__ void find_keys(int num_rows, const std::int32_t* indptr, int max_length, std::uint16_t* keys,
@@ -51,6 +51,7 @@ __global__ void find_categories(int num_rows, const std::uint16_t* keys, int max
   const int before = p == 0 ? -1 : category_of(keys[p - 1], max_length);
   const int here = p == num_rows ? num_categories : category_of(keys[p], max_length);
   for (int category = before + 1; category <= here; ++category) found->first[category] = static_cast<int>(p);
+  if (p == 0) found->unused[0] = found->unused[1] = 0;
   const bool wide_before = p == 0 || keys[p - 1] > dasp_narrow_length;
   if (wide_before && (p == num_rows || keys[p] <= dasp_narrow_length)) found->first_narrow = static_cast<int>(p);
   if (before < 1 && here >= 1) found->longest_medium = here == 1 ? keys[p] : 0;
