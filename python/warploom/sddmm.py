@@ -130,6 +130,8 @@ class SddmmPlan:
         """Rows and columns of the matrix."""
         self.nnz: int = view.nnz if device.kind == "cpu" else self._pattern[1].nnz
         """Stored entries of it."""
+        if vendor and self.nnz > self.shape[0] * self.shape[1]:
+            raise ParameterError(f"{candidate} takes at most rows x columns nonzeros", argument="select")
 
     def __call__(self, X: Any, Y: Any, out: Any = None) -> Any:
         """Multiply.

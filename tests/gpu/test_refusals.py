@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+import warploom as wl
 from products import prepare_product, reason_against
 from warploom import _device
 from warploom._matrix import as_csr
@@ -62,3 +63,30 @@ def test_few_nonzeros_in_hubs(columns, refused):
             prepare_product(*arguments, device=0)
     else:
         prepare_product(*arguments, device=0)
+
+
+# Every place of a column holds two entries.
+DUPLICATES = csr_array((np.ones(32, np.float32), np.zeros(32, np.int32), np.arange(17) * 2), shape=(16, 1))
+WITHOUT = csr_array((16, 16), dtype=np.float32)
+
+
+@pytest.mark.parametrize("matrix", [DUPLICATES, WITHOUT], ids=["duplicates", "no nonzeros"])
+@pytest.mark.parametrize("op", ["spmv", "spmm"])
+def test_what_cusparse_does_not_take(op, matrix):
+    if reason := _device.load_cusparse():
+        pytest.skip(f"no cuSPARSE: {reason}")
+    options = {"device": "cuda", **({} if op == "spmv" else {"k": 4})}
+    for kernel_format in ("csr", "coo"):
+        with pytest.raises(ParameterError, match="cusparse takes"):
+            wl.plan(matrix, op, select=f"{op}/none/{kernel_format}/cusparse", **options)
+    B = np.ones(matrix.shape[1] if op == "spmv" else (matrix.shape[1], 4), np.float32)
+    for select in ("predict", "measure"):
+        plan = wl.plan(matrix, op, select=select, **options)
+        np.testing.assert_array_equal(plan @ B, matrix @ B)
+
+
+def test_what_the_sampled_product_of_cusparse_does_not_take():
+    if reason := _device.load_cusparse():
+        pytest.skip(f"no cuSPARSE: {reason}")
+    with pytest.raises(ParameterError, match="takes at most"):
+        wl.sddmm_plan(DUPLICATES, device="cuda", select="sddmm/none/csr/cusparse")

@@ -9,9 +9,11 @@ namespace warploom {
 inline std::string cusparse_reason(const matrix_summary& matrix, const product_request& request) {
   if (cusparse_version().empty()) return "needs cuSPARSE, which was not found";
   if (!request.perm.empty()) return "does not take a row permutation";
-  // Repeated columns are allowed, but not more entries than places.
-  if (matrix.nnz > matrix.num_rows * matrix.num_cols)
-    return "cuSPARSE takes no more entries than the matrix has places";
+  if (matrix.nnz == 0) return "takes no matrix without nonzeros";
+  // Duplicates may be more than there are places.
+  if (matrix.nnz / matrix.num_cols >= matrix.num_rows && matrix.nnz > matrix.num_rows * matrix.num_cols) {
+    return "takes at most rows x columns nonzeros";
+  }
   return needs_int32_offsets(matrix, request);
 }
 
