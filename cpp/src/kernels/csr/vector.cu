@@ -51,6 +51,7 @@ class csr_vector_plan final : public spmv_plan, public finishing_plan {
   }
 
   bool run_finished(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) override {
+    if (!cuda::is_finished_by_rows(by)) return false;
     launch(B.data, C.data, cuda::finished<Value>{cuda::finishing_values<Value>(by), nullptr, {}}, stream);
     return true;
   }

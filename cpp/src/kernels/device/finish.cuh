@@ -30,7 +30,7 @@ struct finishing_values {
                                                           std::int64_t at) const {
     sum *= alpha;
     if (beta != 0) sum += beta * widen(*before);
-    if (bias != nullptr) sum += widen(__ldg(bias + at));
+    if (bias != nullptr) sum += widen(read_only(bias + at));
     return relu && sum < 0 ? 0 : sum;  // NaN stays
   }
 };
@@ -127,6 +127,9 @@ class grid_sum_workspace {
 
 // ---- What kernels of SpMV do with the sum of a row
 
+// Whether `finished` applies it: a bias has a value for each row. One for the only column is of another form.
+inline bool is_finished_by_rows(const epilogue& by) { return by.bias == nullptr || by.bias_is_column; }
+
 struct stored_as_they_are {
   static constexpr bool has_end = false;
 
@@ -150,7 +153,7 @@ struct finished {
     const Value result = narrow<Value>(by(sum, y + row, row));
     y[row] = result;
     if (dot.result != nullptr) {
-      mine += static_cast<double>(widen(__ldg(x + row))) * static_cast<double>(widen(result));
+      mine += static_cast<double>(widen(read_only(x + row))) * static_cast<double>(widen(result));
     }
   }
   // Called by whole thread blocks, all of a grid, at the end.

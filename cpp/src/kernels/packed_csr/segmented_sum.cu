@@ -162,7 +162,7 @@ class packed_csr_plan final : public spmv_plan, public finishing_plan {
   }
 
   bool run_finished(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) override {
-    if (cuts()) return false;
+    if (cuts() || !cuda::is_finished_by_rows(by)) return false;
     launch(B.data, C.data, cuda::finished<Value>{cuda::finishing_values<Value>(by), nullptr, {}}, stream);
     return true;
   }
