@@ -125,6 +125,26 @@ def test_larger_than_one_wave(kernel, order, dtype):
     check(kernel, matrix, B, multiply(matrix, kernel, order, B, k=20))
 
 
+@pytest.mark.parametrize("gaps", [(8,), (0, 8, 3, 0, 1)], ids=["same", "changing"])
+@pytest.mark.parametrize(("kernel", "order", "dtype"), [case for case in TYPED if case.values[1] == "row"])
+def test_a_column_with_gaps(kernel, order, dtype, gaps):
+    """Vendors multiply a column without gaps as a vector, and prepare for it."""
+    if kernel.name == "cusparse" and (reason := _device.load_cusparse()):
+        pytest.skip(f"no cuSPARSE: {reason}")
+    matrix = battery(dtype)["random wide"]
+    if reason := _core.Problem(as_csr(matrix), "spmm", 1, order, "warm", 0).reason_against(Candidate.make(kernel)):
+        pytest.skip(reason)
+    plan = prepare(matrix, kernel, order, 1)
+    rows_of_B = operand((matrix.shape[1], 1 + max(gaps)), dtype, order)
+    for of_B in (False, True):
+        B = rows_of_B[:, :1] if of_B else rows_of_B[:, :1].copy()
+        for gap in gaps:
+            held = _bfloat16.cast(np.full((matrix.shape[0], 1 + gap), 7.0), dtype)
+            plan.run_host(B, held[:, :1])
+            check(kernel, matrix, B, held[:, :1])
+            assert (widened(held[:, 1:]) == 7).all()
+
+
 @pytest.mark.parametrize(("kernel", "order", "dtype"), TYPED)
 def test_strided_operands_and_odd_alignment(kernel, order, dtype):
     """Padding between rows or columns survives, and operands need not start on a vector boundary."""

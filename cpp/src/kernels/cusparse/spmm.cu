@@ -63,14 +63,15 @@ class cusparse_plan final : public product_plan {
     const void* alpha = factors.one();
     const void* beta = factors.zero();
     constexpr auto plain = api::non_transpose;
-    if (prepared_columns_ != C.num_cols) {
+    const operand_sizes sizes{C.num_cols, B.leading_dimension, C.leading_dimension};
+    if (prepared_for_ != sizes) {
       std::size_t size = 0;
       WARPLOOM_CUSPARSE_CHECK(SpMM_bufferSize, handle, plain, plain, alpha, matrix_, b, beta, c, factors.type(),
                               algorithm_, &size);
       if (size > buffer_.size()) buffer_ = {size, allocate_};
       WARPLOOM_CUSPARSE_CHECK(SpMM_preprocess, handle, plain, plain, alpha, matrix_, b, beta, c, factors.type(),
                               algorithm_, buffer_.data());
-      prepared_columns_ = C.num_cols;
+      prepared_for_ = sizes;
     }
     WARPLOOM_CUSPARSE_CHECK(SpMM, handle, plain, plain, alpha, matrix_, b, beta, c, factors.type(), algorithm_,
                             buffer_.data());
@@ -81,6 +82,16 @@ class cusparse_plan final : public product_plan {
   std::vector<value_array> value_arrays() override { return {csr_->all_values()}; }
 
  private:
+  // What was preprocessed for operands of some sizes is not used with others: after a product with a single column of C
+  // without gaps, one with gaps was wrong in CSR.
+  struct operand_sizes {
+    std::int64_t columns = -1;
+    std::int64_t ldb = 0;
+    std::int64_t ldc = 0;
+
+    bool operator==(const operand_sizes&) const = default;
+  };
+
   std::int64_t num_rows_;
   layout order_;
   value_type dtype_;
@@ -89,7 +100,7 @@ class cusparse_plan final : public product_plan {
   std::shared_ptr<const device_csr> csr_;
   cuda::device_array<std::int32_t> rows_;  // of the nonzeros, for COO
   cuda::device_array<std::byte> buffer_;
-  std::int64_t prepared_columns_ = -1;  // the buffer and the preprocessing are for this many columns
+  operand_sizes prepared_for_;  // the buffer and the preprocessing
   api::sparse_descriptor matrix_ = nullptr;
 };
 
