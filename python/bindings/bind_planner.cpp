@@ -767,7 +767,14 @@ void bind_conjugate_gradients(py::module_& module) {
             const py::gil_scoped_release release;
             return b.steps->squared_residual(reinterpret_cast<CUstream_st*>(stream));
           },
-          py::arg("stream"), "r . r, for which it waits.");
+          py::arg("stream"), "r . r, for which it waits.")
+      .def(
+          "curvature",
+          [](bound_steps& b, std::uintptr_t stream) {
+            const py::gil_scoped_release release;
+            return b.steps->curvature(reinterpret_cast<CUstream_st*>(stream));
+          },
+          py::arg("stream"), "p . A p of the last step, for which it waits.");
 }
 
 // ---- Measuring

@@ -686,6 +686,10 @@ class ConjugateGradients:
     Steps of conjugate gradients with a plan for vectors on a GPU.
     """
     def __init__(self, plan: typing.Any) -> None: ...
+    def curvature(self, stream: int) -> float:
+        """
+        p . A p of the last step, for which it waits.
+        """
     def squared_residual(self, stream: int) -> float:
         """
         r . r, for which it waits.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,8 @@ def cg(
     x : array of shape (n,)
         Of the same kind as `b`.
     info : int
-        0 if it is done, otherwise the steps that were taken.
+        0 if it is done, otherwise the steps that were taken: `maxiter`, or fewer if p . A p is not positive, as for a
+        matrix that is not positive definite or values that are not finite. `x` is as it was then.
 
     Raises
     ------
@@ -86,7 +88,7 @@ def cg(
         return x, 0
     plan(r, out=q)  # says what is wrong with b, if anything is
     steps = (_StepsOnGpu if seen.on_gpu else _Steps)(plan, x, r, p, q)
-    goal = max(rtol * math.sqrt(steps.start()), atol)
+    goal = min(max(rtol * math.sqrt(steps.start()), atol), sys.float_info.max)  # what is infinite is not solved
     residual = math.sqrt(steps.squared_residual())
     if x0 is not None:
         x[...] = x0
@@ -94,10 +96,13 @@ def cg(
         residual = math.sqrt(steps.start())
     taken = 0
     while not residual <= goal and taken < limit:
+        before = residual
         count = min(steps.at_once, limit - taken)
         steps.step(count)
         taken += count
         residual = math.sqrt(steps.squared_residual())
+        if not residual < before and not 0 < steps.curvature() < math.inf:
+            break  # no further step changes anything
     return x, 0 if residual <= goal else taken
 
 
@@ -118,7 +123,7 @@ class _Steps:
     def __init__(self, plan: Plan, x: Any, r: Any, p: Any, q: Any) -> None:
         self._plan = plan
         self._vectors = x, r, p, q
-        self._rho = 0.0
+        self._rho = self._curvature = 0.0
 
     def start(self) -> float:
         """Begin in the direction of the residual, and return its squared norm."""
@@ -131,12 +136,18 @@ class _Steps:
         """Return the squared norm of the residual."""
         return self._rho
 
+    def curvature(self) -> float:
+        """Return p . A p of the last step."""
+        return self._curvature
+
     def step(self, count: int) -> None:
         """Take so many steps."""
         x, r, p, q = self._vectors
         for _ in range(count):
-            curvature = float(self._plan.product_and_dot(p, q)[1])
-            length = self._rho / curvature if curvature > 0 else 0.0
+            self._curvature = float(self._plan.product_and_dot(p, q)[1])
+            if not 0 < self._curvature < math.inf:
+                return
+            length = self._rho / self._curvature
             x += length * p
             r -= length * q
             previous, self._rho = self._rho, float(r @ r)
@@ -164,6 +175,10 @@ class _StepsOnGpu:
     def squared_residual(self) -> float:
         """Return the squared norm of the residual."""
         return self._core.squared_residual(self._stream)
+
+    def curvature(self) -> float:
+        """Return p . A p of the last step."""
+        return self._core.curvature(self._stream)
 
     def step(self, count: int) -> None:
         """Take so many steps."""

@@ -51,9 +51,21 @@ def test_where_it_starts_and_ends():
     loose, info = wl.solvers.cg(plan, b, rtol=0, atol=100.0)
     assert info == 0
     assert not loose.any()
-    negative, info = wl.solvers.cg(make(csr_array(-A)), b, maxiter=5)  # no step is taken
-    assert info == 5
+    negative, info = wl.solvers.cg(make(csr_array(-A)), b)  # no step is taken
+    assert info == 1
     assert not negative.any()
+    x, info = wl.solvers.cg(plan, np.where(np.arange(300) == 7, np.nan, b))
+    assert info == 1
+    assert not x.any()
+    with np.errstate(invalid="ignore"):
+        x, info = wl.solvers.cg(plan, np.inf * b)
+    assert info == 1
+    assert not x.any()
+    # The second direction shows that the matrix is indefinite; the first step was fine.
+    indefinite = make(csr_array(np.diag([1.0, -0.5])))
+    x, info = wl.solvers.cg(indefinite, np.array([1.0, 1.0]))
+    assert info == 2
+    np.testing.assert_allclose(x, [4.0, 4.0])
     x, info = wl.solvers.cg(make(csr_array((0, 0))), np.ones(0))
     assert info == 0
     assert x.shape == (0,)

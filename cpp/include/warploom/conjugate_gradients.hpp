@@ -28,11 +28,13 @@ class conjugate_gradients {
 
   // p = r, for a residual that belongs to x.
   void start(const conjugate_gradients_vectors& vectors, CUstream_st* stream);
-  // Enqueues so many steps. Where r is 0, or the direction shows that the matrix is not positive definite, vectors stay
-  // as they are.
+  // Enqueues so many steps. Where r is 0, or p . A p is not positive or not finite, x, r and p stay as they are, for
+  // all further steps.
   void step(const conjugate_gradients_vectors& vectors, std::int64_t count, CUstream_st* stream);
   // r . r after the steps that were enqueued, for which it waits.
   double squared_residual(CUstream_st* stream) const;
+  // p . A p in the last of them, for which it waits.
+  double curvature(CUstream_st* stream) const;
 
  private:
   struct memory;

@@ -87,6 +87,7 @@ conjugate_gradients::~conjugate_gradients() = default;
 void conjugate_gradients::start(const conjugate_gradients_vectors&, CUstream_st*) { no_cuda(); }
 void conjugate_gradients::step(const conjugate_gradients_vectors&, std::int64_t, CUstream_st*) { no_cuda(); }
 double conjugate_gradients::squared_residual(CUstream_st*) const { no_cuda(); }
+double conjugate_gradients::curvature(CUstream_st*) const { no_cuda(); }
 
 void load_cusparse(const std::string&) { no_cuda(); }
 std::string cusparse_version() { return ""; }

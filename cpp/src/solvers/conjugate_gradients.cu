@@ -11,11 +11,6 @@ namespace {
 constexpr int threads_per_block = 256;
 constexpr int blocks_per_multiprocessor = 8;
 
-// 0 / 0 where the residual vanishes: no step.
-__device__ __forceinline__ double ratio(double numerator, double denominator) {
-  return denominator > 0 ? numerator / denominator : 0;
-}
-
 template <class Value>
 __global__ void __launch_bounds__(threads_per_block)
     start_kernel(std::int64_t size, const Value* __restrict__ r, Value* __restrict__ p,
@@ -30,13 +25,24 @@ __global__ void __launch_bounds__(threads_per_block)
   rho.add(rho, sum);
 }
 
+// Whether there is a step along p. Otherwise x, r and p stay, and so there is none later: r vanishes, A is not positive
+// definite, or something is not finite, which is not to spread to x.
+template <class Value>
+__device__ __forceinline__ bool steps_along(Value curvature) {
+  return curvature > 0 && isfinite(curvature);
+}
+
 // x += rho / curvature p, r -= rho / curvature q; the new rho is r . r.
 template <class Value>
 __global__ void __launch_bounds__(threads_per_block)
     update_kernel(std::int64_t size, const Value* __restrict__ p, const Value* __restrict__ q, Value* __restrict__ x,
                   Value* __restrict__ r, const Value* curvature, const double* rho,
                   const cuda::grid_sum_view<double> next_rho) {
-  const auto length = static_cast<Value>(ratio(*rho, static_cast<double>(*curvature)));
+  if (!steps_along(*curvature)) {  // then in no thread block
+    if (blockIdx.x == 0 && threadIdx.x == 0) *next_rho.result = *rho;
+    return;
+  }
+  const auto length = static_cast<Value>(*rho / static_cast<double>(*curvature));
   const std::int64_t stride = std::int64_t{gridDim.x} * threads_per_block;
   double sum = 0;
 #pragma unroll 4
@@ -52,9 +58,10 @@ __global__ void __launch_bounds__(threads_per_block)
 // p = r + rho / previous p.
 template <class Value>
 __global__ void __launch_bounds__(threads_per_block)
-    turn_kernel(std::int64_t size, const Value* __restrict__ r, Value* __restrict__ p, const double* rho,
-                const double* previous) {
-  const auto share = static_cast<Value>(ratio(*rho, *previous));
+    turn_kernel(std::int64_t size, const Value* __restrict__ r, Value* __restrict__ p, const Value* curvature,
+                const double* rho, const double* previous) {
+  if (!steps_along(*curvature)) return;
+  const auto share = static_cast<Value>(*previous > 0 ? *rho / *previous : 0.0);
   const std::int64_t stride = std::int64_t{gridDim.x} * threads_per_block;
 #pragma unroll 4
   for (std::int64_t i = std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x; i < size; i += stride) {
@@ -130,11 +137,12 @@ void conjugate_gradients::step(const conjugate_gradients_vectors& vectors, std::
     dispatch(plan_.dtype(), [&]<class Value>(Value) {
       auto* const p = static_cast<Value*>(vectors.p);
       auto* const r = static_cast<Value*>(vectors.r);
-      update_kernel<<<kept.blocks, threads_per_block, 0, stream>>>(
-          n, p, static_cast<const Value*>(vectors.q), static_cast<Value*>(vectors.x), r,
-          static_cast<const Value*>(kept.curvature()), rho, kept.sums.view<double>(next));
+      const auto* const curvature = static_cast<const Value*>(kept.curvature());
+      update_kernel<<<kept.blocks, threads_per_block, 0, stream>>>(n, p, static_cast<const Value*>(vectors.q),
+                                                                   static_cast<Value*>(vectors.x), r, curvature, rho,
+                                                                   kept.sums.view<double>(next));
       cuda::check_launch("update_kernel");
-      turn_kernel<<<kept.blocks, threads_per_block, 0, stream>>>(n, r, p, next, rho);
+      turn_kernel<<<kept.blocks, threads_per_block, 0, stream>>>(n, r, p, curvature, next, rho);
       cuda::check_launch("turn_kernel");
     });
     kept.now = 1 - kept.now;
@@ -144,6 +152,13 @@ void conjugate_gradients::step(const conjugate_gradients_vectors& vectors, std::
 double conjugate_gradients::squared_residual(CUstream_st* stream) const {
   const device_guard guard(plan_.device());
   return cuda::read_back(memory_->rho(memory_->now), stream);
+}
+
+double conjugate_gradients::curvature(CUstream_st* stream) const {
+  const device_guard guard(plan_.device());
+  const void* const from = memory_->curvature();
+  if (plan_.dtype() == value_type::float32) return cuda::read_back(static_cast<const float*>(from), stream);
+  return cuda::read_back(static_cast<const double*>(from), stream);
 }
 
 }  // namespace warploom
