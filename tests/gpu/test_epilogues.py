@@ -131,6 +131,10 @@ def test_spmv(kernel, dtype):
                     y[...] = _bfloat16.cast(np.full((1, 1), np.nan), dtype)
                 plan.finish_host(x, y, alpha, beta, bias.ctypes.data if adds else 0, True, relu)
                 assert_finished(matrix, x, y, before, by, bias if adds else None, kernel, column=True)
+            # A bias of one value, for the only column.
+            y = before.copy("F")
+            plan.finish_host(x, y, 1.0, 1.0, bias[:1].ctypes.data, False, True)
+            assert_finished(matrix, x, y, before, (1.0, 1.0, True, True), bias[:1], kernel, column=False)
 
 
 def dot_of(plan, x, y, dot):
@@ -197,7 +201,7 @@ def test_dot_products_of_large_grids(label, parameters, dtype):
 def test_sums_are_rounded_once_where_they_are_finished(name):
     """A bias that is added to a stored product is added to what was rounded before, which shows in float16."""
     torch = pytest.importorskip("torch")
-    A = csr_array(random_array((500, 400), density=0.05, rng=np.random.default_rng(0), format="csr")).astype(np.float16)
+    A = typed(random_array((500, 400), density=0.05, rng=np.random.default_rng(0), format="csr"), np.float16)
     for k, fused in ((32, True), (64, True), (33, False)):
         plan = wl.plan(A, k=k, device="cuda", select=f"spmm/none/{name}")
         B = torch.randn(400, k, device="cuda").half()
@@ -210,9 +214,11 @@ def test_sums_are_rounded_once_where_they_are_finished(name):
 def test_bits_do_not_depend_on_the_run():
     torch = pytest.importorskip("torch")
     A = power_law(np.float32)
-    for name in ("segmented-csr/row_split", "csr/row_split", "csr/c_stationary"):
-        plan = wl.plan(A, k=32, device="cuda", select=f"spmm/none/{name}")
+    for name, order in (("segmented-csr/row_split", "row"), ("csr/row_split", "row"), ("csr/c_stationary", "column")):
+        plan = wl.plan(A, k=32, layout=order, device="cuda", select=f"spmm/none/{name}")
         B, C = torch.randn(A.shape[1], 32, device="cuda"), torch.randn(A.shape[0], 32, device="cuda")
+        if order == "column":
+            B, C = (matrix.T.contiguous().T for matrix in (B, C))
         results = []
         for _ in range(3):
             out = C.clone()
@@ -286,6 +292,59 @@ def test_dot_products_of_the_libraries():
     assert isinstance(dot, cupy.ndarray)
     assert dot.shape == ()
     np.testing.assert_allclose(dot.get(), expected)
+
+
+@pytest.mark.parametrize("name", ["csr/vector", "compressed-sell/vector", "packed-csr/segmented_sum", "csr/merge"])
+@pytest.mark.parametrize("n", [0, 5, 700])
+def test_dot_products_of_matrices_without_entries(name, n):
+    torch = pytest.importorskip("torch")
+    plan = wl.plan(csr_array((n, n)), "spmv", device="cuda", select=f"spmv/none/{name}")
+    x = torch.ones(n, dtype=torch.float64, device="cuda")
+    y, dot = torch.full_like(x, float("nan")), torch.full((), float("nan"), dtype=torch.float64, device="cuda")
+    for _ in range(2):
+        plan.product_and_dot(x, y, dot)
+        assert not y.any()
+        assert dot.item() == 0
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_bias_that_starts_anywhere(dtype):
+    torch = pytest.importorskip("torch")
+    dtype = _bfloat16.as_dtype(dtype)
+    A = typed(random_array((300, 200), density=0.1, rng=np.random.default_rng(0), format="csr"), dtype)
+    B = tensor_of(operand((200, 32), dtype, "row")).cuda()
+    for name in ("csr/row_split", "segmented-csr/row_split"):
+        plan = wl.plan(A, k=32, device="cuda", select=f"spmm/none/{name}")
+        for first in (1, 2, 3):
+            room = tensor_of(operand((1, 36), dtype, "row", seed=2)[0]).cuda()
+            bias = room[first : first + 32]
+            assert torch.equal(plan(B, bias=bias), plan(B, bias=bias.clone()))
+
+
+def test_streams():
+    """Operands are made on the stream, behind work that takes long, and results are there after it."""
+    torch = pytest.importorskip("torch")
+    A = stencil(np.float64)
+    plans = [wl.plan(A, "spmv", device="cuda", select=f"spmv/none/{name}") for name in ("csr/vector", "csr/merge")]
+    wide = wl.plan(A, k=32, device="cuda", select="spmm/none/csr/row_split")
+    n = A.shape[0]
+    for stream in (torch.cuda.Stream(), torch.cuda.Stream()):
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(50_000_000)
+            x, X = (torch.randn(n, *shape, dtype=torch.float64, device="cuda") for shape in ((), (32,)))
+            out, bias = torch.ones_like(X), torch.randn(32, dtype=torch.float64, device="cuda")
+            wide(X, out=out, alpha=2.0, beta=-1.0, bias=bias, activation="relu")
+            results = [plan.product_and_dot(x) for plan in plans]
+            solution, info = wl.solvers.cg(plans[0], x, rtol=1e-10)
+        stream.synchronize()
+        expected = np.maximum(2 * (A @ X.cpu().numpy()) - 1 + bias.cpu().numpy(), 0)
+        np.testing.assert_allclose(out.cpu().numpy(), expected, rtol=1e-10, atol=1e-10)
+        host = x.cpu().numpy()
+        for y, dot in results:
+            np.testing.assert_allclose(y.cpu().numpy(), A @ host, rtol=1e-10, atol=1e-10)
+            np.testing.assert_allclose(dot.item(), host @ (A @ host), rtol=1e-10)
+        assert info == 0
+        assert np.linalg.norm(host - A @ solution.cpu().numpy()) <= 1e-9 * np.linalg.norm(host)
 
 
 @pytest.mark.parametrize("warm", [True, False])
@@ -407,9 +466,18 @@ def test_conjugate_gradients(name, dtype, library):
     assert not zero.any()
     _, info = wl.solvers.cg(plan, b, rtol=0.0, maxiter=13)
     assert info == 13
-    negative, info = wl.solvers.cg(wl.plan(csr_array(-A), "spmv", device="cuda", select=select), b, maxiter=9)
-    assert info == 9
+    negative, info = wl.solvers.cg(wl.plan(csr_array(-A), "spmv", device="cuda", select=select), b, maxiter=99)
+    assert info == 8  # the first time that the residual is looked at
     assert not negative.any()
+    for value in (float("inf"), float("nan")):
+        x, info = wl.solvers.cg(plan, value * b)
+        assert info == 8
+        assert (x == 0).all()
+    # The second of the eight steps finds that the matrix is indefinite; the first one was fine.
+    indefinite = wl.plan(csr_array(np.diag([1.0, -0.5]).astype(dtype)), "spmv", device="cuda", select=select)
+    x, info = wl.solvers.cg(indefinite, 0 * b[:2] + 1, maxiter=99)
+    assert 0 < info <= 16
+    assert (x == 4).all()
     on_cpu = wl.plan(A, "spmv", device="cpu", select="spmv/none/csr/vector")
     with pytest.raises(wl.errors.DeviceError):
         wl.solvers.cg(on_cpu, b)
