@@ -102,6 +102,8 @@ py::dict sizes() {
 void bind_model_inputs(py::module_& module) {
   module.attr("REFERENCE_OUTPUT") = reference_output;
   module.attr("LOSS_OUTPUT") = loss_output;
+  module.attr("NUM_NEAR") = num_near;
+  module.attr("NEARNESS") = nearness;
   module.def("model_input_names", [] { return names_of(model_inputs()); });
   module.def(
       "spmv_input_names",

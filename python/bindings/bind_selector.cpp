@@ -170,7 +170,8 @@ void bind_choice(py::module_& module) {
       .def_property_readonly("least_us", [](const choice& self) { return self.ranked().least_us; })
       .def_property_readonly("margin", [](const choice& self) { return self.ranked().margin; })
       .def_property_readonly("expected_loss", [](const choice& self) { return self.ranked().expected_loss; })
-      .def_property_readonly("unsure", [](const choice& self) { return self.ranked().unsure; })
+      .def_property_readonly("doubt", &choice::doubt, "The expected loss times how many others are near the first.")
+      .def_property_readonly("unsure", &choice::unsure)
       .def_property_readonly("outside", [](const choice& self) { return self.ranked().outside; });
 }
 

@@ -176,6 +176,11 @@ class Choice:
     @property
     def candidates(self) -> tuple[typing.Any, ...]: ...
     @property
+    def doubt(self) -> float:
+        """
+        The expected loss times how many others are near the first.
+        """
+    @property
     def expected_loss(self) -> float: ...
     @property
     def least_us(self) -> float: ...
@@ -1215,5 +1220,7 @@ DEFAULT_BUDGET: float = 2.0
 LOSS_OUTPUT: str = "loss"
 MAX_MEASURED: int = 6
 MAX_STORED_VECTORS: int = 16
+NEARNESS: float = 0.05
+NUM_NEAR: int = 6
 REFERENCE_OUTPUT: str = "reference"
 __version__: str

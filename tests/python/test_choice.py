@@ -40,7 +40,8 @@ def selector(inputs=SPMV_INPUTS, margin=0.05, loss=0.25, **facts):
     preparation = {FAST: (0, {"one": 1.0, "nnz": 10.0}), EASY: (0, {"one": 0.01}), SLOW: (0, {"one": 0.002})}
     models = {"spmv-float32-warm": linear(inputs, outputs)}
     models["preparation-spmv-float32"] = linear(PREPARATION_INPUTS, preparation)
-    metrics = {"selectors": {"spmv-float32-warm": {"margin": margin, "unsure_loss": 0.2, **facts}}}
+    limit = {} if "unsure_doubt" in facts else {"unsure_loss": 0.2}
+    metrics = {"selectors": {"spmv-float32-warm": {"margin": margin, **limit, **facts}}}
     return Profile("NVIDIA H200", (9, 0), "13.0", models, metrics=metrics).selector()
 
 
@@ -103,6 +104,14 @@ def test_the_short_list_is_within_the_margin():
 def test_unsure():
     assert selector(loss=0.25).choose(FEATURES, "spmv").unsure
     assert not selector(loss=0.15).choose(FEATURES, "spmv").unsure
+
+
+def test_doubt_is_the_expected_loss_times_how_many_are_near():
+    near = np.exp(-0.04 / 0.05) + np.exp(-0.15 / 0.05)
+    assert selector().choose(FEATURES, "spmv").doubt == pytest.approx(0.25 * near, rel=1e-5)
+    assert selector(unsure_doubt=0.12).choose(FEATURES, "spmv").unsure
+    assert not selector(unsure_doubt=0.13).choose(FEATURES, "spmv").unsure
+    assert not selector(unsure_doubt=0.12).choose(FEATURES, "spmv", among=lambda name: name != EASY).unsure
 
 
 def test_what_features_are_needed():

@@ -43,7 +43,9 @@ struct ranking {
   double least_us = 0;               // the least time
   double margin = 0;                 // scores within it of the least one belong to the short list
   double expected_loss = 0;          // what the time of the first is expected to be above the least, as a share of it
-  bool unsure = false;  // whether that is more than may go unmeasured: for at most three in ten training matrices
+  bool unsure = false;  // whether the models may be far off: sizes are outside, or the expected loss is too high
+  // Profiles that say how much doubt is too much: see `choice::doubt`.
+  double most_doubt = std::numeric_limits<double>::infinity();
   std::string outside;  // what of the problem is far larger or smaller than any that was measured, or empty
 
   // Fills in what follows from the other members: times, totals and orders.
@@ -70,6 +72,13 @@ class choice {
 
   // All that may be taken, best first.
   std::vector<std::size_t> all();
+
+  // The expected loss, as a logarithm, times how many others of the first six are predicted to be near the first. Both
+  // say little alone: what is lost by a choice depends on how hard the matrix is and on how close the others are.
+  double doubt();
+
+  // Whether that or the expected loss is more than may go unmeasured: for at most three in ten training matrices.
+  bool unsure();
 
   // Those that may be as fast as the fastest: for 19 in 20 unsure held-out matrices one of these is.
   std::vector<std::size_t> shortlist();

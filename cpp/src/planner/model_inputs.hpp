@@ -93,6 +93,10 @@ double expand(double compressed);
 // Of `compress`: log ratios well below it are kept, those well above are compressed.
 inline constexpr double softness = 0.1;
 
+// Of `choice::doubt`: how many candidates count, and the difference of compressed logarithms at which one counts 1 / e.
+inline constexpr int num_near = 6;
+inline constexpr double nearness = 0.05;
+
 // Outputs of a model that chooses, before those of the candidates: the logarithm of the least time over the roofline,
 // and of what is expected to be lost by its choice.
 inline constexpr const char* reference_output = "reference";

@@ -197,10 +197,10 @@ explanation explain(const problem& given, prediction& predicted, const predictio
   const ranking& ranked = predicted.ranked();
   found.calls = ranked.calls;
   found.expected_loss = ranked.expected_loss;
-  found.unsure = ranked.unsure;
   found.outside = ranked.outside;
   found.lacked_memory = predicted.lacked_memory;
   choice& choices = predicted.chosen();
+  found.unsure = choices.unsure();
   const std::vector<std::size_t> all = choices.all();
   std::optional<std::size_t> baseline, vendor;
   for (const std::size_t i : all) {
@@ -448,7 +448,7 @@ std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<c
   const bool only_unpredicted = !predicted->chosen().first() && !unpredicted.empty();
   if (!only_unpredicted) predicted->first();  // there is one
   const ranking& ranked = predicted->ranked();
-  const bool unsure = ranked.unsure || !stands_in(given, from->chooser).empty() || !from->note.empty();
+  const bool unsure = predicted->chosen().unsure() || !stands_in(given, from->chooser).empty() || !from->note.empty();
   const double time_us = only_unpredicted ? 0 : ranked.times_us[*predicted->chosen().first()];
   steps.insert(steps.end(), predicted->steps().begin(), predicted->steps().end());
   start = clock::now();

@@ -161,6 +161,28 @@ std::vector<std::size_t> choice::all() {
   return found;
 }
 
+double choice::doubt() {
+  const double loss = std::log1p(ranked_->expected_loss);
+  if (loss == 0) return 0;
+  double near = 0;
+  std::optional<double> least;
+  int passed = 0;
+  for (const std::size_t candidate : ranked_->fastest) {
+    if (!may_be_taken(candidate)) continue;
+    if (!least) least = ranked_->scores[candidate];
+    near += std::exp((*least - ranked_->scores[candidate]) / nearness);
+    if (++passed == num_near) break;
+  }
+  return loss * std::max(near - 1, 0.0);  // without the first
+}
+
+bool choice::unsure() {
+  if (ranked_->unsure) return true;
+  // No candidate is asked for where even five as near as the first would not be enough.
+  if (std::log1p(ranked_->expected_loss) * (num_near - 1) <= ranked_->most_doubt) return false;
+  return doubt() > ranked_->most_doubt;
+}
+
 std::vector<std::size_t> choice::shortlist() {
   std::vector<std::size_t> found;
   for (const std::size_t candidate : ranked_->fastest) {
@@ -193,7 +215,8 @@ struct selector::known {
   std::vector<preparation_input> terms;          // of the preparation
   std::vector<std::size_t> preparation_outputs;  // that belong to the candidates
   double margin;
-  double unsure_loss;
+  double unsure_loss = std::numeric_limits<double>::infinity();
+  double most_doubt = std::numeric_limits<double>::infinity();
   double loss_spared;  // of a model that reads the features of SpMV only
   std::vector<size_range> ranges;
   bool needs_spmm;
@@ -213,7 +236,11 @@ struct selector::known {
     }
     resolve_inputs();
     margin = number_of(facts, "margin");
-    unsure_loss = number_of(facts, "unsure_loss");
+    if (facts.find("unsure_doubt")) {
+      most_doubt = number_of(facts, "unsure_doubt");
+    } else {
+      unsure_loss = number_of(facts, "unsure_loss");  // profiles of older versions
+    }
     loss_spared = name.starts_with(quick_prefix) ? number_of(facts, "loss_spared") : 0;
     ranges = ranges_of(facts);
   }
@@ -383,6 +410,7 @@ ranking selector::rank(const matrix_features& features, std::int64_t k, const se
   found.expected_loss = std::expm1(std::max(loss, 0.0));
   found.outside = model.outside(features, columns);
   found.unsure = loss > model.unsure_loss || !found.outside.empty();
+  found.most_doubt = model.most_doubt;
   found.complete();
   return found;
 }

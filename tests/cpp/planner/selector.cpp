@@ -22,6 +22,7 @@ struct made_up {
   float loss = 0.25;
   std::string margin = "0.05";
   std::string sizes = "{}";
+  std::string unsure = R"("unsure_loss": 0.2)";
 
   // A reference that is the roofline, and three candidates 0, 0.0625 and 0.125 (compressed) above it.
   profile make() const {
@@ -31,8 +32,8 @@ struct made_up {
     made.models["preparation-spmv-float32"] = linear(
         {"one", "rows", "cols", "nnz", "padded"},
         {{slow, 0, "one", 0.0009765625f}, {"spmv/none/another", 5}, {fast, 0, "one", 1}, {easy, 0, "one", 0.0625f}});
-    made.metrics = parse_json(R"({"selectors": {"spmv-float32-warm": {"margin": )" + margin +
-                              R"(, "unsure_loss": 0.2, "sizes": )" + sizes + "}}}");
+    made.metrics = parse_json(R"({"selectors": {"spmv-float32-warm": {"margin": )" + margin + ", " + unsure +
+                              R"(, "sizes": )" + sizes + "}}}");
     return made;
   }
 
@@ -130,6 +131,35 @@ TEST_CASE("the short list is within the margin") {
   CHECK(listed("0") == names{fast});
   CHECK(listed("0.07") == names{fast, easy});
   CHECK(listed("1") == names{fast, easy, slow});
+}
+
+TEST_CASE("doubt is the expected loss times how many others are near the first") {
+  const std::vector<double> scores = made_up().build().rank(test::example_features(), 1, spmv).scores;
+  const double near = std::exp(-0.0625 / nearness), far = std::exp(-scores[2] / nearness);
+  names asked;
+  const auto made = [&](const std::string& most, const choice::predicate& among = {}) {
+    return chosen(made_up{.unsure = R"("unsure_doubt": )" + most}.build(), many_calls, among);
+  };
+  CHECK(std::abs(made("1").doubt() - 0.25 * (near + far)) < 1e-12);
+  CHECK(made("0.09").unsure());
+  CHECK(!made("0.1").unsure());
+  // What may not be taken is not near.
+  choice some = made("0.02", [](const std::string& name) { return name != easy; });
+  CHECK(std::abs(some.doubt() - 0.25 * far) < 1e-12);
+  CHECK(made("0.02").unsure());
+  CHECK(made("0.02", [](const std::string& name) { return name == fast; }).doubt() == 0);
+  // Nobody is asked where it cannot matter.
+  choice sure = made("1.25", [&](const std::string& name) {
+    asked.push_back(name);
+    return true;
+  });
+  CHECK(!sure.unsure());
+  CHECK(asked.empty());
+  // Sizes outside are unsure whatever the doubt; without the fact, the expected loss decides.
+  CHECK(chosen(made_up{.loss = 0, .sizes = R"({"rows": [193, 1000]})", .unsure = R"("unsure_doubt": 1)"}.build())
+            .unsure());
+  CHECK(chosen(made_up{}.build()).unsure());
+  CHECK(!chosen(made_up{.loss = 0.125}.build()).unsure());
 }
 
 TEST_CASE("sizes far from those measured are unsure") {
