@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from warploom.bench.measurements import Measurements
 from warploom.bench.medians import default_of_vendor
 from warploom.errors import ParameterError
+from warploom.training.between import rows_between
 from warploom.training.data import Dataset
 from warploom.training.evaluate import score
 from warploom.training.joint_network import JointOptions, descend
@@ -80,10 +81,13 @@ def beyond(measurements: Measurements, options: JointOptions | None = None) -> p
                 continue
             candidates = [candidates_of(known, DEFAULTS[op]) for known, _ in parts.values()]
             inputs = inputs_of(next(iter(named.values())), DEFAULTS[op])
-            states = descend([known for known, _ in parts.values()], inputs, candidates, options or JointOptions())
+            between = [rows_between(known) for known, _ in parts.values()]
+            states = descend(
+                [known for known, _ in parts.values()], inputs, candidates, options or JointOptions(), between=between
+            )
             for i, (name, (train, others)) in enumerate(parts.items()):
                 ways = {
-                    "trees": choices(fit(train, DEFAULTS[op], candidates[i]), others),
+                    "trees": choices(fit(train, DEFAULTS[op], candidates[i], between=between[i]), others),
                     "network": choices(states[-1][1].model(i), others),
                     "fixed": _fixed(train, others, candidates[i]),
                 }

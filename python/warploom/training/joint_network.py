@@ -187,6 +187,7 @@ def descend(
     *,
     losses: Sequence[_Array] | None = None,
     epochs: int | None = None,
+    between: Sequence[Dataset | None] | None = None,
 ) -> list[tuple[int, Joint]]:
     """Train a network, and keep what it is after each `JointOptions.checkpoint` epochs and at the end.
 
@@ -203,6 +204,8 @@ def descend(
         What the choices of others lost on each row: `LOSS` is an output then.
     epochs : int, optional
         By default those of the options.
+    between : sequence of Dataset or None, optional
+        For each setting, further rows to train on: see `warploom.training.between.rows_between`.
 
     Returns
     -------
@@ -220,6 +223,15 @@ def descend(
     common = [*([REFERENCE] if with_reference else []), *([LOSS] if losses is not None else [])]
     of_setting = tuple((*common, *names) for names in candidates)
     outputs = tuple(dict.fromkeys(name for names in of_setting for name in names))
+    if between is not None:
+        if losses is not None:
+            losses = [
+                loss if rows is None else np.concatenate([loss, np.full(len(rows), np.nan)])
+                for loss, rows in zip(losses, between, strict=True)
+            ]
+        datasets = [
+            dataset if rows is None else dataset.joined(rows) for dataset, rows in zip(datasets, between, strict=True)
+        ]
     X = [model_inputs(dataset.features, dataset.k, inputs) for dataset in datasets]
     of_settings = np.array([setting_inputs(dataset) for dataset in datasets])
     stacked = np.concatenate(

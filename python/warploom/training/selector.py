@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from warploom import _core
 from warploom.model_inputs import INPUTS, LOSS, REFERENCE, VECTOR_INPUTS, compress, model_inputs, roofline_us
 from warploom.predictor import MAX_STORED_VECTORS, Model, StoredVectors
 from warploom.training import export
@@ -28,6 +29,7 @@ __all__ = [
     "choices",
     "choices_measured",
     "cover",
+    "doubts",
     "expected_losses",
     "fit",
     "fit_boosting",
@@ -172,7 +174,11 @@ def inputs_of(dataset: Dataset, options: Options) -> tuple[str, ...]:
 
 
 def fit(
-    dataset: Dataset, options: Options, candidates: Sequence[str] | None = None, loss: _Array | None = None
+    dataset: Dataset,
+    options: Options,
+    candidates: Sequence[str] | None = None,
+    loss: _Array | None = None,
+    between: Dataset | None = None,
 ) -> Model:
     """Train a model.
 
@@ -185,6 +191,9 @@ def fit(
         By default `candidates_of` the training part.
     loss : ndarray of float64, shape (n,), optional
         The loss to be predicted, from `unseen_losses`; it is then an output.
+    between : Dataset, optional
+        Further rows to train on, of numbers of columns that were not measured: `warploom.training.between`. Boosting
+        then takes a quarter more trees.
 
     Returns
     -------
@@ -194,6 +203,10 @@ def fit(
     candidates = candidates_of(dataset, options) if candidates is None else candidates
     inputs = inputs_of(dataset, options)
     outputs = [REFERENCE, *([] if loss is None else [LOSS]), *candidates]
+    if between is not None:
+        loss = None if loss is None else np.concatenate([loss, np.full(len(between), np.nan)])
+        dataset = dataset.joined(between)
+        options = dataclasses.replace(options, iterations=5 * options.iterations // 4)
     X = model_inputs(dataset.features, dataset.k, inputs)
     return FORMS[options.form](X, targets(dataset, candidates, loss), inputs, outputs, options)
 
@@ -219,7 +232,9 @@ def choices(model: Model, dataset: Dataset) -> NDArray[np.intp]:
     return np.asarray(predictions(model, dataset).argmin(axis=1))
 
 
-def unseen_predictions(dataset: Dataset, options: Options, splits: Iterable[Split]) -> _Array:
+def unseen_predictions(
+    dataset: Dataset, options: Options, splits: Iterable[Split], between: Sequence[Dataset | None] | None = None
+) -> _Array:
     """Return `predictions` of each row by a model that has not seen the row's matrix.
 
     Parameters
@@ -228,10 +243,13 @@ def unseen_predictions(dataset: Dataset, options: Options, splits: Iterable[Spli
     options : Options
     splits : iterable of (train, test)
         Every row is held out by one of them.
+    between : sequence of Dataset or None, optional
+        For each split, further rows to train on: see `fit`.
     """
     found = np.full(dataset.times.shape, np.inf)
-    for train, test in splits:
-        found[test] = predictions(fit(dataset.rows(train), options), dataset.rows(test))
+    for number, (train, test) in enumerate(splits):
+        rows = None if between is None else between[number]
+        found[test] = predictions(fit(dataset.rows(train), options, between=rows), dataset.rows(test))
     return found
 
 
@@ -263,6 +281,28 @@ def expected_losses(dataset: Dataset, loss: _Array, options: Options, splits: It
         model = FORMS[options.form](X[train], loss[train, np.newaxis], inputs, [LOSS], options)
         found[test] = model.predict(X[test])[:, 0]
     return found
+
+
+def doubts(predicted: _Array, loss: _Array) -> _Array:
+    """Return how unsure predictions are: the loss expected of each row times how many candidates are near the first.
+
+    Parameters
+    ----------
+    predicted : ndarray of float64, shape (n, candidates)
+        `predictions` or `unseen_predictions`.
+    loss : ndarray of float64, shape (n,)
+        Predicted losses; below 0 counts as 0.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        As ``warploom._core.Choice.doubt``. On matrices held out, what a choice loses goes more with this product than
+        with either factor.
+    """
+    first = np.sort(predicted, axis=1)[:, : _core.NUM_NEAR]
+    with np.errstate(invalid="ignore"):  # where no candidate is predicted
+        near = np.exp((first[:, :1] - first[:, 1:]) / _core.NEARNESS).sum(axis=1)
+    return np.asarray(np.maximum(loss, 0.0) * np.nan_to_num(near))
 
 
 def choices_measured(

@@ -23,6 +23,7 @@ from warploom.errors import ParameterError
 from warploom.model_inputs import LOSS, REFERENCE, SIZES, SPMV_INPUTS, model_name
 from warploom.predictor import Model
 from warploom.profiles import Profile
+from warploom.training.between import rows_between
 from warploom.training.data import UNKNOWN_TOLERANCE, Dataset, family_splits, random_folds, united
 from warploom.training.evaluate import score
 from warploom.training.preparation import fit_preparation, relative_errors
@@ -32,6 +33,7 @@ from warploom.training.selector import (
     Split,
     candidates_of,
     choices_measured,
+    doubts,
     expected_losses,
     fit,
     options_of,
@@ -48,6 +50,7 @@ __all__ = [
     "data_hash",
     "datasets_of",
     "facts_of",
+    "further_rows",
     "held_out",
     "kinds_of_settings",
     "margin",
@@ -127,18 +130,24 @@ def train(
     for found in datasets_of(parts, tuple(caches)):
         for name, dataset in found.items():
             chosen = options_of(dataset, by_op[dataset.op])
-            unseen = Unseen.of(dataset, chosen, list(random_folds(dataset, folds, chosen.seed)))
-            models[name], selectors[name] = _train_one(dataset, chosen, unseen)
+            at_random = list(random_folds(dataset, folds, chosen.seed))
+            further = further_rows(dataset, at_random)
+            unseen = Unseen.of(dataset, chosen, at_random, further)
+            all_further = rows_between(dataset)
+            models[name], selectors[name] = _train_one(dataset, chosen, unseen, all_further)
             if splits:
                 families = None
                 if len(set(dataset.families)) > 1:
-                    families = Unseen.of(dataset, chosen, list(family_splits(dataset, family_folds)))
+                    by_family = list(family_splits(dataset, family_folds))
+                    families = Unseen.of(dataset, chosen, by_family, further_rows(dataset, by_family))
                 selectors[name] |= held_out(dataset, unseen, families, samples=samples)
             _log.info("%s: %s", name, selectors[name])
             if not set(models[name].inputs) <= set(SPMV_INPUTS):
                 quick = f"{QUICK}{name}"
                 # Quick ones are asked where products are short, so that more trees would take longer than they save.
-                models[quick], selectors[quick] = _train_quick(dataset, by_op[dataset.op], models[name], unseen)
+                models[quick], selectors[quick] = _train_quick(
+                    dataset, by_op[dataset.op], models[name], unseen, at_random, further, all_further
+                )
                 _log.info("%s: %s", quick, selectors[quick])
         candidates = list(dict.fromkeys(c for name in found for c in candidates_known(models[name])))
         preparation = fit_preparation(list(found.values()), candidates)
@@ -227,9 +236,15 @@ class Unseen:
     sure: float = SURE[0]
 
     @classmethod
-    def of(cls, dataset: Dataset, options: Options, splits: Sequence[Split]) -> Unseen:
-        """Train a selector for each split, every row being held out by one of them."""
-        predicted = unseen_predictions(dataset, options, splits)
+    def of(
+        cls,
+        dataset: Dataset,
+        options: Options,
+        splits: Sequence[Split],
+        between: Sequence[Dataset | None] | None = None,
+    ) -> Unseen:
+        """Train a selector for each split, every row being held out by one of them; `between` as for predictions."""
+        predicted = unseen_predictions(dataset, options, splits, between)
         loss = unseen_losses(dataset, predicted)
         return cls(predicted, loss, expected_losses(dataset, loss, options, splits)).as_sure_as_may_be(dataset)
 
@@ -249,18 +264,23 @@ class Unseen:
         return found
 
     @property
-    def unsure_loss(self) -> float:
-        """The expected loss that only the unsure rows exceed."""
-        return float(np.quantile(self.expected, self.sure))
+    def doubt(self) -> NDArray[np.float64]:
+        """How unsure the predictions are: see `warploom.training.selector.doubts`."""
+        return doubts(self.predicted, self.expected)
+
+    @property
+    def unsure_doubt(self) -> float:
+        """The doubt that only the unsure rows exceed."""
+        return float(np.quantile(self.doubt, self.sure))
 
     def choices(self, dataset: Dataset) -> NDArray[np.intp]:
         """Return the choices with the short lists of unsure predictions measured."""
-        unsure = self.expected > self.unsure_loss
+        unsure = self.doubt > self.unsure_doubt
         return choices_measured(dataset, self.predicted, unsure, self.margin(dataset), _core.MAX_MEASURED)
 
     def margin(self, dataset: Dataset) -> float:
         """Return `margin` of the rows whose short list is measured."""
-        unsure = self.expected >= self.unsure_loss
+        unsure = self.doubt >= self.unsure_doubt
         return margin(dataset.rows(unsure), self.predicted[unsure])
 
 
@@ -288,11 +308,11 @@ def held_out(
         same for the others, where there are any of the same value type.
     """
     splits = {"random": unseen} | ({} if families is None else {"families": families})
-    within = unseen.margin(dataset)
+    within, limit = unseen.margin(dataset), unseen.unsure_doubt
     of_sweeps: list[dict[str, Any]] = [{}, {}]
     further_rows = (dataset.sweeps > 0) & _of_its_type(dataset)
     for name, of in splits.items():
-        unsure = of.expected > unseen.unsure_loss
+        unsure = of.doubt > limit
         alone = of.predicted.argmin(axis=1)
         measured = choices_measured(dataset, of.predicted, unsure, within, _core.MAX_MEASURED)
         for found, rows in zip(of_sweeps, (dataset.sweeps == 0, further_rows), strict=True):
@@ -306,9 +326,16 @@ def held_out(
     return first | ({"further": further} if further else {})
 
 
-def _train_one(dataset: Dataset, options: Options, unseen: Unseen) -> tuple[Model, dict[str, Any]]:
+def further_rows(dataset: Dataset, splits: Sequence[Split]) -> list[Dataset | None]:
+    """Return `warploom.training.between.rows_between` of the rows that each split trains on."""
+    return [rows_between(dataset.rows(train)) for train, _ in splits]
+
+
+def _train_one(
+    dataset: Dataset, options: Options, unseen: Unseen, between: Dataset | None
+) -> tuple[Model, dict[str, Any]]:
     described = {"form": options.form, "seed": options.seed} | facts_of(dataset, unseen)
-    return fit(dataset, options, candidates_of(dataset, options), unseen.loss), described
+    return fit(dataset, options, candidates_of(dataset, options), unseen.loss, between), described
 
 
 def facts_of(dataset: Dataset, unseen: Unseen) -> dict[str, Any]:
@@ -319,7 +346,7 @@ def facts_of(dataset: Dataset, unseen: Unseen) -> dict[str, Any]:
         "matrices_of_sweeps": [len(set(dataset.names[dataset.sweeps == sweep])) for sweep in np.unique(dataset.sweeps)],
         "tolerance": round(float(np.expm1(np.median(dataset.tolerance))), 5),
         "margin": unseen.margin(dataset),
-        "unsure_loss": unseen.unsure_loss,
+        "unsure_doubt": unseen.unsure_doubt,
         "sizes": {name: _range(size(dataset.features, dataset.k)) for name, size in SIZES.items()},
     }
 
@@ -329,16 +356,24 @@ def _of_its_type(dataset: Dataset) -> NDArray[np.bool_]:
     return np.array([Setting.parse(name).dtype == dataset.dtype for name in dataset.settings], dtype=np.bool_)
 
 
-def _train_quick(dataset: Dataset, options: Options, full: Model, unseen: Unseen) -> tuple[Model, dict[str, Any]]:
+def _train_quick(
+    dataset: Dataset,
+    options: Options,
+    full: Model,
+    unseen: Unseen,
+    splits: Sequence[Split],
+    further: Sequence[Dataset | None],
+    between: Dataset | None,
+) -> tuple[Model, dict[str, Any]]:
     """Train the selector that reads row lengths only, over the candidates of the full one.
 
     ``loss_spared`` of its metrics is the share of its losses on held-out matrices that the full one does not have.
     """
     inputs = tuple(name for name in SPMV_INPUTS if name in full.inputs)
     quick = dataclasses.replace(options, inputs=inputs, iterations=(options.iterations + 1) // 2)
-    without = Unseen.of(dataset, quick, list(random_folds(dataset, FOLDS, quick.seed)))
+    without = Unseen.of(dataset, quick, splits, further)
     facts = {"form": quick.form, "seed": quick.seed} | facts_of(dataset, without) | spared(without, unseen)
-    return fit(dataset, quick, candidates_known(full), without.loss), facts
+    return fit(dataset, quick, candidates_known(full), without.loss, between), facts
 
 
 def spared(quick: Unseen, full: Unseen) -> dict[str, float]:

@@ -18,6 +18,7 @@ from warploom.errors import ParameterError
 from warploom.model_inputs import LOSS, SPMV_INPUTS, model_inputs
 from warploom.predictor import Model
 from warploom.profiles import Profile
+from warploom.training.between import rows_between
 from warploom.training.data import Dataset
 from warploom.training.joint_network import JointOptions, Split, descend, family_folds, folds
 from warploom.training.selector import DEFAULTS, candidates_of, inputs_of, predictions, unseen_losses
@@ -182,6 +183,14 @@ class _Operation:
         self._random = folds(self._datasets, FOLDS, options.seed)
         self._families = family_folds(self._datasets, folds_of_families, options.seed)
         self._shown = shown
+        self._all = [rows_between(dataset) for dataset in self._datasets]
+        self._further: dict[int, list[Dataset | None]] = {}
+
+    def _between(self, split: Split, known: Sequence[Dataset]) -> list[Dataset | None]:
+        """Return the further rows of what a split trains on; those of each split are predicted once."""
+        if id(split) not in self._further:
+            self._further[id(split)] = [rows_between(dataset) for dataset in known]
+        return self._further[id(split)]
 
     def train(self, inputs: Sequence[str], epochs: int | None = None) -> dict[str, _Trained]:
         """Decide how long to train on families left out, unless that is given; score, and train on everything."""
@@ -196,7 +205,9 @@ class _Operation:
         unseen = self._judged(inputs, self._random, self._unseen(inputs, self._random, epochs)[epochs], epochs)
         self._shown.next(f"{self._op}: all matrices")
         losses = [one.loss for one in unseen]
-        joint = descend(self._datasets, inputs, self._candidates, self._options, losses=losses, epochs=epochs)[-1][1]
+        joint = descend(
+            self._datasets, inputs, self._candidates, self._options, losses=losses, epochs=epochs, between=self._all
+        )[-1][1]
         trained = {}
         for i, (name, dataset) in enumerate(zip(self._names, self._datasets, strict=True)):
             facts = {"form": "network", "seed": self._options.seed, "epochs": epochs} | facts_of(dataset, unseen[i])
@@ -206,11 +217,13 @@ class _Operation:
     def _unseen(self, inputs: Sequence[str], splits: Sequence[Split], epochs: int | None) -> dict[int, list[_Array]]:
         """Return predictions for what each split holds out, by the epochs of training."""
         found: dict[int, list[_Array]] = {}
-        for number, (train, test) in enumerate(splits):
+        for number, split in enumerate(splits):
+            train, test = split
             self._shown.next(f"{self._op}: times, split {number + 1} of {len(splits)}")
             known = [dataset.rows(rows) for dataset, rows in zip(self._datasets, train, strict=True)]
             candidates = [candidates_of(dataset, DEFAULTS[self._op]) for dataset in known]
-            for epoch, joint in descend(known, inputs, candidates, self._options, epochs=epochs):
+            between = self._between(split, known)
+            for epoch, joint in descend(known, inputs, candidates, self._options, epochs=epochs, between=between):
                 of_epoch = found.setdefault(epoch, [np.full(dataset.times.shape, np.inf) for dataset in self._datasets])
                 for i, dataset in enumerate(self._datasets):
                     of_epoch[i][test[i]] = predictions(joint.model(i), dataset.rows(test[i]))

@@ -25,7 +25,7 @@ from warploom.model_inputs import SPMV_INPUTS, model_inputs
 from warploom.training.data import Dataset, family_splits, random_folds
 from warploom.training.evaluate import SLOWER, losses
 from warploom.training.selector import WORST, Options, Split, choices_measured, inputs_of, options_of
-from warploom.training.train import Unseen, datasets_of
+from warploom.training.train import Unseen, datasets_of, further_rows
 
 __all__ = [
     "LARGE_NOTES",
@@ -298,15 +298,16 @@ def choices(dataset: Dataset, options: Options, *, folds: int = 4, family_folds:
     own = [name for name, of_vendor in zip(dataset.candidates, dataset.vendor, strict=True) if not of_vendor]
     frames, limits = [], (np.nan, np.nan)
     for split, parts in kept.items():
-        models = Unseen.of(dataset, options, parts)
+        further = further_rows(dataset, parts)
+        models = Unseen.of(dataset, options, parts, further)
         if split == "random":
-            limits = models.unsure_loss, models.margin(dataset)
-        unsure = models.expected > limits[0]
+            limits = models.unsure_doubt, models.margin(dataset)
+        unsure = models.doubt > limits[0]
         lengths = quick.inputs == inputs_of(dataset, options)
         columns = {
             "one": _unseen_rule(dataset, options, parts, 0),
             "rule": _unseen_rule(dataset, options, parts, SPLITS),
-            "quick": (models if lengths else Unseen.of(dataset, quick, parts)).predicted.argmin(axis=1),
+            "quick": (models if lengths else Unseen.of(dataset, quick, parts, further)).predicted.argmin(axis=1),
             "models": models.predicted.argmin(axis=1),
             "measured": choices_measured(dataset, models.predicted, unsure, limits[1], _core.MAX_MEASURED),
         }

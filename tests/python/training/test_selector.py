@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from training.training_tables import CANDIDATES, build, facts, measurement, sweep
+from warploom import _core
 from warploom.bench.repeatability import Tolerances
 from warploom.model_inputs import LOSS, REFERENCE, model_inputs, roofline_us
 from warploom.training.data import Dataset, random_folds, random_splits
@@ -15,6 +16,7 @@ from warploom.training.selector import (
     choices,
     choices_measured,
     cover,
+    doubts,
     expected_losses,
     fit,
     predictions,
@@ -180,6 +182,25 @@ def test_the_loss_is_an_output_and_is_learned_on_unseen_rows(dataset):
     model = fit(dataset, Options(), CANDIDATES, loss)
     assert model.outputs == (REFERENCE, LOSS, *CANDIDATES)
     assert choices(model, dataset).shape == (120,)
+
+
+def test_doubt_is_that_of_the_plan():
+    scores = np.array([[0.3, 0.1, 0.15, 0.1, np.inf, 0.9, 0.4, 0.2], [0.0, *[np.inf] * 7], [np.inf] * 8])
+    found = doubts(scores, np.array([0.2, 0.2, 0.2]))
+    choice = _core.Choice(
+        candidates=[f"spmv/none/csr/vector[threads_per_row={i}]" for i in range(8)],
+        scores=np.where(np.isfinite(scores[0]), scores[0], 50.0),
+        least_us=1.0,
+        preparation_ms=np.zeros(8),
+        calls=None,
+        among=None,
+        expected_loss=np.expm1(0.2),
+        unsure=False,
+        margin=0.1,
+    )
+    assert found[0] == pytest.approx(choice.doubt)
+    assert found.tolist()[1:] == [0.0, 0.0]
+    assert (doubts(scores, np.full(3, -0.1)) == 0).all()
 
 
 def test_short_lists_are_measured_where_a_prediction_is_unsure():
