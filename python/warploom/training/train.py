@@ -54,6 +54,7 @@ __all__ = [
     "held_out",
     "kinds_of_settings",
     "margin",
+    "of_first_gpu",
     "spared",
     "tolerances_of",
     "train",
@@ -98,7 +99,8 @@ def train(
     Parameters
     ----------
     measurements : Measurements or sequence of Measurements
-        Sweeps on one GPU, which may have tried different candidates: see `warploom.training.data.united`.
+        Sweeps, each on one GPU, which may have tried different candidates: see `warploom.training.data.united`. The
+        profile is that of the first one's GPU; sweeps on other GPUs say how well it chooses there.
     options : mapping from str to Options, optional
         By operation; those of `DEFAULTS` for an operation that is not in it.
     caches : iterable of str
@@ -115,14 +117,18 @@ def train(
     Returns
     -------
     Profile
-        ``metrics["selectors"]`` has an entry for each selector; progress is logged.
+        ``metrics["selectors"]`` has an entry for each selector; progress is logged. ``elsewhere`` of an entry has, by
+        the names of other GPUs, what `warploom.training.evaluate.Scores` says of choices that were made without the
+        families of the matrices, and without any measurement on that GPU.
 
     Raises
     ------
     ParameterError
-        There are no times, or they come from several GPUs.
+        There are no times, or a sweep has those of several GPUs.
     """
-    parts = [measurements] if isinstance(measurements, Measurements) else list(measurements)
+    given = [measurements] if isinstance(measurements, Measurements) else list(measurements)
+    parts, others = of_first_gpu(given)
+    elsewhere = [(str(_environment([part])["gpu"]), _by_name(datasets_of([part], tuple(caches)))) for part in others]
     by_op = DEFAULTS | dict(options or {})
     environment = _environment(parts)
     models: dict[str, Model] = {}
@@ -141,6 +147,13 @@ def train(
                     by_family = list(family_splits(dataset, family_folds))
                     families = Unseen.of(dataset, chosen, by_family, further_rows(dataset, by_family))
                 selectors[name] |= held_out(dataset, unseen, families, samples=samples)
+                if families is not None:
+                    there = {
+                        gpu: _scored_elsewhere(dataset, families, of[name], samples)
+                        for gpu, of in elsewhere
+                        if name in of
+                    }
+                    selectors[name] |= {"elsewhere": there} if any(there.values()) else {}
             _log.info("%s: %s", name, selectors[name])
             if not set(models[name].inputs) <= set(SPMV_INPUTS):
                 quick = f"{QUICK}{name}"
@@ -166,6 +179,37 @@ def train(
         data_hash=data_hash(parts),
         metrics={"selectors": selectors},
     )
+
+
+def of_first_gpu(parts: Sequence[Measurements]) -> tuple[list[Measurements], list[Measurements]]:
+    """Return the sweeps on the GPU of the first one, and the others.
+
+    Raises
+    ------
+    ParameterError
+        A sweep has times of several GPUs, or of none.
+    """
+    gpus = [_environment([part])["gpu"] for part in parts]
+    same = [gpu == gpus[0] for gpu in gpus]
+    return [p for p, s in zip(parts, same, strict=True) if s], [p for p, s in zip(parts, same, strict=True) if not s]
+
+
+def _by_name(kinds: Sequence[dict[str, Dataset]]) -> dict[str, Dataset]:
+    return {name: dataset for kind in kinds for name, dataset in kind.items()}
+
+
+def _scored_elsewhere(here: Dataset, unseen: Unseen, there: Dataset, samples: int) -> dict[str, Any]:
+    """Score what is chosen for the matrices of another data set that this one has too; nothing if there are none."""
+    place = {(name, k): row for row, (name, k) in enumerate(zip(here.names.tolist(), here.k.tolist(), strict=True))}
+    rows = np.array([place.get(key, -1) for key in zip(there.names.tolist(), there.k.tolist(), strict=True)], dtype=int)
+    columns = np.array([here.candidates.index(c) if c in here.candidates else -1 for c in there.candidates], dtype=int)
+    predicted = np.where(columns >= 0, unseen.predicted[np.ix_(rows, columns)], np.inf)
+    predicted = np.where(there.supported, predicted, np.inf)
+    known = (rows >= 0) & np.isfinite(predicted).any(axis=1)
+    if not known.any():
+        return {}
+    chosen = predicted[known].argmin(axis=1)
+    return score(there.rows(known), chosen, samples=samples).as_dict() | {"matrices": len(set(there.names[known]))}
 
 
 def datasets_of(

@@ -31,6 +31,7 @@ from warploom.training.train import (
     datasets_of,
     facts_of,
     held_out,
+    of_first_gpu,
     spared,
 )
 
@@ -56,7 +57,7 @@ def train_networks(
     Parameters
     ----------
     measurements : Measurements or sequence of Measurements
-        Sweeps on one GPU.
+        Sweeps; those on other GPUs than the first one's are not trained on.
     trees : Profile
         Made from the same measurements; its candidates and models of preparation are kept.
     options : JointOptions, optional
@@ -79,7 +80,7 @@ def train_networks(
     ParameterError
         There are no times, or too few to train a network on.
     """
-    parts = [measurements] if isinstance(measurements, Measurements) else list(measurements)
+    parts, _ = of_first_gpu([measurements] if isinstance(measurements, Measurements) else list(measurements))
     chosen = options or JointOptions()
     by_op = {
         op: known

@@ -25,7 +25,7 @@ from warploom.model_inputs import SPMV_INPUTS, model_inputs
 from warploom.training.data import Dataset, family_splits, random_folds
 from warploom.training.evaluate import SLOWER, losses
 from warploom.training.selector import WORST, Options, Split, choices_measured, inputs_of, options_of
-from warploom.training.train import Unseen, datasets_of, further_rows
+from warploom.training.train import Unseen, datasets_of, further_rows, of_first_gpu
 
 __all__ = [
     "LARGE_NOTES",
@@ -346,7 +346,7 @@ def worth(
     Parameters
     ----------
     measurements : Measurements or sequence of Measurements
-        Sweeps on one GPU. Models are trained on all of them.
+        Sweeps. Models are trained on all of those that are on the first one's GPU; others are left out.
     caches : iterable of str
     only : iterable of str, optional
         Such as ``spmv/float64``: the settings that begin with one of these.
@@ -365,7 +365,7 @@ def worth(
     ParameterError
         There are no times of these settings.
     """
-    parts = [measurements] if isinstance(measurements, Measurements) else list(measurements)
+    parts, _ = of_first_gpu([measurements] if isinstance(measurements, Measurements) else list(measurements))
     chosen = tuple(only or [""])
     datasets = [dataset for kind in datasets_of(parts, tuple(caches), chosen) for dataset in kind.values()]
     if not datasets:

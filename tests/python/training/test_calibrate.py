@@ -102,6 +102,14 @@ def test_a_refined_profile_is_kept_and_chosen_with(profile, elsewhere, tmp_path)
     assert (first.expected_loss, first.unsure) == (second.expected_loss, second.unsure)
 
 
+def test_candidates_that_were_not_measured_are_not_chosen(profile, elsewhere):
+    few = elsewhere.select(candidate=CANDIDATES[:3])
+    corrected, shares = calibrate.refine(profile, few)
+    before, after = shares[NAME]
+    assert 0 < before <= after <= 1
+    assert corrected.models[NAME].outputs == profile.models[NAME].outputs
+
+
 def test_measurements_of_something_else_are_refused(profile, elsewhere):
     with pytest.raises(ParameterError, match="no setting"):
         calibrate.refine(profile, sweep(10, settings=("spmv/float64",)))

@@ -69,6 +69,40 @@ def test_sweeps_are_scored_apart():
     assert trees[0] < trees[1]  # what differs more takes more trees
 
 
+def on_another_gpu(measurements, faster):
+    """Return the measurements as another GPU's, on which one candidate is faster."""
+    table = measurements.measurements.copy()
+    of = table["candidate"].astype(str) == faster
+    table.loc[of, "median_us"] /= 4
+    environments = {key: {**of, "gpu": "Other GPU"} for key, of in measurements.environments.items()}
+    return Measurements(table, measurements.matrices, environments)
+
+
+def test_choices_are_scored_on_other_gpus_but_not_trained_there():
+    here = sweep(60, noise=0.01)
+    # Half of the matrices on the other GPU are unknown on the first one, and do not count.
+    there = on_another_gpu(sweep(90, noise=0.01).select(matrix=[f"group/m{i}" for i in range(30, 90)]), CANDIDATES[3])
+    alone, both = (train(parts, folds=2, family_folds=3, samples=5) for parts in (here, [here, there]))
+    assert both.gpu == "Test GPU"
+    assert both.data_hash == alone.data_hash
+    for name, facts in both.metrics["selectors"].items():
+        before = alone.metrics["selectors"][name]
+        if name.startswith(QUICK):
+            assert facts == before
+            continue
+        scores = facts.pop("elsewhere")["Other GPU"]
+        assert facts == before
+        assert (scores["rows"], scores["matrices"]) == (30, 30)
+        assert scores["oracle_share"][0] < facts["families"]["oracle_share"][0] - 0.2
+
+
+def test_a_sweep_on_several_gpus_is_refused():
+    here = sweep(20)
+    environments = here.environments | {"f": {**here.environments["e"], "gpu": "Other GPU"}}
+    with pytest.raises(ParameterError, match="not of Other GPU, Test GPU"):
+        train(Measurements(here.measurements, here.matrices, environments))
+
+
 def test_quick_selectors_read_row_lengths_only(profile):
     for name, facts in profile.metrics["selectors"].items():
         quick = name.startswith(QUICK)
@@ -183,10 +217,6 @@ def test_rows_with_few_kernels_are_left_out():
 def test_what_cannot_be_trained_is_refused(measurements):
     with pytest.raises(ParameterError, match="no times"):
         train(measurements.select(run=1), splits=False)
-    other = sweep(10)
-    other.environments["e"] = {"gpu": "Another GPU"}
-    with pytest.raises(ParameterError, match="one GPU"):
-        train([measurements, other])
 
 
 def test_profiles_without_what_is_needed_are_refused(profile):
