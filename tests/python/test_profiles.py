@@ -1,5 +1,6 @@
 """Profiles in files: back and forth, found by GPU, and refused when anything is wrong with them."""
 
+import dataclasses
 import importlib.util
 import json
 from pathlib import Path
@@ -386,6 +387,14 @@ def test_the_nearest_architecture_stands_in(folder):
         assert found.profile.gpu == expected
         assert found.note == f"no profile of NVIDIA Other: predictions are for {expected}"
     assert profiles.find("NVIDIA Other") is None
+
+
+def test_a_profile_may_have_been_scored_on_another_gpu(folder):
+    scored = {"selectors": {"spmv-float32-warm": {"elsewhere": {"NVIDIA Other": {"matrices": 60}}}}}
+    profiles.save(folder / "shipped" / "h200.safetensors", dataclasses.replace(small_profile(), metrics=scored))
+    found = profiles.find("NVIDIA Other", (9, 0))
+    assert found.note.endswith("predictions are for NVIDIA H200, whose choices were scored on this GPU")
+    assert profiles.find("NVIDIA Another", (9, 0)).note.endswith("predictions are for NVIDIA H200")
 
 
 def test_a_damaged_file_is_left_out_with_a_warning(folder):

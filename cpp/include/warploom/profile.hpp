@@ -103,7 +103,8 @@ std::vector<profile_file> list_profiles(std::span<const std::filesystem::path> f
 struct found_profile {
   std::shared_ptr<const profile> loaded;
   std::filesystem::path path;
-  std::string note;  // empty, or that the profile is another GPU's
+  std::string note;           // empty, or that the profile is another GPU's
+  bool holds_for_gpu = true;  // it is the GPU's own, or its choices were scored by measurements on that GPU
 };
 
 // The profile of a GPU, whose name may be spelt in either case: the first in the order of the folders. If there is

@@ -43,7 +43,7 @@ std::shared_ptr<const prediction_source> planner::source_for_gpu(const std::stri
   std::shared_ptr<const prediction_source> made;
   if (found)
     made = std::make_shared<const prediction_source>(
-        prediction_source{selector(found->loaded), found->loaded->gpu, found->note});
+        prediction_source{selector(found->loaded), found->loaded->gpu, found->note, found->holds_for_gpu});
   if (made) known_[key] = made;  // one may be calibrated later
   return made;
 }

@@ -448,7 +448,7 @@ std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<c
   const bool only_unpredicted = !predicted->chosen().first() && !unpredicted.empty();
   if (!only_unpredicted) predicted->first();  // there is one
   const ranking& ranked = predicted->ranked();
-  const bool unsure = predicted->chosen().unsure() || !stands_in(given, from->chooser).empty() || !from->note.empty();
+  const bool unsure = predicted->chosen().unsure() || !stands_in(given, from->chooser).empty() || !from->holds_for_gpu;
   const double time_us = only_unpredicted ? 0 : ranked.times_us[*predicted->chosen().first()];
   steps.insert(steps.end(), predicted->steps().begin(), predicted->steps().end());
   start = clock::now();

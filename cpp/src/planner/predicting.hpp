@@ -19,7 +19,8 @@ inline constexpr std::size_t max_measured = 6;
 struct prediction_source {
   selector chooser;
   std::string gpu;
-  std::string note;  // empty, or that it is for another GPU than the one at hand
+  std::string note;           // empty, or that it is for another GPU than the one at hand
+  bool holds_for_gpu = true;  // the one at hand
 };
 
 // What planning depends on beside its arguments; tests put known things in its place.

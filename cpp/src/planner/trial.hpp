@@ -32,8 +32,8 @@ std::unique_ptr<plan> prepare_candidate(const problem& given, const candidate& c
 std::unique_ptr<plan> prepare_candidate(const problem& given, const candidate& chosen,
                                         const kernel_inputs& inputs = {});
 
-// Why the candidate cannot run the problem, or "". Where rows are permuted on a GPU, preparing it may refuse the pattern
-// that they make.
+// Why the candidate cannot run the problem, or "". Where rows are permuted on a GPU, preparing it may refuse the
+// pattern that they make.
 std::string reason_against(const candidate& tried, const problem& given);
 
 // Repeated times, in microseconds.

@@ -233,6 +233,16 @@ std::string model_of(const std::string& name) {
 
 }  // namespace
 
+// Whether training scored the choices of a profile on another GPU too ("elsewhere" in its metrics).
+static bool scored_on(const profile& of, const std::string& gpu) {
+  const json* const selectors = of.metrics.find("selectors");
+  const json::object* const members = selectors ? selectors->as_object() : nullptr;
+  return members && std::any_of(members->begin(), members->end(), [&](const json::member& selector) {
+           const json* const elsewhere = selector.value.find("elsewhere");
+           return elsewhere && elsewhere->find(gpu);
+         });
+}
+
 std::optional<found_profile> find_profile(const std::string& gpu, std::optional<compute_capability> capability,
                                           std::span<const std::filesystem::path> folders,
                                           std::vector<std::string>& left_out) {
@@ -254,8 +264,12 @@ std::optional<found_profile> find_profile(const std::string& gpu, std::optional<
   };
   const profile_file& nearest = *std::min_element(
       listed.begin(), listed.end(), [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
-  return found_profile{load_profile(nearest.path), nearest.path,
-                       "no profile of " + gpu + ": predictions are for " + nearest.gpu};
+  std::shared_ptr<const profile> loaded = load_profile(nearest.path);
+  const bool scored = scored_on(*loaded, gpu);
+  return found_profile{std::move(loaded), nearest.path,
+                       "no profile of " + gpu + ": predictions are for " + nearest.gpu +
+                           (scored ? ", whose choices were scored on this GPU" : ""),
+                       scored};
 }
 
 }  // namespace warploom

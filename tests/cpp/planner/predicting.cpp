@@ -25,6 +25,7 @@ struct made_up {
   float loss = 0.1f;  // unsure above 0.2
   int shortlisted = 1;
   std::string note{};
+  bool foreign = false;
   std::string sizes = "{}";  // of what it was trained on
   float log_times = 0;       // logarithm of the least time over that of the roofline
   std::string setting{};     // that of float32 if it is not given
@@ -50,7 +51,7 @@ struct made_up {
     made->models["preparation-" + model] = test::linear({"one"}, preparation);
     made->metrics = parse_json(R"({"selectors": {")" + model + R"(-warm": {"margin": )" +
                                std::to_string(margin + 1e-6) + R"(, "unsure_loss": 0.2, "sizes": )" + sizes + "}}}");
-    return std::make_shared<const prediction_source>(prediction_source{selector(made), "some GPU", note});
+    return std::make_shared<const prediction_source>(prediction_source{selector(made), "some GPU", note, !foreign});
   }
 };
 
@@ -265,9 +266,21 @@ TEST_CASE("the profile of another GPU is never sure") {
   made_up other;
   other.shortlisted = 2;
   other.note = "no profile of this GPU";
+  other.foreign = true;
   const auto made = plan_by_prediction(A.spmv(), other.build(), at_any_price(), {std::ref(clock)});
   CHECK(made->chosen().name() == merge);
   CHECK(made->why().profile_note == "no profile of this GPU");
+}
+
+TEST_CASE("the profile of another GPU on which it was scored is as sure as there") {
+  const small_matrix A;
+  known_times clock{{}};
+  made_up other;
+  other.shortlisted = 2;
+  other.note = "predictions are for another GPU, and were scored on this one";
+  const auto made = plan_by_prediction(A.spmv(), other.build(), at_any_price(), {std::ref(clock)});
+  CHECK(clock.timed.empty());
+  CHECK(made->why().profile_note == other.note);
 }
 
 TEST_CASE("the short list computes each permutation once, and its plan multiplies") {
