@@ -281,13 +281,17 @@ device_allocator make_allocator(const py::object& allocate) {
     device_allocation_may_fail(bytes);
     const py::gil_scoped_acquire acquire;
     py::object made;
-    try {
-      made = (*held)(bytes);
-    } catch (py::error_already_set& failure) {
-      // torch.OutOfMemoryError, cupy.cuda.memory.OutOfMemoryError: another candidate may take less.
-      const std::string type = py::str(failure.type().attr("__name__"));
-      if (type != "OutOfMemoryError" && !failure.matches(PyExc_MemoryError)) throw;
-      throw error(error_kind::out_of_memory, "", -1, py::str(failure.value()));
+    for (bool again = false; !made; again = true) {
+      try {
+        made = (*held)(bytes);
+      } catch (py::error_already_set& failure) {
+        // torch.OutOfMemoryError, cupy.cuda.memory.OutOfMemoryError: another candidate may take less.
+        const std::string type = py::str(failure.type().attr("__name__"));
+        if (type != "OutOfMemoryError" && !failure.matches(PyExc_MemoryError)) throw;
+        if (again) throw error(error_kind::out_of_memory, "", -1, py::str(failure.value()));
+        const py::gil_scoped_release release;
+        release_unused_memory();  // which the framework cannot do
+      }
     }
     const auto [pointer, owner] = py::cast<std::pair<std::uintptr_t, py::object>>(made);
     auto* kept = new py::object(owner);

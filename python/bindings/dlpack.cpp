@@ -37,7 +37,16 @@ device_allocator allocator_of(const exchange_api& exchange, device where) {
     wanted.strides = &stride;
     managed_tensor* made = nullptr;
     std::string message;
-    if (exchange.allocate(&wanted, &made, &message, keep_message) != 0 || made == nullptr) {
+    const auto allocate = [&] {
+      made = nullptr;
+      return exchange.allocate(&wanted, &made, &message, keep_message) == 0 && made != nullptr;
+    };
+    // A framework frees what it keeps itself, but not what the pools here do.
+    const auto allocate_again = [&] {
+      release_unused_memory();
+      return allocate();
+    };
+    if (!allocate() && !allocate_again()) {
       throw error(error_kind::out_of_memory, "", -1,
                   std::to_string(bytes) + " bytes could not be allocated" + (message.empty() ? "" : ": " + message));
     }

@@ -69,6 +69,10 @@ struct pool_bytes {
 };
 pool_bytes memory_in_pools();
 
+// Returns to the driver what the pools of the current device keep for later, once all work there is done: who else
+// allocates memory on the device cannot have it before.
+void release_unused_memory();
+
 // Page-locked memory of the host, which the current device copies from and to without a copy in between.
 std::shared_ptr<void> allocate_pinned_memory(std::size_t bytes);
 

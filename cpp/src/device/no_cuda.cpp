@@ -35,6 +35,7 @@ device_guard::~device_guard() = default;
 std::shared_ptr<void> allocate_device_memory(std::size_t) { no_cuda(); }
 std::shared_ptr<void> allocate_pinned_memory(std::size_t) { no_cuda(); }
 pool_bytes memory_in_pools() { no_cuda(); }
+void release_unused_memory() {}
 void fill_device(void*, int, std::size_t, CUstream_st*) { no_cuda(); }
 void copy_to_device(void*, const void*, std::size_t, CUstream_st*) { no_cuda(); }
 void copy_to_host(void*, const void*, std::size_t, CUstream_st*) { no_cuda(); }

@@ -131,6 +131,8 @@ device_allocator pooled_allocator(cudaStream_t stream) {
 
 namespace warploom {
 
+void release_unused_memory() { cuda::give_back_unused(); }
+
 pool_bytes memory_in_pools() {
   const int device = cuda::current_device();
   cuda::kept& all = cuda::all_kept();
