@@ -105,7 +105,20 @@ std::unique_ptr<plan> measure_all(const problem& given, const plan_options& opti
 
 std::unique_ptr<plan> planner::make(const problem& given, const plan_options& options) {
   std::unique_ptr<plan> planned = choose(given, options);
-  if (given.updatable) planned->make_updatable(given, options.inputs);
+  if (!given.updatable) return planned;
+  const bool named = options.select != "auto" && options.select != "predict" && options.select != "measure";
+  try {
+    planned->make_updatable(given, options.inputs);
+    return planned;
+  } catch (const error& failure) {
+    if (failure.kind() != error_kind::out_of_memory || !given.on_gpu() || named || options.patterns) throw;
+  }
+  // Values of CSR lie in the order in which they come: no other format takes less.
+  planned.reset();
+  plan_options plain = options;
+  plain.patterns = std::vector<std::string>{std::string(name_of(given.op)) + "/none/csr/*"};
+  planned = choose(given, plain);
+  planned->make_updatable(given, options.inputs);
   return planned;
 }
 
