@@ -282,8 +282,6 @@ class Work:
         given = A
         if draw.random() < 0.4 and 0 not in A.shape:
             given = wl.CSR(*(self.tensor(np.asarray(a), "cuda") for a in (A.indptr, A.indices, A.data)), shape=A.shape)
-        if A.nnz == 0 and "/cusparse" in options.get("select", ""):
-            return None  # which cuSPARSE does not take
         try:
             plan = wl.plan(given, op, updatable=updatable, **options)
         except wl.errors.ParameterError:

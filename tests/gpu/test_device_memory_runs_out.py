@@ -4,13 +4,14 @@ import contextlib
 import gc
 import math
 import re
+import threading
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 import warploom as wl
-from warploom import _core
+from warploom import _core, _device
 from warploom.errors import OutOfMemoryError
 
 torch = pytest.importorskip("torch")
@@ -134,3 +135,18 @@ def test_products_and_conversions_that_do_not_fit(matrix):
     with only(200 * MB), pytest.raises(OutOfMemoryError, match=NEEDED.pattern):
         plan @ np.ones((ROWS, 128), np.float32)
     check(plan, matrix, columns=4)
+
+
+def test_threads_that_have_ended_hold_no_memory_of_cusparse():
+    if reason := _device.load_cusparse():
+        pytest.skip(f"no cuSPARSE: {reason}")
+    A = csr_array(np.eye(1000, dtype=np.float32))
+    plan = wl.plan(A, "spmv", device="cuda", select="spmv/none/csr/cusparse")
+    x = np.ones(1000, np.float32)
+    free = []
+    for _ in range(40):
+        thread = threading.Thread(target=lambda: plan @ x)
+        thread.start()
+        thread.join()
+        free.append(torch.cuda.mem_get_info()[0])
+    assert free[3] - free[-1] < 8 * MB

@@ -82,11 +82,50 @@ const functions& api() {
   return *loaded;
 }
 
+namespace {
+
+// Of threads that have ended. Handles live as long as the process: destroying them after the driver has shut down would
+// crash.
+struct idle_handles {
+  std::mutex changing;
+  std::multimap<int, handle> of_device;
+};
+
+idle_handles& all_idle() {
+  static idle_handles& all = *new idle_handles;
+  return all;
+}
+
+struct handles_of_thread {
+  std::map<int, handle> of_device;
+
+  ~handles_of_thread() {
+    idle_handles& idle = all_idle();
+    const std::lock_guard<std::mutex> lock(idle.changing);
+    idle.of_device.merge(of_device);
+  }
+};
+
+handle take_idle(int device) {
+  idle_handles& idle = all_idle();
+  const std::lock_guard<std::mutex> lock(idle.changing);
+  const auto found = idle.of_device.find(device);
+  if (found == idle.of_device.end()) return nullptr;
+  const handle taken = found->second;
+  idle.of_device.erase(found);
+  return taken;
+}
+
+}  // namespace
+
 handle current_handle() {
-  // Handles live as long as the process: destroying them after the driver has shut down would crash.
-  static thread_local std::map<int, handle> handles;
-  handle& mine = handles[current_device()];
+  static thread_local handles_of_thread handles;
+  const int device = current_device();
+  const auto known = handles.of_device.find(device);
+  if (known != handles.of_device.end()) return known->second;
+  handle mine = take_idle(device);
   if (mine == nullptr) WARPLOOM_CUSPARSE_CHECK(Create, &mine);
+  handles.of_device[device] = mine;
   return mine;
 }
 
