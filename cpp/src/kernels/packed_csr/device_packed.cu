@@ -701,6 +701,8 @@ void place_cut_rows(const row_shapes& shapes, const cut_rows& cut, const bounds&
   check_launch("scan_tiles_kernel");
   if (most.long_rows > 0) {
     WARPLOOM_CUDA_CHECK(cudaMemsetAsync(cut.long_warps, 0, most.long_rows * sizeof(std::uint32_t), stream));
+    // The sort moves as many rows as there may be.
+    WARPLOOM_CUDA_CHECK(cudaMemsetAsync(cut.long_rows, 0, most.long_rows * sizeof(std::int32_t), stream));
   }
   list_cut_rows_kernel<<<cut.tiles, tile_threads, 0, stream>>>(shapes, cut);
   check_launch("list_cut_rows_kernel");
