@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,7 @@ from warploom.candidates import parse
 from warploom.model_inputs import INPUTS, compress, expand, model_inputs, roofline_us
 from warploom.training.data import Dataset
 
-__all__ = ["THREAD_LAYOUT", "PairOptions", "columns_between", "rows_between", "thread_layout"]
+__all__ = ["THREAD_LAYOUT", "PairOptions", "columns_between", "rows_between", "rows_between_each", "thread_layout"]
 
 THREAD_LAYOUT = ("side_by_side", "sharing", "tile", "tiles", "waste")
 """What a candidate does with k columns: threads on neighbouring columns of C, threads that share the nonzeros of a row,
@@ -128,6 +130,12 @@ def rows_between(dataset: Dataset, options: PairOptions | None = None) -> Datase
     return dataclasses.replace(drawn, times=_Pairs(dataset, chosen).times(drawn))
 
 
+def rows_between_each(datasets: Sequence[Dataset]) -> list[Dataset | None]:
+    """Return `rows_between` of several data sets, each on a thread of its own."""
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        return list(pool.map(rows_between, datasets))
+
+
 def _drawn(dataset: Dataset, seed: int) -> Dataset:
     """Return at most `MOST` rows of each matrix and sweep."""
     order = np.random.default_rng(seed).permutation(len(dataset))
@@ -219,7 +227,7 @@ class _Pairs:
             "seed": options.seed,
             "deterministic": True,
             "force_row_wise": True,
-            "num_threads": min(4, os.cpu_count() or 1),
+            "num_threads": 1,
             "verbosity": -1,
         }
         data = lightgbm.Dataset(X, target, weight=np.exp(-target / NEAR) + NEAR, categorical_feature=[width, width + 1])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from warploom.bench.measurements import Measurements
 from warploom.bench.medians import default_of_vendor
 from warploom.errors import ParameterError
-from warploom.training.between import rows_between
+from warploom.training.between import rows_between_each
 from warploom.training.data import Dataset
 from warploom.training.evaluate import score
 from warploom.training.joint_network import JointOptions, descend
@@ -81,7 +81,7 @@ def beyond(measurements: Measurements, options: JointOptions | None = None) -> p
                 continue
             candidates = [candidates_of(known, DEFAULTS[op]) for known, _ in parts.values()]
             inputs = inputs_of(next(iter(named.values())), DEFAULTS[op])
-            between = [rows_between(known) for known, _ in parts.values()]
+            between = rows_between_each([known for known, _ in parts.values()])
             states = descend(
                 [known for known, _ in parts.values()], inputs, candidates, options or JointOptions(), between=between
             )

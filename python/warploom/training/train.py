@@ -23,7 +23,7 @@ from warploom.errors import ParameterError
 from warploom.model_inputs import LOSS, REFERENCE, SIZES, SPMV_INPUTS, model_name
 from warploom.predictor import Model
 from warploom.profiles import Profile
-from warploom.training.between import rows_between
+from warploom.training.between import rows_between, rows_between_each
 from warploom.training.data import UNKNOWN_TOLERANCE, Dataset, family_splits, random_folds, united
 from warploom.training.evaluate import score
 from warploom.training.preparation import fit_preparation, relative_errors
@@ -372,7 +372,7 @@ def held_out(
 
 def further_rows(dataset: Dataset, splits: Sequence[Split]) -> list[Dataset | None]:
     """Return `warploom.training.between.rows_between` of the rows that each split trains on."""
-    return [rows_between(dataset.rows(train)) for train, _ in splits]
+    return rows_between_each([dataset.rows(train) for train, _ in splits])
 
 
 def _train_one(

@@ -18,7 +18,7 @@ from warploom.errors import ParameterError
 from warploom.model_inputs import LOSS, SPMV_INPUTS, model_inputs
 from warploom.predictor import Model
 from warploom.profiles import Profile
-from warploom.training.between import rows_between
+from warploom.training.between import rows_between_each
 from warploom.training.data import Dataset
 from warploom.training.joint_network import JointOptions, Split, descend, family_folds, folds
 from warploom.training.selector import DEFAULTS, candidates_of, inputs_of, predictions, unseen_losses
@@ -184,13 +184,13 @@ class _Operation:
         self._random = folds(self._datasets, FOLDS, options.seed)
         self._families = family_folds(self._datasets, folds_of_families, options.seed)
         self._shown = shown
-        self._all = [rows_between(dataset) for dataset in self._datasets]
+        self._all = rows_between_each(self._datasets)
         self._further: dict[int, list[Dataset | None]] = {}
 
     def _between(self, split: Split, known: Sequence[Dataset]) -> list[Dataset | None]:
         """Return the further rows of what a split trains on; those of each split are predicted once."""
         if id(split) not in self._further:
-            self._further[id(split)] = [rows_between(dataset) for dataset in known]
+            self._further[id(split)] = rows_between_each(known)
         return self._further[id(split)]
 
     def train(self, inputs: Sequence[str], epochs: int | None = None) -> dict[str, _Trained]:

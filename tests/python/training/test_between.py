@@ -6,7 +6,15 @@ import pytest
 from training.training_tables import build, measurement, row_of_features
 from warploom.bench.repeatability import Tolerances
 from warploom.model_inputs import roofline_us
-from warploom.training.between import MOST, THREAD_LAYOUT, PairOptions, columns_between, rows_between, thread_layout
+from warploom.training.between import (
+    MOST,
+    THREAD_LAYOUT,
+    PairOptions,
+    columns_between,
+    rows_between,
+    rows_between_each,
+    thread_layout,
+)
 from warploom.training.data import Dataset
 from warploom.training.evaluate import score
 from warploom.training.selector import Options, choices, fit
@@ -102,6 +110,14 @@ def test_a_candidate_that_a_matrix_was_not_measured_with_has_no_time(dataset):
     without = found.names == "m3"
     assert np.isnan(found.times[without, 2]).all()
     assert np.isfinite(found.times[~without]).all()
+
+
+def test_several_data_sets_at_once(dataset):
+    parts = [dataset.rows(dataset.k != 16), dataset.rows(dataset.k == 16), dataset]
+    one, none, other = rows_between_each(parts)
+    assert none is None
+    for together, part in ((one, parts[0]), (other, parts[2])):
+        np.testing.assert_array_equal(together.times, rows_between(part).times)
 
 
 def test_no_rows_between_without_a_gap(dataset):
