@@ -44,7 +44,8 @@ def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None
     """Train profiles on the measurements in INPUTS: folders of `warploom bench`, or h200 and h200-large, which ship.
 
     Folders are one sweep, each of those that ship is one of its own, which may have tried other candidates. The papers'
-    models are trained on the first.
+    models are trained on the first. The profile is that of the first sweep's GPU; sweeps on other GPUs are not trained
+    on, but say how well the profile chooses there.
 
     OUTPUT is the profile of trees; those of other models are written beside it, into folders with the models' names.
     Models of preparation are fitted to what `warploom experiment run preparation` found, where INPUTS have it, and else
