@@ -85,6 +85,21 @@ def test_what_cusparse_does_not_take(op, matrix):
         np.testing.assert_array_equal(plan @ B, matrix @ B)
 
 
+# One row that is longer than the matrix is wide, with fewer entries than places in all.
+LONG_ROW = csr_array((np.ones(5, np.float32), np.array([0, 1, 0, 1, 0]), np.array([0, *[3] * 8, 5])), shape=(9, 2))
+
+
+def test_rows_that_are_longer_than_the_matrix_is_wide():
+    if reason := _device.load_cusparse():
+        pytest.skip(f"no cuSPARSE: {reason}")
+    with pytest.raises(ParameterError, match="more entries than the matrix has columns"):
+        wl.plan(LONG_ROW, k=4, device="cuda", select="spmm/none/csr/cusparse[algorithm=3]")
+    B = np.ones((2, 4), np.float32)
+    for algorithm in range(3):
+        plan = wl.plan(LONG_ROW, k=4, device="cuda", select=f"spmm/none/csr/cusparse[algorithm={algorithm}]")
+        np.testing.assert_array_equal(plan @ B, LONG_ROW @ B)
+
+
 def test_what_the_sampled_product_of_cusparse_does_not_take():
     if reason := _device.load_cusparse():
         pytest.skip(f"no cuSPARSE: {reason}")
