@@ -25,6 +25,7 @@ ONE_PLACE = {
         "kernels/device/grid_barrier.cuh",
         "kernels/device/last_arrival.cuh",
         "device/value_maps.cu",
+        "features/column_vectors.cu",
         "features/spmm.cu",
         "kernels/hub_csr/device_hub_csr.cu",  # how often columns are referred to
         "kernels/sell/device_sell.cu",
