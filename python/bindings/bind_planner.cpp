@@ -839,11 +839,13 @@ void bind_trial(py::module_& module) {
            py::arg("problem"))
       .def(
           "check",
-          [](bound_trial& t, bound_plan& checked) {
+          [](bound_trial& t, bound_plan& checked, bool rounds_sums) {
             const py::gil_scoped_release release;
-            return t.operands->check(*checked.planned);
+            return t.operands->check(*checked.planned, rounds_sums);
           },
-          py::arg("plan"), "Compare a sample of the product with float64 sums; what is wrong, or the empty string.")
+          py::arg("plan"), py::kw_only(), py::arg("rounds_sums") = false,
+          "Compare a sample of the product with float64 sums; what is wrong, or the empty string. With `rounds_sums`, "
+          "sums may be rounded to the value type with every product that is added.")
       .def(
           "time",
           [](bound_trial& t, bound_plan& timed, const std::string& cache, int repeats, int warmup, double budget_ms) {

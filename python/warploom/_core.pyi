@@ -728,9 +728,9 @@ class Trial:
     Operands of a problem on its device, to check and time plans with.
     """
     def __init__(self, problem: Problem) -> None: ...
-    def check(self, plan: Plan) -> str:
+    def check(self, plan: Plan, *, rounds_sums: bool = False) -> str:
         """
-        Compare a sample of the product with float64 sums; what is wrong, or the empty string.
+        Compare a sample of the product with float64 sums; what is wrong, or the empty string. With `rounds_sums`, sums may be rounded to the value type with every product that is added.
         """
     def time(self, plan: Plan, *, cache: str, repeats: int = 30, warmup: int = 2, budget_ms: float = 50.0) -> Timing:
         """

@@ -7,8 +7,12 @@ from scipy.sparse import csr_array, random_array
 from battery import battery
 from products import assert_product, prepare_spmv, vector
 from warploom import _core
-from warploom._device import Device
+from warploom._device import Device, load_cusparse
+from warploom._limits import SweepLimits
 from warploom._matrix import as_csr
+from warploom.bench._matrices import Prepared
+from warploom.bench.measure import measure
+from warploom.bench.settings import Setting
 from warploom.candidates import kernels
 from warploom.errors import DtypeError, ParameterError
 from warploom.experiments import Findings, load, run
@@ -212,3 +216,17 @@ def test_run_writes_what_it_was_measured_on(tmp_path, monkeypatch):
     (found,) = run("time-split", tmp_path)
     assert found.environment["gpu"] == Device("cuda").name
     assert load("time-split", [tmp_path]).table["label"].unique().tolist() == ["grid"]
+
+
+def test_what_adds_up_in_two_bytes_is_timed_and_not_called_good():
+    if reason := load_cusparse():
+        pytest.skip(f"no cuSPARSE: {reason}")
+    matrix = skewed(np.float32).astype(np.float16)
+    limits = SweepLimits(repeats=3, matrix_s=20.0, remeasured=0.0)
+    prepared = Prepared(csr_array(matrix.astype(np.float32)), {}, {"matrix": "skewed"})
+    patterns = ["spmm/none/csr/cusparse*", "spmm/none/coo/cusparse*", "spmm/none/csr/row_split"]
+    rows = list(measure(prepared, [Setting.parse("spmm/float16/row/k=32")], Device("cuda", 0), limits, patterns))
+    statuses = {row["candidate"]: row["status"] for row in rows}
+    assert statuses["spmm/none/csr/row_split"] == "ok"
+    assert set(statuses.values()) <= {"ok", "rounded sums"}
+    assert all(row["median_us"] > 0 for row in rows)

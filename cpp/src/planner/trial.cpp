@@ -344,9 +344,11 @@ const trial::expectation& trial::expected() {
   return *expectation_;
 }
 
-std::string trial::check(plan& checked) { return check(checked.kernel_plan(), checked.precision()); }
+std::string trial::check(plan& checked, bool rounds_sums) {
+  return check(checked.kernel_plan(), checked.precision(), rounds_sums);
+}
 
-std::string trial::check(product_plan& checked, product_precision precision) {
+std::string trial::check(product_plan& checked, product_precision precision, bool rounds_sums) {
   operands& o = *operands_;
   const expectation& e = expected();
   const std::size_t itemsize = size_of(o.dtype);
@@ -380,8 +382,11 @@ std::string trial::check(product_plan& checked, product_precision precision) {
     seen = copied.data();
   }
 
+  const double product_eps = precision == product_precision::tf32 ? tf32_rounding : 0;
+  const double partial_sum_eps = rounds_sums ? precision_of(o.dtype).eps : 0;
   std::int64_t wrong = 0, judged = 0;
   for (std::size_t i = 0; i < e.rows.size(); ++i) {
+    const auto length = static_cast<double>(problem_.matrix().row_length(e.rows[i]));
     for (std::size_t c = 0; c < e.columns.size(); ++c) {
       const std::size_t place = i * e.columns.size() + c;
       if (!std::isfinite(e.bound[place])) continue;
@@ -390,7 +395,7 @@ std::string trial::check(product_plan& checked, product_precision precision) {
       const std::int64_t within = o.by_row ? e.columns[c] : e.rows[i];
       const double value = to_double(seen + line * line_bytes, within, o.dtype);
       ++judged;
-      const double rounding = precision == product_precision::tf32 ? tf32_rounding * e.scale[place] : 0;
+      const double rounding = (product_eps + partial_sum_eps * length) * e.scale[place];
       if (!(std::abs(value - e.exact[place]) <= e.bound[place] + rounding)) ++wrong;
     }
   }

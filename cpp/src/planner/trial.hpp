@@ -60,8 +60,10 @@ class trial {
 
   // Runs a plan once and compares a sample of its result with float64 sums: the first, the last and the longest row
   // among 64 whole rows, or in column-major order up to 8 columns of about 16,384 rows. Returns what is wrong, or "".
-  std::string check(plan& checked);
-  std::string check(product_plan& checked, product_precision precision = product_precision::full);
+  // Where sums may be rounded to the value type with every product that is added, not only in the end, say so.
+  std::string check(plan& checked, bool rounds_sums = false);
+  std::string check(product_plan& checked, product_precision precision = product_precision::full,
+                    bool rounds_sums = false);
 
   // Fewer repeats, but at least three, where they would take longer than the budget.
   timing time(product_plan& timed, cache_state cache, int repeats, int warmup, double budget_ms);

@@ -44,7 +44,7 @@ VERSION = 1
 CACHES = ("warm", "cold", "")
 """States of the L2 cache before each repeat; empty for a row without times."""
 
-STATUSES = ("ok", "wrong result", "out of memory", "time limit", "unsupported", "error")
+STATUSES = ("ok", "rounded sums", "wrong result", "out of memory", "time limit", "unsupported", "error")
 
 KEY = ("matrix", "setting", "cache", "candidate", "run", "environment")
 """The columns that identify a measurement."""
@@ -101,7 +101,13 @@ MEASUREMENTS: tuple[Column, ...] = (
     Column("repeats", pa.int16(), "", "timed repeats; 0 where nothing was timed", 0),
     Column("run", pa.int8(), "", "0 for the measurement, 1 for its repetition in another order", 0),
     Column("position", pa.int32(), "", "position in the random order of the run, from 0; -1 if never reached", -1),
-    Column("status", _TEXT, "", "`ok`, or why there is no time: " + ", ".join(f"`{s}`" for s in STATUSES[1:])),
+    Column(
+        "status",
+        _TEXT,
+        "",
+        "`ok`; `rounded sums` where sums are rounded to the value type with every product, so that the candidate is "
+        "timed but never chosen; or why there is no time: " + ", ".join(f"`{s}`" for s in STATUSES[2:]),
+    ),
     Column("note", _TEXT, "", "the message of the error, or another remark", ""),
     Column("preparation_ms", pa.float32(), "ms", "row permutation, conversion to the format and upload", None),
     Column("bytes", pa.int64(), "bytes", "memory of the prepared product on the device", 0),
