@@ -44,8 +44,8 @@ def report(name: str, **figures: Any) -> None:
     print(json.dumps(lines[-1]), flush=True)
 
 
-def seconds(call: Callable[[], Any], repeats: int = 5) -> float:
-    """Return the median time of a call, with the GPU done before and after it."""
+def spread(call: Callable[[], Any], repeats: int = 5) -> dict[str, float]:
+    """Return the median, least and most time of a call, with the GPU done before and after it."""
     times = []
     for _ in range(repeats + 1):
         torch.cuda.synchronize()
@@ -53,7 +53,13 @@ def seconds(call: Callable[[], Any], repeats: int = 5) -> float:
         call()
         torch.cuda.synchronize()
         times.append(time.perf_counter() - begin)
-    return statistics.median(times[1:])
+    del times[0]
+    return {"median_s": statistics.median(times), "min_s": min(times), "max_s": max(times)}
+
+
+def seconds(call: Callable[[], Any], repeats: int = 5) -> float:
+    """Return the median time of a call."""
+    return spread(call, repeats)["median_s"]
 
 
 def microseconds(call: Callable[[], Any], products: int = 50) -> float:
@@ -200,7 +206,7 @@ def conjugate_gradients(n: int = 215, steps: int = 200) -> None:
         "cg, loop of PyTorch, planned before": lambda: torch_steps(plan, there, steps),
     }
     for name, run in runs.items():
-        report(name, **figures, difference=difference(run()), seconds=seconds(run, 3))
+        report(name, **figures, difference=difference(run()), **spread(run, 5))
 
 
 def gcn(vertices: int = 200_000, edges: int = 4_000_000, features: int = 128, classes: int = 32) -> None:
@@ -258,8 +264,8 @@ def gcn(vertices: int = 200_000, edges: int = 4_000_000, features: int = 128, cl
             vertices=vertices,
             nnz=A.nnz,
             features=features,
-            epoch_ms=seconds(epoch, 10) * 1e3,
-            forward_ms=seconds(forward, 10) * 1e3,
+            **spread(epoch, 10),
+            forward_s=seconds(forward, 10),
             loss=losses[10].item(),
         )
 

@@ -4,7 +4,8 @@
 
 - conjugate gradients of CuPy (200 steps) on a 3-D Poisson matrix, float64, on CuPy's own CSR matrix and on a plan, with
   planning;
-- SciPy's ``eigsh`` (three values, 60 products at most a restart) on a host matrix, on the CPU and with a plan;
+- ``eigsh`` (three values) of a host matrix of 7 and one of 27 nonzeros a row: SciPy's on the CPU, SciPy's on a plan
+  with vectors on the host, and CuPy's on the same plan with vectors on the GPU;
 - ``plan.update_values`` beside the product;
 - planning of matrices on the GPU from 10^3 to 10^6 nonzeros, also with int64 indices, and the parts of it: checking the
   matrix, what the plan says of its phases, and all else.
@@ -98,23 +99,44 @@ def conjugate_gradients(n: int, steps: int = 200) -> None:
     report("product, plan", **figures, **seconds(lambda: [plan(b, out=y) for _ in range(50)], 3), products=50)
 
 
+def all_neighbours(n: int) -> Any:
+    """Return the 27-point matrix of a cube, 26 on the diagonal and -1 beside it, on the host."""
+    line = scipy.sparse.diags_array([1.0, 1.0, 1.0], offsets=[-1, 0, 1], shape=(n, n))
+    A = 27 * scipy.sparse.eye_array(n**3) - scipy.sparse.kron(scipy.sparse.kron(line, line), line)
+    A = scipy.sparse.csr_array(A)
+    A.indices, A.indptr = A.indices.astype(np.int32), A.indptr.astype(np.int32)
+    return A
+
+
 def eigenvalues(n: int) -> None:
-    """SciPy's solver with vectors on the host."""
-    A = poisson(n)
-    options: dict[str, Any] = {"k": 3, "which": "LA", "ncv": 20, "tol": 1e-2, "v0": np.ones(A.shape[0])}
+    """Of both matrices of a cube."""
+    for of in (poisson, all_neighbours):
+        eigenvalues_of(of(n))
+
+
+def eigenvalues_of(A: Any) -> None:
+    """SciPy's solver with vectors on the host, and CuPy's, which is another method, with vectors on the GPU."""
+    options: dict[str, Any] = {"k": 3, "which": "LA", "ncv": 20, "tol": 1e-2}
+    start = np.ones(A.shape[0])
     figures = {"rows": A.shape[0], "nnz": A.nnz}
     found = {}
 
     def solve(name: str, operator: Any) -> None:
-        found[name] = np.sort(scipy.sparse.linalg.eigsh(operator, return_eigenvectors=False, **options))
+        found[name] = np.sort(scipy.sparse.linalg.eigsh(operator, return_eigenvectors=False, v0=start, **options))
+
+    def solve_there(operator: Any) -> None:
+        values = cupyx.scipy.sparse.linalg.eigsh(operator, return_eigenvectors=False, **options)
+        found["cupy"] = np.sort(cupy.asnumpy(values))
 
     report("eigsh, SciPy's matrix", **figures, **seconds(lambda: solve("scipy", A), 1))
     report("eigsh, plan", **figures, **seconds(lambda: solve("plan", wl.plan(A, "spmv", device="cuda")), 2))
+    report("eigsh of CuPy, plan", **figures, **seconds(lambda: solve_there(wl.plan(A, "spmv", device="cuda")), 2))
     x = np.ones(A.shape[0])
     report("host product, SciPy's matrix", **figures, **seconds(lambda: A @ x))
     plan = wl.plan(A, "spmv", device="cuda")
     report("host product, plan", **figures, **seconds(lambda: plan @ x))
-    report("eigsh, difference", difference=float(np.abs(found["plan"] - found["scipy"]).max()))
+    for name in ("plan", "cupy"):
+        report(f"eigsh, difference, {name}", difference=float(np.abs(found[name] - found["scipy"]).max()))
 
 
 def new_values(n: int) -> None:
