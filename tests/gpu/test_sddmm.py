@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, random_array
 
 import warploom as wl
 from battery import battery
@@ -61,6 +61,15 @@ def skewed(m=30_000, n=20_000, seed=5):
     indptr = np.append(0, np.cumsum(lengths))
     indices = rng.integers(0, n, indptr[-1], dtype=np.int32)
     return csr_array((np.ones(indptr[-1], np.float32), indices, indptr), shape=(m, n))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("k", [16, 32, 64, 128, 136, 256])
+def test_long_rows(k, dtype):
+    """Most windows of a warp are within one row, and some are not."""
+    A = random_array((301, 2003), density=0.3, format="csr", dtype=np.float32, rng=np.random.default_rng(k))
+    X, Y = operands(A.shape, k, dtype)
+    assert_sampled(A, X, Y, multiply(plan_for(A, CANDIDATES[0], dtype), X, Y))
 
 
 @pytest.mark.parametrize("candidate", CANDIDATES)

@@ -162,8 +162,48 @@ __device__ __forceinline__ void for_windows(const sampled_view<Value>& given, Pr
   }
 }
 
-// V columns a vector, T lanes a group, N vectors a lane, U nonzeros at once.
-template <class Value, int V, int T, int N, int U>
+// Products of S nonzeros of each group, all of one row: nothing depends on where rows end, so that more loads of Y are
+// under way at once. All N vectors of a lane are there. `length` is that of the window.
+template <class Value, int V, int T, int N, int S>
+__device__ __forceinline__ void add_products_of_row(const sampled_view<Value>& given, int row, int column, int part,
+                                                    int length, cuda::sum_type_t<Value> (&sums)[S]) {
+  using values_type = cuda::loaded_values<Value, V>;
+  constexpr int at_once = 8 / N < S ? 8 / N : S;
+  const int lane = static_cast<int>(cuda::lane_id());
+  const int first = lane - lane % T + part;
+  for (std::int64_t c = lane % T * V; c < given.k; c += T * V * N) {
+    const char* const X = reinterpret_cast<const char*>(given.X + c) + row * given.X_stride;
+    const char* const Y = reinterpret_cast<const char*>(given.Y + c);
+    values_type x[N];
+#pragma unroll
+    for (int n = 0; n < N; ++n) x[n].load_from(reinterpret_cast<const Value*>(X + n * T * V * sizeof(Value)));
+#pragma unroll
+    for (int batch = 0; batch < S; batch += at_once) {
+      if (part + batch >= length) break;  // for all groups; it also keeps all loads from being moved to the front
+      values_type y[at_once][N];
+#pragma unroll
+      for (int u = 0; u < at_once; ++u) {
+        const int there =
+            max(cuda::from_lane(column, first + batch + u), 0);  // the product of what is none is not kept
+        const char* const from = Y + there * given.Y_stride;
+#pragma unroll
+        for (int n = 0; n < N; ++n) y[u][n].load_from(reinterpret_cast<const Value*>(from + n * T * V * sizeof(Value)));
+      }
+#pragma unroll
+      for (int u = 0; u < at_once; ++u) {
+#pragma unroll
+        for (int n = 0; n < N; ++n) {
+#pragma unroll
+          for (int v = 0; v < V; ++v) sums[batch + u] += x[n][v] * y[u][n][v];
+        }
+      }
+    }
+  }
+}
+
+// V columns a vector, T lanes a group, N vectors a lane, U nonzeros at once. With `LongRows`, windows within one row
+// are computed with more loads at once, for which registers, and so warps, are given up everywhere.
+template <class Value, int V, int T, int N, int U, bool LongRows>
 __global__ void __launch_bounds__(warps_per_block * 32) sampled_kernel(const sampled_view<Value> given) {
   using sum_type = cuda::sum_type_t<Value>;
   using values_type = cuda::loaded_values<Value, V>;
@@ -173,13 +213,18 @@ __global__ void __launch_bounds__(warps_per_block * 32) sampled_kernel(const sam
   const int lane_of_group = lane % T;
   const int first_of_group = lane - lane_of_group;  // of the 32 nonzeros
   const bool is_one_pass = given.k <= T * V * N;
+  const bool is_whole = given.k % (T * V * N) == 0;
   values_type x[N];
   int row_of_x = -1;
   for_windows(given, [&](int row, int column, std::int64_t begin, int length) {
+    const bool is_one_row = LongRows && is_whole && cuda::from_lane(row, 0) == cuda::from_lane(row, 31);  // rows ascend
 #pragma unroll 1
     for (int part = 0; part < T; part += summed_together) {
       sum_type sums[summed_together] = {};
-      for (std::int64_t c = lane_of_group * V; c - lane_of_group * V < given.k; c += T * V * N) {
+      if constexpr (LongRows) {
+        if (is_one_row) add_products_of_row<Value, V, T, N>(given, row, column, part, length, sums);
+      }
+      for (std::int64_t c = lane_of_group * V; !is_one_row && c - lane_of_group * V < given.k; c += T * V * N) {
         const char* const X = reinterpret_cast<const char*>(given.X + c);
         const char* const Y = reinterpret_cast<const char*>(given.Y + c);
         const auto is_there = [&](int n) { return c + n * T * V < given.k; };
@@ -310,9 +355,9 @@ void launch_kernel(void (*kernel)(sampled_view<Value>), const char* name, sample
   cuda::check_launch(name);
 }
 
-template <class Value, int V, int T, int N, int U>
+template <class Value, int V, int T, int N, int U, bool LongRows = false>
 void launch(const sampled_view<Value>& given, cudaStream_t stream) {
-  launch_kernel<Value>(sampled_kernel<Value, V, T, N, U>, "sampled_kernel", given, stream);
+  launch_kernel<Value>(sampled_kernel<Value, V, T, N, U, LongRows>, "sampled_kernel", given, stream);
 }
 
 template <class Value>
@@ -324,6 +369,9 @@ void launch_on_tensor_cores(const sampled_view<Value>& given, cudaStream_t strea
 // Where each warp has one window at most and few share a multiprocessor, waiting for memory is what takes time: each
 // warp is to have more loads under way.
 constexpr std::int64_t few_nonzeros = 1 << 16;
+
+// Mean nonzeros of a row from which most windows are within one.
+constexpr std::int64_t long_row = 96;
 
 // Few lanes a group, so that sums take few shuffles; N * U loads of Y in flight. What was fastest on an H200 for a
 // 27-point grid, for random columns and for pruned weights, k = 32 and 128.
@@ -337,6 +385,12 @@ void launch_for_columns(const sampled_view<Value>& given, cudaStream_t stream) {
         if (vectors <= 8) return launch<Value, V, 4, 2, 4>(given, stream);
         if (vectors <= 16) return launch<Value, V, 8, 2, 4>(given, stream);
         return launch<Value, V, 8, 4, 4>(given, stream);
+      }
+      if (given.nnz >= long_row * given.num_rows) {
+        if (vectors <= 4) return launch<Value, V, 4, 1, 2, true>(given, stream);
+        if (vectors <= 8) return launch<Value, V, 4, 2, 2, true>(given, stream);
+        if (vectors <= 16) return launch<Value, V, 8, 2, 1, true>(given, stream);
+        return launch<Value, V, 8, 4, 1, true>(given, stream);
       }
     }
     if (vectors <= 4) return launch<Value, V, 4, 1, 2>(given, stream);
