@@ -50,6 +50,18 @@ def test_times_are_of_the_first_run_of_one_setting_and_cache():
         Medians.of(loaded, "spmv/float16", "warm")
 
 
+def test_sums_that_are_rounded_count_for_the_vendor():
+    vendor, own = "spmm/none/csr/cusparse", "spmm/none/csr/row_split"
+    setting = "spmm/float16/row/k=32"
+    rows = [
+        measured("a", own, 2.0, setting=setting),
+        measured("a", vendor, 1.0, setting=setting, status="rounded sums"),
+    ]
+    medians = Medians.of(tables([matrix("a")], rows), setting, "warm")
+    assert medians.best(medians.candidates(vendor=True)).tolist() == [1.0]
+    assert medians.best(medians.candidates(vendor=False)).tolist() == [2.0]
+
+
 def two_environments(folder, gpu):
     store = Store(folder)
     store.append(matrix("a"), [measured("a", "x", 1.0)], ENVIRONMENT)

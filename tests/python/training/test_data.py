@@ -65,6 +65,20 @@ def test_what_failed_or_was_left_out_is_not_the_same_as_unknown():
     assert dataset.supported.tolist() == [[True, True, False, True], [True] * 4, [True, False, True, True]]
 
 
+def test_what_rounds_its_sums_is_never_chosen():
+    rows = [
+        measurement("a", CUSPARSE, 0.5, status="rounded sums"),
+        measurement("a", SCALAR, 2.0),
+        measurement("a", TWO, 1.0),
+        measurement("b", CUSPARSE, 0.5),
+        measurement("b", SCALAR, 2.0),
+    ]
+    dataset = Dataset.of(build([facts("a"), facts("b")], rows), "spmv/float32", "warm")
+    column = dataset.candidates.index(CUSPARSE)
+    assert dataset.supported[:, column].tolist() == [False, True]
+    assert np.isnan(dataset.times[0, column])
+
+
 def test_the_environment_with_most_times_counts():
     rows = [
         measurement("a", CUSPARSE, 1.0, environment="e"),
