@@ -24,7 +24,7 @@ from warploom import corpus, features, formats, permutations, profiles
 from warploom.bench import Measurements, oracle, orders, repeatability, summary
 from warploom.bench.end_to_end import Rows, summarise
 from warploom.bench.measurements import folder_of
-from warploom.bench.medians import describe_environments
+from warploom.bench.medians import Medians, describe_environments, geometric_mean, settings
 from warploom.bench.rendering import Summary
 from warploom.candidates import kernels
 from warploom.experiments import load as load_findings
@@ -36,6 +36,7 @@ REPORTS = {"M": "mehrabi2021", "G": "gao2024", "D": "dasp2023", "C": "cmrs2014"}
 """Names of the pages, and of the notebooks, by the letters of the papers."""
 _MEASURED = "h200"
 _MEASURED_LARGE = "h200-large"
+_MEASURED_HALF = "h200-half"
 
 
 def everything(docs: Path, executed: Path | None) -> None:
@@ -362,6 +363,7 @@ def _measured(tables: Path) -> None:
     _write(tables / "ordering.md", [_ordering()])
     _write(tables / "update.md", [_update()])
     _write(tables / "half.md", [_half()])
+    _write(tables / "half-speedups.md", [_half_speedups()])
     _write(tables / "peers.md", _peers())
     _write(tables / "sampled.md", [_sampled()])
     _write(tables / "columns.md", [_columns()])
@@ -452,6 +454,70 @@ def _half() -> Summary:
     table = pd.DataFrame(rows)
     formats = dict.fromkeys(table.columns[3:7], ".1f") | dict.fromkeys(table.columns[7:], ".2f")
     return Summary("", table, ["Microseconds of the fastest candidate each, median, warm L2 cache."], formats=formats)
+
+
+def _half_speedups() -> Summary:
+    return half_speedups_table(Measurements.load(_MEASURED_HALF), Measurements.load(_MEASURED_LARGE))
+
+
+def half_speedups_table(measured: Measurements, wide: Measurements) -> Summary:
+    """Return how the fastest of warploom's kernels compares in half precision and in sampled products, by setting.
+
+    Parameters
+    ----------
+    measured : Measurements
+        A sweep of settings of SpMM and of sampled products.
+    wide : Measurements
+        Another one, which has SpMM in float32 for some of the matrices.
+    """
+    matrices = measured.matrices.set_index("matrix")
+    kinds = pd.Series(np.where(matrices["nnz"] >= 10**6, "from 10^6 nonzeros on", "below"), matrices.index.astype(str))
+    kinds[matrices["family"].astype(str).str.startswith("pruned").to_numpy()] = "pruned weights"
+    rows = measured.timed()
+    names = sorted(rows["setting"].astype(str).unique(), key=_order_of_half)
+    best = {name: _least_of(Medians.of(measured, name, "warm")) for name in names}
+    of_wide = {name: _least_of(Medians.of(wide, name, "warm"))[0] for name, cache in settings(wide) if cache == "warm"}
+    of_wide |= {name: own for name, (own, _, _) in best.items()}
+    found = []
+    for name in names:
+        own, vendor, cores = best[name]
+        of_float32 = of_wide.get(re.sub(r"/b?float16", "/float32", name), pd.Series(dtype=float))
+        if "float32" in name:
+            of_float32 = pd.Series(dtype=float)
+        over = pd.DataFrame({"vendor": vendor / own, "wide": of_float32.reindex(own.index) / own, "cores": cores / own})
+        for kind, part in over.groupby(kinds.reindex(over.index)):
+            against = part["vendor"].dropna()
+            found.append(
+                {
+                    "": name,
+                    "matrices": kind,
+                    "number": len(part),
+                    "over cuSPARSE": geometric_mean(against) if len(against) else None,
+                    "least": against.min() if len(against) else None,
+                    "below 0.97": float((against < 0.97).mean()) if len(against) else None,
+                    "over float32": geometric_mean(part["wide"].dropna()) if part["wide"].notna().any() else None,
+                    "on tensor cores": float((part["cores"] <= 1).mean()) if name.startswith("spmm") else None,
+                }
+            )
+    formats = dict.fromkeys(("over cuSPARSE", "least", "over float32"), ".2f")
+    formats |= dict.fromkeys(("below 0.97", "on tensor cores"), ".0%")
+    note = (
+        "Geometric means over the fastest of cuSPARSE's algorithms in the same type, and the least; the share on which "
+        "warploom's fastest is slower than 0.97 of it; over warploom's own in float32; and the share on which tensor "
+        "cores are the fastest. Warm L2 cache."
+    )
+    return Summary("", pd.DataFrame(found), [note], formats=formats)
+
+
+def _order_of_half(setting: str) -> tuple[Any, ...]:
+    op, dtype, *rest = setting.split("/")
+    return op != "spmm", dtype, int(rest[-1].removeprefix("k="))
+
+
+def _least_of(medians: Medians) -> tuple[pd.Series, pd.Series, pd.Series]:
+    """Return the least times of warploom's candidates, of the vendor's, and of those on tensor cores."""
+    own, vendor = (medians.candidates(vendor=of) for of in (False, True))
+    return medians.best(own), medians.best(vendor), medians.best([name for name in own if "tensor_core" in name])
 
 
 _OLD = "warploom 04b4853"
