@@ -18,7 +18,7 @@ import warploom as wl
 from battery import battery
 from products import ORDER, assert_product, operand
 from strategies import csr_matrices
-from warploom import _device
+from warploom import _bfloat16, _device
 from warploom.candidates import kernels
 
 CPU_KERNELS = [k for k in kernels("spmm") if "cpu" in k.devices and "float64" in k.dtypes]
@@ -78,6 +78,27 @@ def test_numpy_operands(matrix, layout, name, dtype):
             assert C.flags.c_contiguous if layout == "row" else C.flags.f_contiguous
             assert_product(A, B, C)
             np.testing.assert_array_equal(B, before)
+
+
+@pytest.mark.parametrize("narrow", ["float16", "bfloat16"])
+def test_values_of_two_bytes_multiply_float32_without_loss(narrow):
+    kind = _bfloat16.as_dtype(narrow)
+    rng = np.random.default_rng(3)
+    pattern = random_array((50, 40), density=0.2, format="csr", rng=rng)
+    values = _bfloat16.cast(rng.uniform(-1, 1, pattern.nnz).astype(np.float32), kind)
+    A = wl.CSR(pattern.indptr, pattern.indices, values, pattern.shape)
+    plan = wl.plan(A, k=6, dtype="float32", device="cpu")
+    wide = _bfloat16.cast(values, np.dtype(np.float32))
+    B = rng.uniform(-1, 1, (40, 6)).astype(np.float32)
+    C = plan @ B
+    assert C.dtype == np.float32
+    same = wl.plan(
+        csr_array((wide, pattern.indices, pattern.indptr), pattern.shape), k=6, device="cpu", select=plan.candidate
+    )
+    np.testing.assert_array_equal(C, same @ B)
+    # The other way: an operand of two bytes is widened.
+    if narrow == "float16":
+        np.testing.assert_array_equal(plan @ B.astype(np.float16), plan @ B.astype(np.float16).astype(np.float32))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
