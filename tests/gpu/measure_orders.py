@@ -1,12 +1,13 @@
-"""Measure reverse Cuthill-McKee: how long it takes on the GPU at hand and on the host, and what the order gains.
+"""Measure an order of rows: how long it takes on the GPU at hand and on the host, and what it gains.
 
-``python tests/gpu/measure_orders.py [MATRIX...]`` prints one JSON line a matrix, after one about the machine:
+``python tests/gpu/measure_orders.py [--order ORDER] [MATRIX...]`` prints one JSON line a matrix, after one about the
+machine. The order is one that is computed on GPUs, ``rcm`` by default:
 
 - ``gpu_ms``: the order, computed where the matrix is, in GPU memory (median of 3), ``first_gpu_ms`` the first time;
   ``host_ms`` once on the host; ``same``: whether both are the same permutation;
 - ``kernels_ms``: the kernels that took longest, of one more run under the profiler of PyTorch, where that is installed;
-- ``none_us`` and ``rcm_us``: the fastest SpMV in float64 without and with the order, with ``none`` and ``rcm``, the
-  names of these candidates;
+- ``none_us`` and ``rcm_us`` (named by the order): the fastest SpMV in float64 without and with it, with ``none``
+  and ``rcm``, the names of these candidates;
 - ``products``: ``gpu_ms`` in products without the order; ``repaid_after``: products from which on ordering has paid.
 
 Matrices are made in processes side by side. If OUT is set, the lines are also written to orders.jsonl in that folder.
@@ -14,6 +15,7 @@ Matrices are made in processes side by side. If OUT is set, the lines are also w
 
 from __future__ import annotations
 
+import argparse
 import concurrent.futures
 import contextlib
 import json
@@ -21,7 +23,6 @@ import multiprocessing
 import os
 import pathlib
 import statistics
-import sys
 import time
 from typing import Any
 
@@ -44,6 +45,7 @@ MATRICES = (
 )
 KERNELS = ("csr/vector", "column-panels/shared_x", "compressed-sell/vector", "packed-csr/segmented_sum")
 REPEATS = 3
+ON_GPU = [name for name in wl.permutations.names() if _core.permutation_runs_on_gpu(name)]
 
 
 def load(name: str) -> scipy.sparse.csr_array:
@@ -51,12 +53,12 @@ def load(name: str) -> scipy.sparse.csr_array:
     return corpus.load(name).astype(np.float64)
 
 
-def order(problem: _core.Problem) -> float:
+def milliseconds(order: str, problem: _core.Problem) -> float:
     """Return the milliseconds that the order takes in a plan."""
-    return float(_core.prepare(problem, parse("spmv/rcm/csr/vector")).preparation_ms["permutation"])
+    return float(_core.prepare(problem, parse(f"spmv/{order}/csr/vector")).preparation_ms["permutation"])
 
 
-def kernel_times(problem: _core.Problem) -> dict[str, float]:
+def kernel_times(order: str, problem: _core.Problem) -> dict[str, float]:
     """Return the milliseconds of the kernels of the order that take longest."""
     try:
         import torch
@@ -64,7 +66,7 @@ def kernel_times(problem: _core.Problem) -> dict[str, float]:
     except ImportError:
         return {}
     with profile(activities=[ProfilerActivity.CUDA]) as profiled:
-        order(problem)
+        milliseconds(order, problem)
         torch.cuda.synchronize()
     spent: dict[str, float] = {}
     for event in profiled.events():
@@ -74,11 +76,13 @@ def kernel_times(problem: _core.Problem) -> dict[str, float]:
     return {name: round(spent[name], 3) for name in longest}
 
 
-def fastest(problem: _core.Problem, trial: _core.Trial, perm: tuple[np.ndarray[Any, Any], float] | None) -> Any:
+def fastest(
+    order: str, problem: _core.Problem, trial: _core.Trial, perm: tuple[np.ndarray[Any, Any], float] | None
+) -> Any:
     """Return the microseconds and the name of the fastest of some kernels, each of whose products is checked."""
     best = (float("inf"), "")
     for kernel in KERNELS:
-        candidate = parse(f"spmv/{'none' if perm is None else 'rcm'}/{kernel}")
+        candidate = parse(f"spmv/{order}/{kernel}")
         try:
             plan = _core.prepare(problem, candidate, perm)
         except WarploomError:  # one that does not suit the matrix
@@ -90,18 +94,19 @@ def fastest(problem: _core.Problem, trial: _core.Trial, perm: tuple[np.ndarray[A
     return best
 
 
-def measure(name: str, A: scipy.sparse.csr_array) -> dict[str, Any]:
+def measure(order: str, name: str, A: scipy.sparse.csr_array) -> dict[str, Any]:
     """Measure one matrix."""
     view = as_csr(A)
     problem = _core.Problem(view, "spmv", 1, "column", "warm", 0)
     resident = problem.resident()
-    first = order(problem)
-    gpu_ms = statistics.median(order(problem) for _ in range(REPEATS))
-    there = _core.compute_permutation_on_gpu("rcm", resident)
+    first = milliseconds(order, problem)
+    gpu_ms = statistics.median(milliseconds(order, problem) for _ in range(REPEATS))
+    there = _core.compute_permutation_on_gpu(order, resident)
     begin = time.perf_counter()
-    here = _core.compute_permutation("rcm", view, 32, 32, 32)
+    here = _core.compute_permutation(order, view, 32, 32, 32)
     host_ms = 1e3 * (time.perf_counter() - begin)
     found: dict[str, Any] = {
+        "order": order,
         "matrix": name,
         "rows": A.shape[0],
         "nnz": int(A.nnz),
@@ -111,18 +116,18 @@ def measure(name: str, A: scipy.sparse.csr_array) -> dict[str, Any]:
         "same": bool(np.array_equal(there, here)),
     }
     trial = _core.Trial(problem)
-    none_us, none = fastest(problem, trial, None)
-    rcm_us, rcm = fastest(problem, trial, (there, gpu_ms))
-    gained = none_us - rcm_us
-    found |= {"none_us": round(none_us, 2), "none": none, "rcm_us": round(rcm_us, 2), "rcm": rcm}
+    none_us, none = fastest("none", problem, trial, None)
+    ordered_us, ordered = fastest(order, problem, trial, (there, gpu_ms))
+    gained = none_us - ordered_us
+    found |= {"none_us": round(none_us, 2), "none": none, f"{order}_us": round(ordered_us, 2), order: ordered}
     found["products"] = round(1e3 * gpu_ms / none_us, 1)
     found["repaid_after"] = round(1e3 * gpu_ms / gained) if gained > 0 else None
     with contextlib.suppress(RuntimeError):  # a profiler is in use already, or not allowed here
-        found["kernels_ms"] = kernel_times(problem)
+        found["kernels_ms"] = kernel_times(order, problem)
     return found
 
 
-def main(names: list[str]) -> None:
+def main(order: str, names: list[str]) -> None:
     """Measure the named matrices, or all."""
     folder = os.environ.get("OUT")
     lines: list[str] = []
@@ -138,8 +143,12 @@ def main(names: list[str]) -> None:
         loading = {name: processes.submit(load, name) for name in names or MATRICES}
         say({"gpu": _core.cuda_info()["devices"][0]["name"], "threads": wl.num_threads()})
         for name in names or MATRICES:
-            say(measure(name, loading.pop(name).result()))
+            say(measure(order, name, loading.pop(name).result()))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(description="Measure an order of rows that is computed on GPUs.")
+    parser.add_argument("--order", default="rcm", choices=ON_GPU)
+    parser.add_argument("matrices", nargs="*", metavar="MATRIX")
+    given = parser.parse_args()
+    main(given.order, given.matrices)

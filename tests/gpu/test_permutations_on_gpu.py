@@ -56,7 +56,7 @@ def assert_same(name, A, warps=32, threads=32):
 
 
 def test_which_orders_are_computed_there():
-    assert ON_GPU == ["plain", "flipped", "lpt", "rcm"]
+    assert ON_GPU == ["plain", "flipped", "lpt", "rcm", "minhash", "degree"]
 
 
 @pytest.mark.parametrize("name", ON_GPU)
@@ -280,3 +280,81 @@ def test_plans_in_the_order_rcm(graph, kernel):
     plan = wl.plan(A, op="spmv", device="cuda", select=f"spmv/rcm/{kernel}")
     x = np.random.default_rng(4).random(A.shape[1])
     np.testing.assert_allclose(plan @ x, A @ x, rtol=1e-12)
+
+
+# ---- Classes of degree, and signatures
+
+
+def with_a_column_of_all_rows():
+    A = uniform(50_000, 4).tolil()
+    A[:, 7] = 1
+    return csr_array(A)
+
+
+def of_few_patterns():
+    patterns = csr_array(random_array((30, 5000), density=0.01, rng=8))
+    return csr_array(patterns[np.random.default_rng(8).integers(0, 30, 20_000)])
+
+
+def of_rows_far_apart():
+    """A few rows with entries, and tens of thousands without between them."""
+    rows = np.sort(np.random.default_rng(2).choice(1_000_000, 40, replace=False))
+    columns = np.random.default_rng(3).integers(0, 300, (40, 100))
+    return csr_array((np.ones(4000), (np.repeat(rows, 100), columns.ravel())), (1_000_000, 300))
+
+
+KEYED = GRAPHS | {
+    "column of all rows": with_a_column_of_all_rows,
+    "few patterns": of_few_patterns,
+    "rows far apart": of_rows_far_apart,
+    "rows as long as pieces": lambda: csr_array(random_array((3000, 128), density=1.0, rng=4)),
+    "rows of all lengths": lambda: csr_array(np.tril(np.ones((1500, 1500)))),
+    "a row of millions": lambda: csr_array(
+        (np.ones(3_000_002), np.append(np.arange(3_000_000), [1, 2]), [0, 0, 3_000_000, 3_000_000, 3_000_002]),
+        (4, 3_000_000),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["minhash", "degree"])
+@pytest.mark.parametrize("graph", KEYED)
+def test_degrees_and_signatures(graph, name):
+    assert_same(name, KEYED[graph]().astype(np.float32))
+
+
+@pytest.mark.parametrize("name", ["minhash", "degree"])
+@pytest.mark.parametrize("width", [np.int32, np.int64])
+@pytest.mark.parametrize("graph", ["power law", "tall with a long row", "components"])
+def test_degrees_and_signatures_of_arrays_in_gpu_memory(graph, width, name):
+    torch = pytest.importorskip("torch")
+    A = GRAPHS[graph]()
+    arrays = [torch.from_numpy(part.astype(width)).cuda() for part in (A.indptr, A.indices)]
+    tensor = torch.sparse_csr_tensor(*arrays, torch.from_numpy(A.data).cuda(), size=A.shape)
+    problem = problem_of(tensor, "spmv", 1, None, "row", "warm", _device.Device.parse("cuda"))
+    expected = _core.compute_permutation(name, as_csr(A.astype(np.float32)), 32, 32, 32)
+    np.testing.assert_array_equal(_core.compute_permutation_on_gpu(name, problem.resident()), expected)
+
+
+@pytest.mark.parametrize(("name", "kernel"), [("minhash", "signatures_kernel"), ("degree", "degree_classes_kernel")])
+def test_degrees_and_signatures_are_computed_there(name, kernel):
+    torch = pytest.importorskip("torch")
+    resident = _core.Problem(as_csr(power_law()), "spmv", 1, "column", "warm", 0).resident()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the profiler, about events of several cycles
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiled:
+            torch.ones(1, device="cuda").add_(1)
+            _core.compute_permutation_on_gpu(name, resident)
+            torch.cuda.synchronize()
+    kernels = " ".join(event.name for event in profiled.events())
+    if not kernels:
+        pytest.skip("kernels are not profiled here")
+    assert kernel in kernels
+
+
+@pytest.mark.parametrize("name", ["minhash", "degree"])
+@pytest.mark.parametrize("kernel", ["csr/row_split", "packed-csr/row_split", "segmented-csr/row_split"])
+def test_products_of_matrices_in_these_orders(name, kernel):
+    A = power_law().astype(np.float32)
+    plan = wl.plan(A, k=16, device="cuda", select=f"spmm/{name}/{kernel}")
+    B = np.random.default_rng(4).random((A.shape[1], 16), dtype=np.float32)
+    np.testing.assert_allclose(plan @ B, A @ B, rtol=1e-4)

@@ -2,6 +2,7 @@
 #include "device/value_maps.hpp"
 #include "kernels/finishing.hpp"
 #include "permutations/device_load_orders.hpp"
+#include "permutations/device_locality_orders.hpp"
 #include "permutations/device_rcm.hpp"
 #include "warploom/conjugate_gradients.hpp"
 #include "warploom/cusparse.hpp"
@@ -59,6 +60,10 @@ device_permutation flipped_permutation_on_gpu(const device_csr&, const geometry&
 }
 device_permutation lpt_permutation_on_gpu(const device_csr&, const geometry&, const device_allocator&) { no_cuda(); }
 device_permutation rcm_permutation_on_gpu(const device_csr&, const geometry&, const device_allocator&) { no_cuda(); }
+device_permutation degree_permutation_on_gpu(const device_csr&, const geometry&, const device_allocator&) { no_cuda(); }
+device_permutation minhash_permutation_on_gpu(const device_csr&, const geometry&, const device_allocator&) {
+  no_cuda();
+}
 const matrix_summary& summary_of(const device_csr&) { no_cuda(); }
 const csr_view& host_copy(const device_csr&) { no_cuda(); }
 CUstream_st* stream_of(const device_csr&) { no_cuda(); }

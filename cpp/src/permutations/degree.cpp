@@ -1,13 +1,13 @@
 // Degree-based grouping: Faldu, Diamond and Grot, "A closer look at lightweight graph reordering" (2019). Rows in
 // classes of decreasing degree, so that the often used ones are next to each other; within a class the caller's order
-// is kept, and with it what locality it has. With the mean degree d, the classes are those of at least 32 d, 16 d, 8 d,
-// 4 d, 2 d, d, d / 2, and the rest. The degree is the number of entries of row and column; of the row where A is not
-// square.
+// is kept, and with it what locality it has. The degree is the number of entries of row and column; of the row where A
+// is not square. The bounds of the classes are multiples of the mean degree.
 #include <algorithm>
 #include <array>
 
 #include "permutations/algorithms.hpp"
 #include "permutations/chunks.hpp"
+#include "permutations/locality_keys.hpp"
 
 namespace warploom {
 namespace {
@@ -30,20 +30,14 @@ std::vector<std::int64_t> degrees(const csr_pattern& matrix) {
 }  // namespace
 
 row_permutation degree_permutation(const csr_pattern& matrix, const geometry&) {
-  constexpr int num_classes = 8;
   const std::vector<std::int64_t> degree = degrees(matrix);
   const std::int64_t rows = matrix.num_rows;
   std::int64_t sum = 0;
   for (const std::int64_t d : degree) sum += d;
-  // 2 degree / d >= 64, 32, ..., 1, without fractions.
-  const auto class_of = [&](std::int64_t row) {
-    int c = 0;
-    while (c < num_classes - 1 && 2 * degree[row] * rows < (64 >> c) * sum) ++c;
-    return c;
-  };
-  std::array<std::int64_t, num_classes + 1> next{};
+  const auto class_of = [&](std::int64_t row) { return degree_class(degree[row], rows, sum); };
+  std::array<std::int64_t, num_degree_classes + 1> next{};
   for (std::int64_t row = 0; row < rows; ++row) ++next[class_of(row) + 1];
-  for (int c = 0; c < num_classes; ++c) next[c + 1] += next[c];
+  for (int c = 0; c < num_degree_classes; ++c) next[c + 1] += next[c];
   row_permutation perm(rows);
   for (std::int64_t row = 0; row < rows; ++row) perm[next[class_of(row)]++] = static_cast<std::int32_t>(row);
   return perm;

@@ -9,19 +9,12 @@
 
 #include "permutations/algorithms.hpp"
 #include "permutations/chunks.hpp"
+#include "permutations/locality_keys.hpp"
 
 namespace warploom {
 namespace {
 
-constexpr int num_hashes = 8;
-using signature = std::array<std::uint32_t, num_hashes>;
-
-// The finaliser of MurmurHash3: a bijection of 32-bit integers.
-std::uint32_t mixed(std::uint32_t x) {
-  x = (x ^ x >> 16) * 0x85ebca6bu;
-  x = (x ^ x >> 13) * 0xc2b2ae35u;
-  return x ^ x >> 16;
-}
+using signature = std::array<std::uint32_t, num_minhashes>;
 
 struct hashed_row {
   signature least;
@@ -33,8 +26,8 @@ struct hashed_row {
 }  // namespace
 
 row_permutation minhash_permutation(const csr_pattern& matrix, const geometry&) {
-  std::array<std::uint32_t, num_hashes> salts;
-  for (int h = 0; h < num_hashes; ++h) salts[h] = mixed(h + 1);
+  std::array<std::uint32_t, num_minhashes> salts;
+  for (int h = 0; h < num_minhashes; ++h) salts[h] = minhash_salt(h);
   std::vector<hashed_row> rows(matrix.num_rows);
   for_chunks(matrix.num_rows, 1 << 10, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
@@ -42,7 +35,7 @@ row_permutation minhash_permutation(const csr_pattern& matrix, const geometry&) 
       least.fill(std::numeric_limits<std::uint32_t>::max());
       for (std::int64_t j = matrix.indptr[row]; j < matrix.indptr[row + 1]; ++j) {
         const auto column = static_cast<std::uint32_t>(matrix.indices[j]);
-        for (int h = 0; h < num_hashes; ++h) least[h] = std::min(least[h], mixed(column ^ salts[h]));
+        for (int h = 0; h < num_minhashes; ++h) least[h] = std::min(least[h], mixed(column ^ salts[h]));
       }
       rows[row] = {least, static_cast<std::int32_t>(row)};
     }

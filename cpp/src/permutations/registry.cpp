@@ -2,6 +2,7 @@
 
 #include "permutations/algorithms.hpp"
 #include "permutations/device_load_orders.hpp"
+#include "permutations/device_locality_orders.hpp"
 #include "permutations/device_rcm.hpp"
 #include "warploom/error.hpp"
 
@@ -36,9 +37,9 @@ const permutation_algorithm algorithms[] = {
     {"community", "rows that are densely connected to each other side by side, community by community", locality, false,
      true, community_permutation},
     {"minhash", "rows with similar sets of columns side by side, by their MinHash signatures", locality, false, false,
-     minhash_permutation},
+     minhash_permutation, minhash_permutation_on_gpu},
     {"degree", "rows in eight classes of decreasing degree, each in the caller's order", locality, false, true,
-     degree_permutation},
+     degree_permutation, degree_permutation_on_gpu},
 };
 
 }  // namespace
