@@ -1,5 +1,6 @@
 // Passes over C for epilogues of kernels that do not apply them where they store, and dot products.
 #include <algorithm>
+#include <limits>
 
 #include "device/runtime.hpp"
 #include "device/workspace.hpp"
@@ -23,22 +24,88 @@ struct lines_view {
   std::int64_t lines;
   unsigned length;
   bool bias_by_line;  // otherwise by the place in a line
+
+  std::int64_t size() const { return lines * length; }
+  // Nothing is between the lines.
+  bool is_tight() const { return lines <= 1 || (C_step == length && (product == nullptr || product_step == length)); }
 };
 
-// Neighbouring threads take neighbouring values of a line.
-template <class Value>
+// Neighbouring threads take neighbouring values of a line. `Index` counts the values: division of 64-bit numbers takes
+// longer than all the rest.
+template <class Index, class Value>
 __global__ void __launch_bounds__(threads_per_block)
-    finish_kernel(const lines_view<Value> view, const cuda::finishing_values<Value> by) {
-  const std::int64_t total = view.lines * view.length;
+    finish_kernel(const lines_view<Value> view, const cuda::finishing_values<Value> by, const Index total) {
   const std::int64_t step = std::int64_t{gridDim.x} * threads_per_block;
   for (std::int64_t i = std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x; i < total; i += step) {
-    const std::int64_t line = i / view.length;
-    const auto place = static_cast<unsigned>(i - line * view.length);
+    const Index line = static_cast<Index>(i) / view.length;
+    const auto place = static_cast<unsigned>(static_cast<Index>(i) - line * view.length);
     Value* const c = view.C + line * view.C_step + place;
     cuda::sum_type_t<Value> sum = 0;
     if (view.product != nullptr) sum = cuda::widen(view.product[line * view.product_step + place]);
-    *c = cuda::narrow<Value>(by(sum, c, view.bias_by_line ? line : place));
+    *c = cuda::narrow<Value>(by(sum, c, view.bias_by_line ? static_cast<std::int64_t>(line) : place));
   }
+}
+
+// The same in vectors, where nothing is between lines: V neighbouring values at once, and one by one those that are
+// left.
+template <int V, class Index, class Value>
+__global__ void __launch_bounds__(threads_per_block)
+    finish_tight_kernel(const lines_view<Value> view, const cuda::finishing_values<Value> by, const Index total) {
+  using values = cuda::vector<Value, V>;
+  const std::int64_t thread = std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x;
+  const std::int64_t step = std::int64_t{gridDim.x} * threads_per_block;
+  const std::int64_t vectors = total / V;
+  const bool reads_bias = by.bias != nullptr;
+  for (std::int64_t i = thread; i < vectors; i += step) {
+    values product{}, before{}, result;
+    if (view.product != nullptr) product = *reinterpret_cast<const values*>(view.product + i * V);
+    if (by.beta != 0) before = *reinterpret_cast<const values*>(view.C + i * V);
+    Index line = 0;
+    unsigned place = 0;
+    if (reads_bias) {
+      line = static_cast<Index>(i * V) / view.length;
+      place = static_cast<unsigned>(static_cast<Index>(i * V) - line * view.length);
+    }
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const std::int64_t at = view.bias_by_line ? static_cast<std::int64_t>(line) : place;
+      result.lane[v] = cuda::narrow<Value>(by(cuda::widen(product.lane[v]), &before.lane[v], at));
+      if (reads_bias && ++place == view.length) {
+        place = 0;
+        ++line;
+      }
+    }
+    *reinterpret_cast<values*>(view.C + i * V) = result;
+  }
+  const std::int64_t left = vectors * V + thread;
+  if (thread >= V || left >= total) return;
+  const Index line = static_cast<Index>(left) / view.length;
+  const auto place = static_cast<std::int64_t>(static_cast<Index>(left) - line * view.length);
+  cuda::sum_type_t<Value> sum = 0;
+  if (view.product != nullptr) sum = cuda::widen(view.product[left]);
+  view.C[left] =
+      cuda::narrow<Value>(by(sum, view.C + left, view.bias_by_line ? static_cast<std::int64_t>(line) : place));
+}
+
+template <class Index, class Value>
+void finish(const lines_view<Value>& view, const cuda::finishing_values<Value>& by, cudaStream_t stream) {
+  constexpr int V = 16 / sizeof(Value);
+  const auto total = static_cast<Index>(view.size());
+  const auto blocks = [](std::int64_t threads) {
+    const std::int64_t most = std::int64_t{1} << 20;
+    return static_cast<unsigned>(
+        std::clamp<std::int64_t>((threads + threads_per_block - 1) / threads_per_block, 1, most));
+  };
+  const std::uintptr_t addresses =
+      reinterpret_cast<std::uintptr_t>(view.C) | reinterpret_cast<std::uintptr_t>(view.product);
+  if (view.is_tight() && addresses % 16 == 0) {
+    finish_tight_kernel<V><<<blocks(view.size() / V), threads_per_block, 0, stream>>>(view, by, total);
+    cuda::check_launch("finish_tight_kernel");
+    return;
+  }
+  finish_kernel<<<blocks((view.size() + values_per_thread - 1) / values_per_thread), threads_per_block, 0, stream>>>(
+      view, by, total);
+  cuda::check_launch("finish_kernel");
 }
 
 template <class Value>
@@ -52,13 +119,13 @@ void finish(const dense_view* product, const finished_product& finished, cudaStr
                                by_row ? C.num_rows : C.num_cols,
                                static_cast<unsigned>(by_row ? C.num_cols : C.num_rows),
                                by_row == finished.by.bias_is_column};
-  const std::int64_t total = view.lines * view.length;
-  if (total == 0) return;
-  const std::int64_t blocks = std::min<std::int64_t>(
-      cuda::blocks_for((total + values_per_thread - 1) / values_per_thread, threads_per_block), std::int64_t{1} << 20);
-  finish_kernel<<<static_cast<unsigned>(blocks), threads_per_block, 0, stream>>>(
-      view, cuda::finishing_values<Value>(finished.by));
-  cuda::check_launch("finish_kernel");
+  if (view.size() == 0) return;
+  const cuda::finishing_values<Value> by(finished.by);
+  if (view.size() <= std::numeric_limits<std::uint32_t>::max()) {
+    finish<std::uint32_t>(view, by, stream);
+  } else {
+    finish<std::uint64_t>(view, by, stream);
+  }
 }
 
 // ---- Dot products: sums of thread blocks, and their sum
@@ -98,13 +165,9 @@ void run_then_finish_on_gpu(product_plan& plan, const dense_view& B, const finis
       plan.run(B, C, stream);
       return finish<Value>(&C, finished, stream);
     }
-    // Rows of the product are as far apart as kernels like it.
-    constexpr std::int64_t unit = 16 / sizeof(Value);
-    const bool by_row = finished.order == layout::row_major;
-    const std::int64_t lines = by_row ? C.num_rows : C.num_cols;
-    const std::int64_t apart = ((by_row ? C.num_cols : C.num_rows) + unit - 1) / unit * unit;
-    const cuda::pooled_memory memory(lines * apart * sizeof(Value), stream, cuda::memory_pool::products);
-    const dense_view product{memory.data(), C.num_rows, C.num_cols, apart};
+    const std::int64_t tight = finished.order == layout::row_major ? C.num_cols : C.num_rows;
+    const cuda::pooled_memory memory(C.num_rows * C.num_cols * sizeof(Value), stream, cuda::memory_pool::products);
+    const dense_view product{memory.data(), C.num_rows, C.num_cols, tight};
     plan.run(B, product, stream);
     finish<Value>(&product, finished, stream);
   });

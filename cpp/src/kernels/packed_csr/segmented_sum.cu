@@ -53,20 +53,21 @@ __device__ __forceinline__ cuda::vector<T, V> load_entries(const T* from) {
 
 // Stores one thread block's partial sum of a row of several thread blocks; the warp that finishes last adds them all,
 // always in the same order. Called by whole warps.
-template <class Value>
-__device__ void finish_block(const packed_view<Value>& A, const int4& piece, cuda::sum_type_t<Value> sum, Value* y) {
+template <class Value, class Finish>
+__device__ void finish_block(const packed_view<Value>& A, const int4& piece, cuda::sum_type_t<Value> sum, Value* y,
+                             Finish& finish) {
   const int first = piece.y, count = piece.z;
   const auto own = static_cast<int>(static_cast<unsigned>(piece.w) >> 8);
   if (!cuda::warp_arrives_last<4>(A.partial + first, own, count, A.arrived + first, sum)) return;
   const cuda::sum_type_t<Value> total = cuda::group_sum<32>(sum);
-  if (cuda::lane_id() == 0) y[piece.x] = cuda::narrow<Value>(total);
+  if (cuda::lane_id() == 0) finish.store(y, piece.x, total);
 }
 
 template <int V, int S, bool Cuts, class Value, class Finish>
 __global__ void __launch_bounds__(packed_warps_per_block * 32)
     packed_csr_segmented_sum_kernel(const packed_view<Value> A, const Value* __restrict__ x, Value* __restrict__ y,
                                     Finish finish) {
-  static_assert(!Cuts || !Finish::has_end, "rows that are cut are stored in several places");
+  static_assert(!Cuts || !Finish::has_end, "rows that are cut are stored in several places, after which threads leave");
   using sum_type = cuda::sum_type_t<Value>;
   const unsigned warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
   const unsigned lane = threadIdx.x % 32;
@@ -139,9 +140,9 @@ __global__ void __launch_bounds__(packed_warps_per_block * 32)
     sum_type total = 0;
     for (unsigned w = place >> 4 & 15u; w <= threadIdx.x / 32; ++w) total += segment_sums[w];
     if (piece.z > 1) {
-      finish_block(A, piece, total, y);
+      finish_block(A, piece, total, y, finish);
     } else if (lane == 0) {
-      y[piece.x] = cuda::narrow<Value>(total);
+      finish.store(y, piece.x, total);
     }
   }
   finish.end();
@@ -158,22 +159,31 @@ class packed_csr_plan final : public spmv_plan, public finishing_plan {
   }
 
   void multiply(const void* x, void* y, CUstream_st* stream) override {
-    launch(x, y, cuda::stored_as_they_are{}, stream);
+    if (cuts()) {
+      launch<true>(x, y, cuda::stored_as_they_are{}, stream);
+    } else {
+      launch<false>(x, y, cuda::stored_as_they_are{}, stream);
+    }
   }
 
   bool run_finished(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) override {
-    if (cuts() || !cuda::is_finished_by_rows(by)) return false;
-    launch(B.data, C.data, cuda::finished<Value>{cuda::finishing_values<Value>(by), nullptr, {}}, stream);
+    if (!cuda::is_finished_by_rows(by)) return false;
+    const cuda::finishing_values<Value> values(by);
+    if (cuts()) {
+      launch<true>(B.data, C.data, cuda::finished_rows<Value>{values}, stream);
+    } else {
+      launch<false>(B.data, C.data, cuda::finished<Value>{values, nullptr, {}}, stream);
+    }
     return true;
   }
 
   bool run_with_dot(const dense_view& x, const dense_view& y, void* dot, CUstream_st* stream) override {
     if (cuts() || x.num_rows == 0 || !sums_.reserve(blocks(), stream)) return false;
     const auto* const from = static_cast<const Value*>(x.data);
-    launch(x.data, y.data,
-           cuda::finished<Value>{cuda::finishing_values<Value>({}), from,
-                                 sums_.template view<cuda::sum_type_t<Value>>(dot)},
-           stream);
+    launch<false>(x.data, y.data,
+                  cuda::finished<Value>{cuda::finishing_values<Value>({}), from,
+                                        sums_.template view<cuda::sum_type_t<Value>>(dot)},
+                  stream);
     return true;
   }
 
@@ -187,19 +197,11 @@ class packed_csr_plan final : public spmv_plan, public finishing_plan {
   unsigned warps_per_block() const { return cuts() || warps() > 1024 ? packed_warps_per_block : 4; }
   unsigned blocks() const { return static_cast<unsigned>((warps() + warps_per_block() - 1) / warps_per_block()); }
 
-  template <class Finish>
+  template <bool Cuts, class Finish>
   void launch(const void* x, void* y, const Finish& finish, cudaStream_t stream) const {
-    cuda::dispatch_constant<1, 2, 4>(matrix_.entries_per_lane(),
-                                     [&](auto entries) { launch<entries>(x, y, finish, stream); });
-  }
-
-  template <int V, class Finish>
-  void launch(const void* x, void* y, const Finish& finish, cudaStream_t stream) const {
-    cuda::dispatch_constant<1, 2, 4>(matrix_.steps(), [&](auto steps) {
-      if constexpr (!Finish::has_end) {
-        if (cuts()) return launch<V, steps, true>(x, y, finish, stream);
-      }
-      launch<V, steps, false>(x, y, finish, stream);
+    cuda::dispatch_constant<1, 2, 4>(matrix_.entries_per_lane(), [&](auto entries) {
+      cuda::dispatch_constant<1, 2, 4>(matrix_.steps(),
+                                       [&](auto steps) { launch<entries, steps, Cuts>(x, y, finish, stream); });
     });
   }
 
