@@ -36,9 +36,9 @@ TYPED = [
     for dtype in kernel.dtypes
 ]
 TENSOR_CORE = [
-    pytest.param(kernel, _bfloat16.as_dtype(dtype), id=f"{kernel.name}-{dtype}")
+    pytest.param(kernel, _bfloat16.as_dtype(dtype), id=f"{kernel.format}-{dtype}")
     for kernel in kernels("spmm")
-    if kernel.format == "column-vectors"
+    if kernel.format in ("column-vectors", "hybrid-vectors")
     for dtype in kernel.dtypes
 ]
 SETTINGS = [
@@ -254,7 +254,14 @@ def test_without_memory_for_a_copy(torch):
         _core.make_padded_copies()
 
 
-@pytest.mark.parametrize("select", ["spmm/none/csr/row_split", "spmm/none/column-vectors/tensor_core_tf32"])
+@pytest.mark.parametrize(
+    "select",
+    [
+        "spmm/none/csr/row_split",
+        "spmm/none/column-vectors/tensor_core_tf32",
+        "spmm/none/hybrid-vectors/tensor_core_tf32[nonzeros_per_vector=4]",
+    ],
+)
 def test_copies_in_graphs(torch, select):
     """Two graphs of one plan, the second of several panels, replayed in turn and with products between them."""
     matrix = banded(100, n=3_000)

@@ -185,7 +185,7 @@ def test_nonfinite_values_of_B_spread_as_in_scipy():
     for kernel in kernels("spmm"):
         for order in kernel.layouts:
             # In column vectors zeros that are filled in are multiplied, too.
-            if kernel.name != "cusparse" and "float32" in kernel.dtypes and kernel.format != "column-vectors":
+            if kernel.name != "cusparse" and "float32" in kernel.dtypes and "-vectors" not in kernel.format:
                 ordered = np.asarray(B, order={"row": "C", "column": "F"}[order])
                 check(kernel, matrix, ordered, multiply(matrix, kernel, order, ordered))
 
@@ -261,6 +261,32 @@ def test_column_vectors_of_many_windows(kernel, order, dtype):
         B = operand((n, k), dtype, order)
         for parameters in ({}, {"segment_length": 32}, {"segment_length": 512}):
             check(kernel, matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
+
+
+@pytest.mark.parametrize(("kernel", "order", "dtype"), [case for case in TYPED if "hybrid-vectors" in case.id])
+@pytest.mark.parametrize("vectors", ["in some windows", "in all windows", "in no window"])
+def test_hybrids_of_windows_and_rows(kernel, order, dtype, vectors):
+    """Windows of rows alike and windows of others, short ones and ones that are cut, in turn and at either end."""
+    rng = np.random.default_rng(8)
+    windows, n = 700, 4000
+    rows = []
+    for window in range(windows):
+        length = min(n, int(rng.pareto(0.9) * 6))
+        shared = rng.choice(n, length, replace=False)
+        alike = vectors == "in all windows" or (vectors == "in some windows" and window % 3 != 1)
+        for row in range(8):
+            own = shared if alike else rng.choice(n, length if row == window % 8 else min(length, 9), replace=False)
+            rows.append(np.sort(own[rng.random(len(own)) < (0.7 if alike else 0.9)]))
+    for missing in (0, 3, 11):
+        kept = rows[: len(rows) - missing]
+        indptr = np.concatenate([[0], np.cumsum([len(row) for row in kept])])
+        indices = np.concatenate(kept).astype(np.int32)
+        matrix = csr_array((rng.standard_normal(len(indices)), indices, indptr), shape=(len(kept), n))
+        matrix = typed(matrix, dtype)
+        for k in (1, 7, 8, 32, 33, 50, 64, 72, 96, 136, 200):
+            B = operand((n, k), dtype, order)
+            for parameters in ({}, {"segment_length": 32}, {"segment_length": 512, "nonzeros_per_vector": 6}):
+                check(kernel, matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -27,6 +27,7 @@ ONE_PLACE = {
         "device/value_maps.cu",
         "features/column_vectors.cu",
         "features/spmm.cu",
+        "kernels/hybrid_vectors/device_hybrid_vectors.cu",  # vectors of windows
         "kernels/hub_csr/device_hub_csr.cu",  # how often columns are referred to
         "kernels/sell/device_sell.cu",
         "kernels/sell/row_slices.cu",

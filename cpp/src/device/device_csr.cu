@@ -301,30 +301,35 @@ std::vector<std::int32_t> download_permutation(const device_permutation& perm, c
   return rows;
 }
 
-std::shared_ptr<const device_csr> permute_csr(const device_csr& matrix, const device_permutation& perm,
-                                              const device_allocator& allocate) {
+std::shared_ptr<const device_csr> take_rows(const device_csr& matrix, const std::int32_t* rows,
+                                            const matrix_summary& summary, const device_allocator& allocate) {
   if (matrix.wide()) {
     throw error(error_kind::index_overflow, "candidate", -1, "rows of 2^31 nonzeros and more are not moved on a GPU");
   }
   const cudaStream_t stream = matrix.stream();
-  auto moved = std::make_shared<device_csr>(matrix.summary(), allocate);
-  moved->order_on(stream);
-  const auto num_rows = static_cast<unsigned>(matrix.num_rows());
+  auto taken = std::make_shared<device_csr>(summary, allocate);
+  taken->order_on(stream);
+  const auto num_rows = static_cast<unsigned>(summary.num_rows);
   const cuda::pooled_memory lengths((num_rows + std::size_t{1}) * sizeof(std::int32_t), stream);
   moved_lengths_kernel<<<cuda::blocks_for(std::int64_t{num_rows} + 1), threads_per_block, 0, stream>>>(
-      matrix.indptr32(), perm.get(), num_rows, lengths.as<std::int32_t>());
+      matrix.indptr32(), rows, num_rows, lengths.as<std::int32_t>());
   cuda::check_launch("moved_lengths_kernel");
-  cuda::exclusive_scan(lengths.as<const std::int32_t>(), moved->indptr_to_fill(), std::int64_t{num_rows} + 1, stream);
-  if (matrix.nnz() > 0) {
+  cuda::exclusive_scan(lengths.as<const std::int32_t>(), taken->indptr_to_fill(), std::int64_t{num_rows} + 1, stream);
+  if (summary.nnz > 0) {
     cuda::dispatch_bits(matrix.dtype(), [&](auto bits) {
       using word = decltype(bits);
       move_rows_kernel<<<cuda::blocks_for(std::int64_t{num_rows} * threads_per_row), threads_per_block, 0, stream>>>(
-          matrix.indptr32(), matrix.indices(), matrix.values<word>(), perm.get(), num_rows, moved->indptr32(),
-          moved->indices_to_fill(), reinterpret_cast<word*>(moved->data_to_fill()));
+          matrix.indptr32(), matrix.indices(), matrix.values<word>(), rows, num_rows, taken->indptr32(),
+          taken->indices_to_fill(), reinterpret_cast<word*>(taken->data_to_fill()));
     });
     cuda::check_launch("move_rows_kernel");
   }
-  return moved;
+  return taken;
+}
+
+std::shared_ptr<const device_csr> permute_csr(const device_csr& matrix, const device_permutation& perm,
+                                              const device_allocator& allocate) {
+  return take_rows(matrix, perm.get(), matrix.summary(), allocate);
 }
 
 device_permutation compose(const device_permutation& outer, const std::int32_t* inner, const device_csr& of,

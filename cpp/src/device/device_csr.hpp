@@ -87,6 +87,10 @@ class device_csr : public std::enable_shared_from_this<device_csr> {
   mutable std::shared_ptr<const device_csr> kept_;
 };
 
+// Some rows of a matrix, on the same device: row p of the result is row rows[p]. `summary` is that of the result.
+std::shared_ptr<const device_csr> take_rows(const device_csr& matrix, const std::int32_t* rows,
+                                            const matrix_summary& summary, const device_allocator& allocate);
+
 // What rows of a format with an order of its own produce: position p holds row outer[inner[p]]. Either may be null.
 device_permutation compose(const device_permutation& outer, const std::int32_t* inner, const device_csr& of,
                            const device_allocator& allocate);

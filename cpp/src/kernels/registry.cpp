@@ -19,6 +19,8 @@ namespace warploom {
   row(spmm_padded_csr_row_split) \
   row(spmm_column_vectors_tensor_core) \
   row(spmm_column_vectors_tensor_core_tf32) \
+  row(spmm_hybrid_vectors_tensor_core) \
+  row(spmm_hybrid_vectors_tensor_core_tf32) \
   row(spmm_csr_cusparse) \
   row(spmm_coo_cusparse)
 
@@ -61,6 +63,7 @@ namespace warploom {
   row(hyb_format) \
   row(bsr_format) \
   row(column_vectors_format) \
+  row(hybrid_vectors_format) \
   row(sell_format) \
   row(compressed_sell_format) \
   row(cmrs_format) \

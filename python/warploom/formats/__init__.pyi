@@ -11,6 +11,7 @@ from warploom.formats.dcsr import DCSR as DCSR
 from warploom.formats.ell import ELL as ELL
 from warploom.formats.hub_csr import HubCSR as HubCSR
 from warploom.formats.hyb import HYB as HYB
+from warploom.formats.hybrid_vectors import HybridVectors as HybridVectors
 from warploom.formats.packed_csr import PackedCSR as PackedCSR
 from warploom.formats.padded_csr import PaddedCSR as PaddedCSR
 from warploom.formats.segmented_csr import SegmentedCSR as SegmentedCSR

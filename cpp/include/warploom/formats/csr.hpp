@@ -34,7 +34,8 @@ csr_matrix empty_csr(std::int64_t num_rows, std::int64_t num_cols, value_type dt
 // A copy that no longer depends on the viewed arrays.
 csr_matrix copy(const csr_view& matrix);
 
-// A[perm]: row p of the result is row perm[p] of `matrix`, its nonzeros in their stored order.
-csr_matrix permute_rows(const csr_view& matrix, std::span<const std::int32_t> perm);
+// A[rows], a permutation or some of the rows: row p of the result is row rows[p] of `matrix`, its nonzeros in their
+// stored order.
+csr_matrix permute_rows(const csr_view& matrix, std::span<const std::int32_t> rows);
 
 }  // namespace warploom

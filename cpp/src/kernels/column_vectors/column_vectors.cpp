@@ -1,5 +1,7 @@
 // Column vectors: 8 rows, a window, share each column index, so that a row of B is read once for all of them. As BSR
 // with blocks of 8 x 1 it is stored by the code of BSR.
+#include "kernels/column_vectors/column_vectors.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -84,7 +86,19 @@ class column_vectors_plan final : public product_plan {
   work_ranges ranges_;
 };
 
-template <bool Rounds>
+}  // namespace
+
+std::unique_ptr<product_plan> make_column_vectors_plan(bsr_matrix vectors, std::vector<std::int32_t> row_ids,
+                                                       product_precision precision) {
+  if (precision == product_precision::tf32) {
+    return std::make_unique<column_vectors_plan<true>>(std::move(vectors), std::move(row_ids));
+  }
+  return std::make_unique<column_vectors_plan<false>>(std::move(vectors), std::move(row_ids));
+}
+
+namespace {
+
+template <product_precision Precision>
 std::unique_ptr<product_plan> prepare_cpu(const csr_view& given, const product_request& request) {
   return in_float32_at_least(given, request, [](const csr_view& matrix, const product_request& same) {
     row_storage rows = store_all_rows(matrix, same.perm);
@@ -92,7 +106,7 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& given, const product_r
     moved.indptr = rows.indptr.data();
     moved.indices = rows.indices;
     moved.data = rows.data;
-    auto plan = std::make_unique<column_vectors_plan<Rounds>>(to_bsr(moved, column_vector), rows.row_ids);
+    auto plan = make_column_vectors_plan(to_bsr(moved, column_vector), rows.row_ids, Precision);
     return in_requested_order(std::move(plan), matrix.dtype, same.order);
   });
 }
@@ -135,7 +149,7 @@ product_kernel spmm_column_vectors_tensor_core() {
       .unsupported_reason = needs_int32_offsets,
       .pattern_reason = pattern_reason,
       .launch_limit = thread_limit,
-      .prepare_cpu = prepare_cpu<false>,
+      .prepare_cpu = prepare_cpu<product_precision::full>,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmm_column_vectors_tensor_core),
   };
 }
@@ -158,7 +172,7 @@ product_kernel spmm_column_vectors_tensor_core_tf32() {
       .unsupported_reason = needs_int32_offsets,
       .pattern_reason = pattern_reason,
       .launch_limit = thread_limit,
-      .prepare_cpu = prepare_cpu<true>,
+      .prepare_cpu = prepare_cpu<product_precision::tf32>,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmm_column_vectors_tensor_core_tf32),
   };
 }

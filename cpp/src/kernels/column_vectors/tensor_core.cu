@@ -1,562 +1,150 @@
-// SpMM on tensor cores, row-major B and C: float16, bfloat16, and float32 that is rounded to TF32; sums in float32.
-//
-// A warp takes a window of 8 rows, or a segment of its column vectors, and 16 vectors at a time: the instruction
-// m16n8k16 multiplies 16 columns of B, transposed, with the 16 vectors, so that the sparse matrix is the operand of
-// width 8 and no more than 8 rows need share a column. Which columns of B make up the 16 is free: with those that a
-// lane reads at once, V neighbouring ones of four rows of B, rows of B go from memory to registers in vectors of up to
-// 16 bytes, a row of C is written in the same way, and nothing passes through shared memory. In the words of the
-// instruction, lane l has g = l / 4 and t = l % 4; it reads columns g V .. g V + V of vectors 2 t, 2 t + 1, 2 t + 8 and
-// 2 t + 9, and ends up with the same columns of rows 2 t and 2 t + 1 of the window. Values are stored vector by vector,
-// 16 bytes each; the instruction movmatrix gives every lane those of its row of the window.
-//
-// In TF32 the instruction is m16n8k8 and takes 8 vectors: a lane reads the same columns of vectors t and t + 4, and of
-// their values, 32 bytes each, those of row g. The sums are where they are in half precision.
-//
-// Long windows are cut into segments like the rows of segmented CSR: each leaves its sums in a workspace, and the last
-// to finish adds them in their order.
-//
-// Where rows of B do not begin on 16 bytes, they are copied first, if that pays, or else read value by value. Rows of C
-// that do not are stored by way of shared memory.
-//
-// At least m rows of C and n rows of B once, 20 bytes a vector (in TF32 36); where rows of B miss the caches, each
-// vector costs 2 k bytes more (4 k), where a kernel on CSR pays that for each nonzero.
+// The plan of column vectors on tensor cores (tensor_core.cuh).
 #include <algorithm>
 #include <limits>
-#include <type_traits>
 
-#include "kernels/bsr/device_bsr.hpp"
 #include "kernels/bsr/reason.hpp"
+#include "kernels/column_vectors/tensor_core.cuh"
 #include "kernels/description.hpp"
-#include "kernels/device/finish.cuh"
-#include "kernels/device/last_arrival.cuh"
-#include "kernels/device/vector.cuh"
-#include "kernels/device/warp.cuh"
 #include "kernels/finishing.hpp"
-#include "kernels/segmented_csr/device_segments.hpp"
 #include "kernels/spmm/copied_panels.hpp"
 #include "kernels/spmm/padded_copy.hpp"
 #include "kernels/spmm/transposing_plan.hpp"
 #include "warploom/formats/format.hpp"
 
 namespace warploom {
+namespace cuda::column_vectors {
 namespace {
-
-constexpr int threads_per_block = 128;
-constexpr int window_rows = column_vector.rows;
-template <class Value>
-constexpr int vectors_at_once = sizeof(Value) == 2 ? 16 : 8;  // of one instruction
-template <class Value>
-constexpr int rows_per_lane = vectors_at_once<Value> / 4;  // of B
-// In which V neighbouring values are held.
-template <class Value, int V>
-constexpr int num_words = V * static_cast<int>(sizeof(Value)) / 4;
-static_assert(window_rows == 8 && column_vector.cols == 1, "the width of the instruction");
-
-template <class Value>
-struct window_product {
-  cuda::segments_view<Value> A;  // segments of windows; `indices` and `data` are those of the vectors
-  const std::int32_t* row_ids;   // null: the caller's order
-  int num_rows;
-  const Value* B;
-  Value* C;
-  std::int64_t ldb;
-  std::int64_t ldc;
-  int k;
-};
-
-// With what becomes of sums before they are stored.
-template <class Value>
-struct finishing_window_product : window_product<Value> {
-  cuda::finishing_values<Value> by;
-};
-
-// The columns from `first` on.
-template <class Value>
-window_product<Value> from_column(window_product<Value> product, std::int64_t first) {
-  product.B += first;
-  product.C += first;
-  return product;
-}
-template <class Value>
-finishing_window_product<Value> from_column(finishing_window_product<Value> product, std::int64_t first) {
-  product.B += first;
-  product.C += first;
-  if (product.by.bias != nullptr) product.by.bias += first;
-  return product;
-}
-
-// Lane l has two values of row l / 4 of an 8 x 8 matrix, and gets those of column l / 4.
-__device__ __forceinline__ unsigned transposed(unsigned two_values) {
-  unsigned result;
-  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(two_values));
-  return result;
-}
-
-// Nearest, ties away from zero; what rounds beyond the largest number is not finite.
-__device__ __forceinline__ unsigned rounded_to_tf32(unsigned bits) {
-#if __CUDA_ARCH__ >= 800
-  unsigned result;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(__uint_as_float(bits)));
-  return result;
-#else
-  __trap();  // never launched there
-  return bits;
-#endif
-}
-
-template <class Value>
-__device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-#if __CUDA_ARCH__ >= 800
-  if constexpr (std::is_same_v<Value, __half>) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-  } else if constexpr (std::is_same_v<Value, __nv_bfloat16>) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-  } else {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-  }
-#else
-  __trap();  // never launched there
-#endif
-}
-
-// V neighbouring values. Without `Whole`, those before `count` only, one by one.
-template <class Value, int V, bool Whole>
-__device__ __forceinline__ void load_words(unsigned (&words)[num_words<Value, V>], const Value* from, int count) {
-  if constexpr (Whole) {
-    if (count <= 0) return;
-    const auto loaded = cuda::load<unsigned, num_words<Value, V>>(reinterpret_cast<const unsigned*>(from));
-#pragma unroll
-    for (int i = 0; i < num_words<Value, V>; ++i) words[i] = loaded.lane[i];
-  } else if constexpr (sizeof(Value) == 4) {
-#pragma unroll
-    for (int i = 0; i < V; ++i) {
-      if (i < count) words[i] = __float_as_uint(__ldg(from + i));
-    }
-  } else {
-    const auto* bits = reinterpret_cast<const unsigned short*>(from);
-#pragma unroll
-    for (int i = 0; i < V; ++i) {
-      if (i < count) words[i / 2] |= static_cast<unsigned>(__ldg(bits + i)) << (i % 2 * 16);
-    }
-  }
-}
-
-// How the loads of B and the stores of C move V neighbouring values: at once, or one by one, where C may have fewer.
-enum class moved { at_once, loaded_at_once, one_by_one };
-
-// A lane's sums: N times V columns, 8 V columns apart, of two rows.
-template <int V, int N>
-struct lane_sums {
-  float c[N][V / 2][4] = {};
-
-  // Column v of the n-th V columns, row 0 or 1.
-  __device__ __forceinline__ float& at(int n, int v, int row) { return c[n][v / 2][v % 2 * 2 + row]; }
-};
-
-// The first of a lane's V columns for each n, and the columns from there to the end of C.
-template <int V, int N>
-struct lane_columns {
-  int first;
-  int k;
-
-  __device__ explicit lane_columns(int num_columns)
-      : first(static_cast<int>(blockIdx.y) * 8 * V * N + static_cast<int>(cuda::lane_id() / 4) * V), k(num_columns) {}
-  __device__ int begin(int n) const { return first + n * 8 * V; }
-  __device__ int left(int n) const { return k - begin(n); }
-};
-
-// Which of the vectors of an instruction the i-th row of B of a lane belongs to.
-template <class Value>
-__device__ __forceinline__ int vector_of_row(int t, int i) {
-  return sizeof(Value) == 2 ? 2 * t + i % 2 + i / 2 * 8 : t + 4 * i;
-}
-
-// What the lanes of a warp hold of U times the vectors of an instruction: lane l the column of vector l, from the
-// beginning again where there are fewer; and of their values, rows 2 t and 2 t + 1 of vectors g and g + 8 of each 16,
-// or in TF32 row g of vectors t and t + 4 of each 8. There is nothing past the end: columns are -1, values 0.
-template <class Value, int U>
-struct loaded_vectors {
-  static constexpr int count = U * vectors_at_once<Value>;
-  static_assert(count <= 32, "a lane holds the column of one vector");
-  int column;
-  unsigned values[U][2];
-
-  __device__ __forceinline__ void load_from(const cuda::segments_view<Value>& A, int begin, int first, int length) {
-    constexpr int words_per_vector = num_words<Value, window_rows>;
-    const int lane = static_cast<int>(cuda::lane_id());
-    const int mine = first + lane % count;
-    column = mine < length ? __ldg(A.indices + begin + mine) : -1;
-    const auto* const words = reinterpret_cast<const unsigned*>(A.data) + std::int64_t{begin} * words_per_vector;
-    const int vector_of_lane = sizeof(Value) == 2 ? lane / 4 : lane % 4;
-    const int word_of_lane = sizeof(Value) == 2 ? lane % 4 : lane / 4;
-#pragma unroll
-    for (int u = 0; u < U; ++u) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int vector = first + u * vectors_at_once<Value> + i * vectors_at_once<Value> / 2 + vector_of_lane;
-        values[u][i] = vector < length ? __ldg(words + vector * words_per_vector + word_of_lane) : 0u;
-      }
-    }
-  }
-};
-
-// Adds the products of the vectors of an instruction with V columns of B. `values` are as loaded_vectors has them.
-template <class Value, int V, int N>
-__device__ __forceinline__ void multiply_add(lane_sums<V, N>& sums, const unsigned (&values)[2],
-                                             const unsigned (&words)[rows_per_lane<Value>][N][num_words<Value, V>]) {
-  if constexpr (sizeof(Value) == 2) {
-    const unsigned b[2] = {transposed(values[0]), transposed(values[1])};
-#pragma unroll
-    for (int n = 0; n < N; ++n) {
-#pragma unroll
-      for (int tile = 0; tile < V / 2; ++tile) {
-        // The lower halves of the words are a column of B, which is row g of the operand; the upper ones are row g + 8.
-        const unsigned a[4] = {__byte_perm(words[0][n][tile], words[1][n][tile], 0x5410),
-                               __byte_perm(words[0][n][tile], words[1][n][tile], 0x7632),
-                               __byte_perm(words[2][n][tile], words[3][n][tile], 0x5410),
-                               __byte_perm(words[2][n][tile], words[3][n][tile], 0x7632)};
-        multiply_add<Value>(sums.c[n][tile], a, b);
-      }
-    }
-  } else {
-    const unsigned b[2] = {rounded_to_tf32(values[0]), rounded_to_tf32(values[1])};
-#pragma unroll
-    for (int n = 0; n < N; ++n) {
-#pragma unroll
-      for (int tile = 0; tile < V / 2; ++tile) {
-        const unsigned a[4] = {rounded_to_tf32(words[0][n][2 * tile]), rounded_to_tf32(words[0][n][2 * tile + 1]),
-                               rounded_to_tf32(words[1][n][2 * tile]), rounded_to_tf32(words[1][n][2 * tile + 1])};
-        multiply_add<Value>(sums.c[n][tile], a, b);
-      }
-    }
-  }
-}
-
-// Adds `length` vectors from `begin` on, those of U instructions at once: those that come next are loaded while rows of
-// B are.
-template <class Value, int V, int N, int U, bool Whole>
-__device__ __forceinline__ void accumulate(lane_sums<V, N>& sums, const window_product<Value>& product, int begin,
-                                           int length, const lane_columns<V, N>& columns) {
-  const int t = static_cast<int>(cuda::lane_id() % 4);
-  loaded_vectors<Value, U> next;
-  next.load_from(product.A, begin, 0, length);
-  for (int first = 0; first < length; first += next.count) {
-    const loaded_vectors<Value, U> vectors = next;
-    int rows[U][rows_per_lane<Value>];  // of B
-#pragma unroll
-    for (int u = 0; u < U; ++u) {
-#pragma unroll
-      for (int i = 0; i < rows_per_lane<Value>; ++i) {
-        rows[u][i] = cuda::from_lane(vectors.column, u * vectors_at_once<Value> + vector_of_row<Value>(t, i));
-      }
-    }
-    unsigned words[U][rows_per_lane<Value>][N][num_words<Value, V>] = {};
-#pragma unroll
-    for (int u = 0; u < U; ++u) {
-#pragma unroll
-      for (int i = 0; i < rows_per_lane<Value>; ++i) {
-#pragma unroll
-        for (int n = 0; n < N; ++n) {
-          if (rows[u][i] < 0) continue;
-          load_words<Value, V, Whole>(words[u][i][n], product.B + rows[u][i] * product.ldb + columns.begin(n),
-                                      columns.left(n));
-        }
-      }
-    }
-    next.load_from(product.A, begin, first + next.count, length);
-#pragma unroll
-    for (int u = 0; u < U; ++u) {
-      if (first + u * vectors_at_once<Value> >= length) break;  // the same for the whole warp
-      multiply_add<Value, V, N>(sums, vectors.values[u], words[u]);
-    }
-  }
-}
-
-// The row of C that a window has at place `i`, or -1 past the end.
-template <class Value>
-__device__ __forceinline__ std::int64_t row_of_C(const window_product<Value>& product, int window, int i) {
-  const std::int64_t stored_row = std::int64_t{window} * window_rows + i;
-  if (stored_row >= product.num_rows) return -1;
-  return product.row_ids ? product.row_ids[stored_row] : stored_row;
-}
-
-template <class Value, int V, int N, bool Whole, class Product>
-__device__ __forceinline__ void store(lane_sums<V, N>& sums, const Product& product, int window,
-                                      const lane_columns<V, N>& columns) {
-  const int t = static_cast<int>(cuda::lane_id() % 4);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const std::int64_t row = row_of_C(product, window, 2 * t + i);
-    if (row < 0) continue;
-    Value* const c = product.C + row * product.ldc;
-#pragma unroll
-    for (int n = 0; n < N; ++n) {
-      cuda::vector<Value, V> rounded;
-      if constexpr (std::is_same_v<Product, window_product<Value>>) {
-#pragma unroll
-        for (int v = 0; v < V; ++v) rounded.lane[v] = cuda::narrow<Value>(sums.at(n, v, i));
-      } else {
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-          if (v >= columns.left(n)) continue;
-          const int column = columns.begin(n) + v;
-          rounded.lane[v] = cuda::narrow<Value>(product.by(sums.at(n, v, i), c + column, column));
-        }
-      }
-      if constexpr (Whole) {
-        if (columns.left(n) > 0) cuda::store_streaming<Value, V>(c + columns.begin(n), rounded);
-      } else {
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-          if (v < columns.left(n)) c[columns.begin(n) + v] = rounded.lane[v];
-        }
-      }
-    }
-  }
-}
-
-// The same by way of shared memory, so that neighbouring lanes store neighbouring columns. Called by whole warps.
-template <class Value, int V, int N, class Product>
-__device__ __forceinline__ void store_exchanged(lane_sums<V, N>& sums, const Product& product, int window,
-                                                const lane_columns<V, N>& columns) {
-  constexpr int tile = 8 * V * N;
-  __shared__ float exchanged[threads_per_block / 32][window_rows][tile + 1];
-  auto& rows = exchanged[threadIdx.x / 32];
-  const int lane = static_cast<int>(cuda::lane_id());
-  const int t = lane % 4;
-  const int first = static_cast<int>(blockIdx.y) * tile;
-#pragma unroll
-  for (int n = 0; n < N; ++n) {
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) rows[2 * t + i][columns.begin(n) - first + v] = sums.at(n, v, i);
-    }
-  }
-  cuda::sync_warp();
-  const int width = min(tile, product.k - first);
-  for (int i = 0; i < window_rows; ++i) {
-    const std::int64_t row = row_of_C(product, window, i);
-    if (row < 0) return;
-    Value* const c = product.C + row * product.ldc + first;
-    for (int column = lane; column < width; column += 32) {
-      if constexpr (std::is_same_v<Product, window_product<Value>>) {
-        c[column] = cuda::narrow<Value>(rows[i][column]);
-      } else {
-        c[column] = cuda::narrow<Value>(product.by(rows[i][column], c + column, first + column));
-      }
-    }
-  }
-}
-
-// Calls function(n, v, i, place) for every sum of a lane, with its place in the 8 x `width` sums of a window.
-template <int V, int N, class Function>
-__device__ __forceinline__ void for_each_place(const lane_columns<V, N>& columns, int width, Function&& function) {
-  const int t = static_cast<int>(cuda::lane_id() % 4);
-#pragma unroll
-  for (int n = 0; n < N; ++n) {
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      if (v >= columns.left(n)) continue;
-#pragma unroll
-      for (int i = 0; i < 2; ++i) function(n, v, i, (2 * t + i) * width + columns.begin(n) + v);
-    }
-  }
-}
-
-// Leaves the sums of one segment of a cut window and, if all the others are there, gets their total. Called by whole
-// warps.
-template <class Value, int V, int N>
-__device__ bool add_segment(lane_sums<V, N>& sums, const window_product<Value>& product, int partial,
-                            const lane_columns<V, N>& columns) {
-  const cuda::segments_view<Value>& A = product.A;
-  const int width = A.workspace_columns / window_rows;
-  const cuda::cut_row<Value> pieces(A, true, partial, blockIdx.y, gridDim.y);
-  float* const slot = A.slot(partial);
-  for_each_place(columns, width, [&](int n, int v, int i, int place) { __stcg(slot + place, sums.at(n, v, i)); });
-  if (!pieces.arrives_last(true, 32)) return false;
-  sums = {};
-  const float* slots = A.slot(pieces.slots.first);
-  for (int piece = 0; piece < pieces.slots.count; ++piece, slots += A.workspace_columns) {
-    for_each_place(columns, width, [&](int n, int v, int i, int place) { sums.at(n, v, i) += __ldcg(slots + place); });
-  }
-  pieces.reset(32);
-  return true;
-}
-
-template <class Value, int V, int N, moved Moved, class Product>
-__global__ void __launch_bounds__(threads_per_block) window_kernel(const Product product) {
-  const unsigned i = (blockIdx.x * threads_per_block + threadIdx.x) / 32;
-  if (i >= product.A.num_segments) return;  // whole warps
-  const lane_columns<V, N> columns(product.k);
-  const int4 segment = __ldg(product.A.segments + i);  // window, first vector, vectors, partial sum
-  lane_sums<V, N> sums;
-  constexpr int at_once = N == 1 ? 2 : 1;  // enough loads of B in flight, and registers for enough warps
-  accumulate<Value, V, N, at_once, Moved != moved::one_by_one>(sums, product, segment.y, segment.z, columns);
-  if (segment.w >= 0 && !add_segment(sums, product, segment.w, columns)) return;
-  if constexpr (Moved == moved::loaded_at_once) {
-    store_exchanged<Value, V, N>(sums, product, segment.x, columns);
-  } else {
-    store<Value, V, N, Moved == moved::at_once>(sums, product, segment.x, columns);
-  }
-}
-
-constexpr int narrowest_tile = 32;  // columns
-constexpr int widest_tile = 128;
 
 // What rows of B that are read value by value take longer, for each vector and column: an estimate from the loads that
 // are issued, a multiple of those of whole vectors, until it is measured.
 constexpr unaligned_cost one_by_one_cost{0, 0.3};
 
+template <class Value, int V, int N, moved Moved, class Product>
+__global__ void __launch_bounds__(threads_per_block) window_kernel(const Product product) {
+  multiply_window<Value, V, N, Moved>(product, (blockIdx.x * threads_per_block + threadIdx.x) / 32);
+}
+
+template <class Value>
+class launcher {
+ public:
+  launcher(std::int64_t num_vectors, std::int64_t rows_of_B, cudaStream_t stream)
+      : num_vectors_(num_vectors), rows_of_B_(rows_of_B), stream_(stream) {}
+
+  template <class Product>
+  void operator()(const Product& product) const {
+    if (!run_copied(product)) run_panel(product);
+  }
+
+ private:
+  static constexpr int widest = widest_vector<Value>;
+
+  // From a copy of B whose rows are aligned and filled up, if that takes less time and there is memory for it.
+  template <class Product>
+  bool run_copied(const Product& product) const {
+    if (loads_vectors(product, 4)) return false;
+    constexpr std::int64_t size = sizeof(Value);
+    const std::int64_t panel =
+        copied_columns({num_vectors_, rows_of_B_, product.k, size, one_by_one_cost}, widest_tile);
+    if (panel == 0) return false;
+    const dense_view B{const_cast<Value*>(product.B), rows_of_B_, product.k, product.ldb};
+    return multiply_copied_panels(B, size, panel, 0, stream_,
+                                  [&](const dense_view& copy, std::int64_t first, std::int64_t columns) {
+                                    Product part = from_column(product, first);
+                                    part.B = static_cast<const Value*>(copy.data);
+                                    part.ldb = copy.leading_dimension;
+                                    part.k = static_cast<int>(columns);
+                                    run_padded(part);
+                                  });
+  }
+
+  // `product.B` has aligned rows that are filled up to 16 bytes.
+  template <class Product>
+  void run_padded(const Product& product) const {
+    constexpr moved by = moved::loaded_at_once;
+    if (stores_vectors(product, product.k > 32 ? widest : 4)) return run_panel(product);
+    if (product.k > 64) return launch<widest, 16 / widest, by>(product);
+    if (product.k > 32) return launch<widest, 8 / widest, by>(product);
+    launch<4, 1, by>(product);
+  }
+
+  template <class Product>
+  void run_panel(const Product& product) const {
+    constexpr moved by = moved::at_once;
+    if (product.k > 64 && takes_vectors(product, widest)) return launch<widest, 16 / widest, by>(product);
+    if (product.k > 32 && takes_vectors(product, widest)) return launch<widest, 8 / widest, by>(product);
+    if (takes_vectors(product, 4)) return launch<4, 1, by>(product);
+    const bool filled_up = product.k % 4 == 0;
+    if (filled_up && loads_vectors(product, 4)) return launch<4, 1, moved::loaded_at_once>(product);
+    launch<4, 1, moved::one_by_one>(product);
+  }
+
+  template <int V, int N, moved Moved, class Product>
+  void launch(const Product& product) const {
+    static_assert(8 * V * N >= narrowest_tile && 8 * V * N <= widest_tile);
+    constexpr int tile = 8 * V * N;
+    const dim3 grid(blocks_for(std::int64_t{product.A.num_segments} * 32, threads_per_block),
+                    static_cast<unsigned>((product.k + tile - 1) / tile));
+    window_kernel<Value, V, N, Moved><<<grid, threads_per_block, 0, stream_>>>(product);
+    check_launch("window_kernel");
+  }
+
+  std::int64_t num_vectors_;
+  std::int64_t rows_of_B_;
+  cudaStream_t stream_;
+};
+
 template <class Value>
 class tensor_core_plan final : public product_plan, public finishing_plan {
  public:
-  tensor_core_plan(cuda::device_bsr vectors, const device_csr& matrix, const product_request& request,
+  tensor_core_plan(device_bsr vectors, const device_csr& matrix, const product_request& request,
                    const device_allocator& allocate)
-      : vectors_(std::move(vectors)),
-        row_ids_(request.row_ids),
-        columns_(static_cast<int>(request.k)),
-        segments_(vectors_.indptr(), vectors_.num_block_rows(), window_rows * matrix.summary().longest_row, nullptr,
-                  request.parameters.at("segment_length"), true, matrix.stream(), allocate),
-        num_vectors_(vectors_.num_blocks()),
-        workspace_(segments_.split_of_partial.size() * window_rows * columns_, allocate),
-        arrived_(segments_.splits.size() * ((columns_ + narrowest_tile - 1) / narrowest_tile), allocate) {
-    if (arrived_.size() > 0) fill_device(arrived_.data(), 0, arrived_.bytes(), matrix.stream());
-    cuda::make_pool(cuda::memory_pool::products);
+      : windows_(std::move(vectors), request.row_ids, matrix.summary().longest_row, request.k,
+                 request.parameters.at("segment_length"), matrix.stream(), allocate) {
+    make_pool(memory_pool::products);
   }
 
   bool run_finished(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) override {
-    if (by.bias_is_column || C.num_cols > widest_panel()) return false;
-    const finishing_window_product<Value> product{panel_of(B, C, 0), cuda::finishing_values<Value>(by)};
-    if (!run_copied(product, B.num_rows, stream)) run_panel(product, stream);
+    if (by.bias_is_column || C.num_cols > windows_.widest_panel()) return false;
+    const finishing_window_product<Value> product{windows_.panel_of(B, C, 0), finishing_values<Value>(by)};
+    launcher<Value>(windows_.num_vectors(), B.num_rows, stream)(product);
     return true;
   }
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
-    // The workspace is as wide as the plan, and a grid has at most 65,535 tiles: what is wider is computed by panels.
-    for (std::int64_t first = 0; first < C.num_cols; first += widest_panel()) {
-      const window_product<Value> panel = panel_of(B, C, first);
-      if (!run_copied(panel, B.num_rows, stream)) run_panel(panel, stream);
+    for (std::int64_t first = 0; first < C.num_cols; first += windows_.widest_panel()) {
+      multiply_windows(windows_.panel_of(B, C, first), windows_.num_vectors(), B.num_rows, stream);
     }
   }
 
-  std::size_t bytes() const override {
-    const std::size_t ids = row_ids_ ? vectors_.num_rows() * sizeof(std::int32_t) : 0;
-    return vectors_.bytes() + ids + segments_.bytes() + workspace_.bytes() + arrived_.bytes();
-  }
-  std::vector<value_array> value_arrays() override { return {vectors_.all_values()}; }
+  std::size_t bytes() const override { return windows_.bytes(); }
+  std::vector<value_array> value_arrays() override { return {windows_.all_values()}; }
 
  private:
-  cuda::segments_view<Value> view() const {
-    return {static_cast<unsigned>(segments_.segments.size()),
-            segments_.segments.data(),
-            vectors_.indices(),
-            vectors_.template values<Value>(),
-            segments_.split_of_partial.data(),
-            segments_.splits.data(),
-            workspace_.data(),
-            arrived_.data(),
-            window_rows * columns_};
-  }
-
-  std::int64_t widest_panel() const { return std::min<std::int64_t>(columns_, std::int64_t{65535} * narrowest_tile); }
-  window_product<Value> panel_of(const dense_view& B, const dense_view& C, std::int64_t first) const {
-    return {view(),
-            row_ids_.get(),
-            static_cast<int>(C.num_rows),
-            static_cast<const Value*>(B.data) + first,
-            static_cast<Value*>(C.data) + first,
-            B.leading_dimension,
-            C.leading_dimension,
-            static_cast<int>(std::min(widest_panel(), C.num_cols - first))};
-  }
-
-  static constexpr int widest = 16 / sizeof(Value);  // vector
-
-  static bool loads_vectors(const window_product<Value>& product, int width) {
-    return reinterpret_cast<std::uintptr_t>(product.B) % (width * sizeof(Value)) == 0 && product.ldb % width == 0;
-  }
-  static bool stores_vectors(const window_product<Value>& product, int width) {
-    return reinterpret_cast<std::uintptr_t>(product.C) % (width * sizeof(Value)) == 0 &&
-           (product.ldc | product.k) % width == 0;
-  }
-  static bool takes_vectors(const window_product<Value>& product, int width) {
-    return loads_vectors(product, width) && stores_vectors(product, width);
-  }
-
-  // From a copy of B whose rows are aligned and filled up, if that takes less time and there is memory for it.
-  template <class Product>
-  bool run_copied(const Product& product, std::int64_t rows_of_B, cudaStream_t stream) const {
-    if (loads_vectors(product, 4)) return false;
-    constexpr std::int64_t size = sizeof(Value);
-    const std::int64_t panel = copied_columns({num_vectors_, rows_of_B, product.k, size, one_by_one_cost}, widest_tile);
-    if (panel == 0) return false;
-    const dense_view B{const_cast<Value*>(product.B), rows_of_B, product.k, product.ldb};
-    return cuda::multiply_copied_panels(B, size, panel, 0, stream,
-                                        [&](const dense_view& copy, std::int64_t first, std::int64_t columns) {
-                                          Product part = from_column(product, first);
-                                          part.B = static_cast<const Value*>(copy.data);
-                                          part.ldb = copy.leading_dimension;
-                                          part.k = static_cast<int>(columns);
-                                          run_padded(part, stream);
-                                        });
-  }
-
-  // `product.B` has aligned rows that are filled up to 16 bytes.
-  template <class Product>
-  void run_padded(const Product& product, cudaStream_t stream) const {
-    constexpr moved by = moved::loaded_at_once;
-    if (stores_vectors(product, product.k > 32 ? widest : 4)) return run_panel(product, stream);
-    if (product.k > 64) return launch<widest, 16 / widest, by>(product, stream);
-    if (product.k > 32) return launch<widest, 8 / widest, by>(product, stream);
-    launch<4, 1, by>(product, stream);
-  }
-
-  template <class Product>
-  void run_panel(const Product& product, cudaStream_t stream) const {
-    constexpr moved by = moved::at_once;
-    if (product.k > 64 && takes_vectors(product, widest)) return launch<widest, 16 / widest, by>(product, stream);
-    if (product.k > 32 && takes_vectors(product, widest)) return launch<widest, 8 / widest, by>(product, stream);
-    if (takes_vectors(product, 4)) return launch<4, 1, by>(product, stream);
-    const bool filled_up = product.k % 4 == 0;
-    if (filled_up && loads_vectors(product, 4)) return launch<4, 1, moved::loaded_at_once>(product, stream);
-    launch<4, 1, moved::one_by_one>(product, stream);
-  }
-
-  template <int V, int N, moved Moved, class Product>
-  void launch(const Product& product, cudaStream_t stream) const {
-    static_assert(8 * V * N >= narrowest_tile && 8 * V * N <= widest_tile);
-    constexpr int tile = 8 * V * N;
-    const dim3 grid(cuda::blocks_for(std::int64_t{product.A.num_segments} * 32, threads_per_block),
-                    static_cast<unsigned>((product.k + tile - 1) / tile));
-    window_kernel<Value, V, N, Moved><<<grid, threads_per_block, 0, stream>>>(product);
-    cuda::check_launch("window_kernel");
-  }
-
-  cuda::device_bsr vectors_;
-  device_permutation row_ids_;
-  int columns_;
-  cuda::segment_list segments_;
-  std::int64_t num_vectors_;
-  cuda::device_array<float> workspace_;
-  cuda::device_array<unsigned> arrived_;
+  device_windows<Value> windows_;
 };
+
+}  // namespace
+
+template <class Value>
+void multiply_windows(const window_product<Value>& product, std::int64_t num_vectors, std::int64_t rows_of_B,
+                      cudaStream_t stream) {
+  launcher<Value>(num_vectors, rows_of_B, stream)(product);
+}
+
+template void multiply_windows(const window_product<__half>&, std::int64_t, std::int64_t, cudaStream_t);
+template void multiply_windows(const window_product<__nv_bfloat16>&, std::int64_t, std::int64_t, cudaStream_t);
+template void multiply_windows(const window_product<float>&, std::int64_t, std::int64_t, cudaStream_t);
+
+}  // namespace cuda::column_vectors
+
+namespace {
+
+using cuda::column_vectors::tensor_core_plan;
 
 std::unique_ptr<product_plan> prepare(const std::string& label, const device_csr& matrix, const product_request& given,
                                       const device_allocator& allocate) {
-  if (cuda::device_attribute(cudaDevAttrComputeCapabilityMajor) < 8) {
-    refuse_candidate(label, "needs a GPU of compute capability 8.0 or newer");
-  }
+  refuse_candidate(label, cuda::column_vectors::tensor_core_reason());
   const auto accept = [&](const cuda::device_bsr::sizes& sizes) {
     refuse_candidate(label, bsr_reason(matrix.dtype(), sizes.repeats, sizes.places, matrix.nnz()));
   };

@@ -43,18 +43,19 @@ csr_matrix copy(const csr_view& matrix) {
   return result;
 }
 
-csr_matrix permute_rows(const csr_view& matrix, std::span<const std::int32_t> perm) {
-  csr_matrix result = empty_csr(matrix.num_rows, matrix.num_cols, matrix.dtype);
-  for (std::int64_t p = 0; p < matrix.num_rows; ++p) {
-    result.indptr[p + 1] = result.indptr[p] + matrix.row_length(perm[p]);
+csr_matrix permute_rows(const csr_view& matrix, std::span<const std::int32_t> rows) {
+  const auto num_rows = static_cast<std::int64_t>(rows.size());
+  csr_matrix result = empty_csr(num_rows, matrix.num_cols, matrix.dtype);
+  for (std::int64_t p = 0; p < num_rows; ++p) {
+    result.indptr[p + 1] = result.indptr[p] + matrix.row_length(rows[p]);
   }
   const std::size_t value_size = size_of(matrix.dtype);
-  result.indices.resize(matrix.nnz());
-  result.data.resize(matrix.nnz() * value_size);
+  result.indices.resize(result.indptr.back());
+  result.data.resize(result.indptr.back() * value_size);
   const auto* values = static_cast<const std::byte*>(matrix.data);
-  parallel_for(0, matrix.num_rows, 4096, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(0, num_rows, 4096, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t p = begin; p < end; ++p) {
-      const std::int64_t from = matrix.indptr[perm[p]];
+      const std::int64_t from = matrix.indptr[rows[p]];
       const std::int64_t to = result.indptr[p];
       const std::int64_t length = result.indptr[p + 1] - to;
       if (length == 0) continue;  // memcpy needs valid pointers even for 0 bytes

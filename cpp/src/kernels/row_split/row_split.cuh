@@ -328,10 +328,11 @@ __device__ void finish_cut_row(const segments_view<Value>& A, const work_item<Va
   row.reset(shape.group_size());
 }
 
+// What the kernel below does, as part of another kernel too: item `i`, the same for all threads of a group. Called by
+// whole warps.
 template <int U, class Value, int V, int N, class Items, class Operands>
-__global__ void __launch_bounds__(256)
-    row_split_kernel(const Items items, const Operands operands, const thread_shape shape) {
-  const unsigned i = (blockIdx.x * blockDim.x + threadIdx.x) >> (shape.column_bits + shape.nonzero_bits);
+__device__ __forceinline__ void multiply_item(const Items& items, const Operands& operands, const thread_shape& shape,
+                                              unsigned i) {
   const int column_lane = threadIdx.x & (shape.column_threads() - 1);
   const int nonzero_lane = (threadIdx.x & (shape.group_size() - 1)) >> shape.column_bits;
   const thread_columns<Value, V, N> columns(shape, column_lane, operands.k);
@@ -353,6 +354,13 @@ __global__ void __launch_bounds__(256)
       finish_cut_row<Value, V, N>(items.A, item, cut, nonzero_lane, shape, sums, operands, columns);
     }
   }
+}
+
+template <int U, class Value, int V, int N, class Items, class Operands>
+__global__ void __launch_bounds__(256)
+    row_split_kernel(const Items items, const Operands operands, const thread_shape shape) {
+  const unsigned i = (blockIdx.x * blockDim.x + threadIdx.x) >> (shape.column_bits + shape.nonzero_bits);
+  multiply_item<U, Value, V, N>(items, operands, shape, i);
 }
 
 // ---- Rows of B that start anywhere
@@ -1006,6 +1014,11 @@ finishing_operands<Value> make_operands(const dense_view& B, const dense_view& C
 template <class Value, class Items>
 bool finish(const launcher<Value, Items>& launch, const Items& items, const finishing_operands<Value>& operands,
             cudaStream_t stream);
+
+// launcher::operator() on segments, in half_values.cu and wide_values.cu, for plans that hold segments among others.
+template <class Value>
+void multiply_segments(const launcher<Value, segment_items<Value>>& launch, const segment_items<Value>& items,
+                       const row_major_operands<Value>& operands, std::int64_t rows_of_B, cudaStream_t stream);
 
 template <class Value>
 class row_plan final : public product_plan, public finishing_plan {
