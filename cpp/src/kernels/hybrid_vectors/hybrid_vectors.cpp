@@ -134,6 +134,7 @@ const std::vector<parameter> parameters{
      {128},
      false,
      "maximum number of vectors that a warp takes of a window, and of nonzeros of another row"},
+    {"launches", 1, {1, 2}, {1}, false, "kernels on a GPU: one for windows and other rows, or one for each"},
 };
 
 product_kernel on_tensor_cores(std::string name, std::string summary) {
@@ -220,7 +221,7 @@ product_kernel spmm_hybrid_vectors_tensor_core() {
   product_kernel kernel = on_tensor_cores(
       "tensor_core",
       "Tensor cores on windows of 8 rows whose column vectors hold enough nonzeros, and row_split on segments of all "
-      "other rows, in one launch. On a GPU zeros filled into a vector are multiplied: a NaN or infinity in B reaches "
+      "other rows. On a GPU zeros filled into a vector are multiplied: a NaN or infinity in B reaches "
       "all 8 rows.");
   kernel.dtypes = {value_type::float16, value_type::bfloat16};
   kernel.prepare_cpu = prepare_cpu<product_precision::full>;

@@ -5,6 +5,10 @@
 // A vector costs one row of B, whatever it holds, and a nonzero of another row costs one, too: windows pay off from one
 // nonzero and a bit per vector where loads of B decide. In between zeros of vectors cost their bytes of A.
 //
+// The kernel takes the registers of windows, so that fewer warps of rows are there at a time than row_split has: in
+// the widest tiles each has twice as many loads of B in flight instead. With launches=2 each part has a kernel of its
+// own.
+//
 // Where rows of B or C do not begin on the boundaries of vectors, the parts are launched one after the other, each with
 // what it has for such operands.
 #include <algorithm>
@@ -32,6 +36,10 @@ using row_split::row_major_operands;
 using row_split::segment_items;
 using row_split::thread_shape;
 
+// How many rows of B a thread loads at once for a segment: 4, or 8 where windows take so many registers anyway.
+template <int V, int N>
+constexpr int nonzeros_at_once = 8 * V * N == column_vectors::widest_tile ? 8 : 4;
+
 // The threads of a warp that take the V columns of a vector of B each, for a tile of 8 V N columns; the others share
 // the nonzeros of a segment.
 template <int N>
@@ -51,8 +59,8 @@ __global__ void __launch_bounds__(threads_per_block)
     column_vectors::multiply_window<Value, V, N, moved::at_once>(windows,
                                                                  blockIdx.x * warps_per_block + threadIdx.x / 32);
   } else {
-    row_split::multiply_item<4, Value, V, 1>(others, operands, shape,
-                                             (blockIdx.x - window_blocks) * warps_per_block + threadIdx.x / 32);
+    row_split::multiply_item<nonzeros_at_once<V, N>, Value, V, 1>(
+        others, operands, shape, (blockIdx.x - window_blocks) * warps_per_block + threadIdx.x / 32);
   }
 }
 
@@ -63,7 +71,7 @@ product_request row_split_request(const product_request& request, device_permuta
                        {"column_threads", 0},
                        {"columns_per_thread", 8},
                        {"threads_per_block", threads_per_block},
-                       {"unroll", 4},
+                       {"unroll", 8},
                        {"segment_length", request.parameters.at("segment_length")},
                        {"longest_first", 1}};
   result.row_ids = std::move(row_ids);
@@ -74,12 +82,13 @@ template <class Value>
 class hybrid_plan final : public product_plan, public finishing_plan {
  public:
   hybrid_plan(device_bsr vectors, device_permutation vector_rows, const device_csr& others,
-              const product_request& request, const device_allocator& allocate)
+              const product_request& request, bool as_one, const device_allocator& allocate)
       : windows_(std::move(vectors), std::move(vector_rows), others.summary().longest_row, request.k,
                  request.parameters.at("segment_length"), others.stream(), allocate),
         others_(others, request, request.k, most_tiles(request), allocate),
         row_ids_(request.row_ids),
         num_others_(others.num_rows()),
+        as_one_(as_one),
         launch_others_(row_split::row_split_shape(request), static_cast<std::int64_t>(others_.size()), others.nnz()) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
@@ -123,10 +132,11 @@ class hybrid_plan final : public product_plan, public finishing_plan {
 
   segment_items<Value> items() const { return {others_.view()}; }
 
-  // False, with nothing enqueued, if the operands are not aligned.
+  // False, with nothing enqueued, if the operands are not aligned, or the parts are to be launched one by one.
   template <class Windows, class Operands>
   bool run_as_one(const Windows& windows, const Operands& operands, cudaStream_t stream) const {
     constexpr int widest = column_vectors::widest_vector<Value>;
+    if (!as_one_) return false;
     if (windows.k > 64 && takes_vectors(windows, widest)) {
       launch<widest, 16 / widest>(windows, operands, stream);
     } else if (windows.k > 32 && takes_vectors(windows, widest)) {
@@ -153,6 +163,7 @@ class hybrid_plan final : public product_plan, public finishing_plan {
   device_segments<Value> others_;
   device_permutation row_ids_;  // of the others
   std::int64_t num_others_;
+  bool as_one_;
   row_split::launcher<Value, segment_items<Value>> launch_others_;
 };
 
@@ -170,12 +181,14 @@ std::unique_ptr<product_plan> prepare(const std::string& label, const device_csr
   vectors.forget_occupied();
   const device_permutation vector_rows = rows_of_C(given, split.vector_rows, *split.windows, allocate);
   product_request request = row_split_request(given, rows_of_C(given, split.other_rows, *split.others, allocate));
-  if (given.order == layout::column_major) {
+  const bool transposes = given.order == layout::column_major;
+  if (transposes) {
     request.order = layout::row_major;
     request.k = padded_columns(given.k, matrix.dtype());
   }
   const auto make = [&]<class Value>(Value) -> std::unique_ptr<product_plan> {
-    return std::make_unique<hybrid_plan<Value>>(std::move(vectors), vector_rows, *split.others, request, allocate);
+    return std::make_unique<hybrid_plan<Value>>(std::move(vectors), vector_rows, *split.others, request,
+                                                given.parameters.at("launches") == 1, allocate);
   };
   std::unique_ptr<product_plan> plan;
   if (matrix.dtype() == value_type::float16) {
@@ -185,7 +198,7 @@ std::unique_ptr<product_plan> prepare(const std::string& label, const device_csr
   } else {
     plan = make(float{});
   }
-  if (given.order == layout::row_major) return plan;
+  if (!transposes) return plan;
   return make_transposing_plan(std::move(plan), matrix, given.k, allocate);
 }
 
