@@ -3,6 +3,7 @@
 #include "common.hpp"
 #include "device/cuda_function.hpp"
 #include "features/column_vectors.hpp"
+#include "features/hidden_overlap.hpp"
 #include "warploom/device.hpp"
 #include "warploom/features.hpp"
 #include "warploom/locality.hpp"
@@ -83,6 +84,7 @@ py::tuple to_tuple(std::span<const char* const> texts) {
 }
 
 py::tuple locality_names() { return to_tuple(locality_feature_names()); }
+py::tuple overlap_names() { return to_tuple(overlap_feature_names()); }
 py::tuple column_vector_names() { return to_tuple(column_vector_feature_names()); }
 
 template <std::vector<double> (*features)(const csr_pattern&)>
@@ -105,12 +107,31 @@ py::array_t<double> column_vectors_on_device(const resident_csr& matrix) {
   return to_numpy(std::move(values));
 }
 
+double overlap_on_host(const csr_holder& matrix, std::int64_t fewest_nonzeros) {
+  const py::gil_scoped_release release;
+  return hidden_overlap(matrix.view, fewest_nonzeros);
+}
+
+double overlap_on_device(const resident_csr& matrix, std::int64_t fewest_nonzeros) {
+  const py::gil_scoped_release release;
+  const device_guard guard(matrix.device);
+  return WARPLOOM_CUDA(compute_cuda_hidden_overlap)(*matrix.matrix, fewest_nonzeros);
+}
+
 }  // namespace
 
 void bind_features(py::module_& module) {
   const geometry usual;
   module.def("locality_feature_names", &locality_names);
   module.def("compute_locality_features", &compute_on_host<locality_features>, py::arg("matrix"));
+  module.attr("NOT_MEASURED") = not_measured;
+  module.attr("FEWEST_NONZEROS_OF_OVERLAP") = fewest_nonzeros_of_overlap;
+  module.def("overlap_feature_names", &overlap_names, "Of those, what models take.");
+  module.def("compute_hidden_overlap", &overlap_on_host, py::arg("matrix"),
+             py::arg("fewest_nonzeros") = fewest_nonzeros_of_overlap, "-1 for matrices of fewer nonzeros.");
+  module.def("compute_hidden_overlap_device", &overlap_on_device, py::arg("matrix"),
+             py::arg("fewest_nonzeros") = fewest_nonzeros_of_overlap,
+             "That of a matrix that was uploaded, computed on its GPU.");
   module.def("column_vector_feature_names", &column_vector_names);
   module.def("compute_column_vector_features", &compute_on_host<column_vector_features>, py::arg("matrix"));
   module.def("compute_column_vector_features_device", &column_vectors_on_device, py::arg("matrix"),

@@ -88,6 +88,10 @@ py::tuple names_where(Condition condition) {
 
 bool needs_spmm(const model_input& input) { return input.needs(&matrix_features::spmm); }
 bool needs_column_vectors(const model_input& input) { return input.needs(&matrix_features::column_vectors); }
+bool needs_locality(const model_input& input) { return input.needs(&matrix_features::locality); }
+bool needs_row_lengths_only(const model_input& input) {
+  return !needs_spmm(input) && !needs_column_vectors(input) && !needs_locality(input);
+}
 
 py::dict sizes() {
   py::dict features;
@@ -106,12 +110,13 @@ void bind_model_inputs(py::module_& module) {
   module.attr("NEARNESS") = nearness;
   module.def("model_input_names", [] { return names_of(model_inputs()); });
   module.def(
-      "spmv_input_names",
-      [] { return names_where([](const auto& input) { return !needs_spmm(input) && !needs_column_vectors(input); }); },
+      "spmv_input_names", [] { return names_where(needs_row_lengths_only); },
       "Those that need the features of SpMV only.");
   module.def(
       "column_vector_input_names", [] { return names_where(needs_column_vectors); },
       "Those that need features of column vectors.");
+  module.def(
+      "locality_input_names", [] { return names_where(needs_locality); }, "Those that need features of locality.");
   module.def("preparation_input_names", [] { return names_of(preparation_inputs()); });
   module.def("model_inputs", &inputs_of, py::arg("features"), py::arg("k"), py::arg("names"),
              "What models read of n matrices: n rows, a column for each name.");

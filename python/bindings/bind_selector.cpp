@@ -16,9 +16,9 @@ using values = py::array_t<double, int{py::array::c_style} | int{py::array::forc
 std::vector<double> vector_of(const values& array) { return {array.data(), array.data() + array.size()}; }
 
 matrix_features make_features(const values& spmv, const std::optional<values>& spmm,
-                              const std::optional<values>& column_vectors) {
+                              const std::optional<values>& column_vectors, const std::optional<values>& locality) {
   const auto taken = [](const std::optional<values>& of) { return of ? vector_of(*of) : std::vector<double>{}; };
-  return {vector_of(spmv), taken(spmm), taken(column_vectors)};
+  return {vector_of(spmv), taken(spmm), taken(column_vectors), taken(locality)};
 }
 
 // The value among those with a name.
@@ -180,10 +180,11 @@ void bind_choice(py::module_& module) {
 void bind_selector(py::module_& module) {
   py::class_<matrix_features>(module, "MatrixFeatures", "The features of a matrix that models read.")
       .def(py::init(&make_features), py::arg("spmv"), py::arg("spmm") = py::none(),
-           py::arg("column_vectors") = py::none())
+           py::arg("column_vectors") = py::none(), py::arg("locality") = py::none())
       .def_readonly("spmv", &matrix_features::spmv)
       .def_readonly("spmm", &matrix_features::spmm)
-      .def_readonly("column_vectors", &matrix_features::column_vectors);
+      .def_readonly("column_vectors", &matrix_features::column_vectors)
+      .def_readonly("locality", &matrix_features::locality);
   bind_choice(module);
   module.def(
       "setting_name",
@@ -204,6 +205,7 @@ void bind_selector(py::module_& module) {
             if (self.needs_spmm_features(of)) names.append("spmm");
             names.append("spmv");
             if (self.needs_column_vectors(of)) names.append("column_vectors");
+            if (self.needs_locality(of)) names.append("locality");
             return py::tuple(names);
           },
           py::arg("op"), py::arg("dtype"), py::arg("layout") = "", py::arg("cache") = "warm",

@@ -109,9 +109,12 @@ class MatrixFeatures:
         spmv: numpy.typing.NDArray[numpy.float64],
         spmm: numpy.typing.NDArray[numpy.float64] | None = None,
         column_vectors: numpy.typing.NDArray[numpy.float64] | None = None,
+        locality: numpy.typing.NDArray[numpy.float64] | None = None,
     ) -> None: ...
     @property
     def column_vectors(self) -> list[float]: ...
+    @property
+    def locality(self) -> list[float]: ...
     @property
     def spmm(self) -> list[float]: ...
     @property
@@ -941,6 +944,16 @@ def compute_features_of_arrays(
     Features of a CSR matrix whose arrays are in the memory of a GPU, given by their addresses.
     """
 
+def compute_hidden_overlap(matrix: CsrView, fewest_nonzeros: int = 1000000) -> float:
+    """
+    -1 for matrices of fewer nonzeros.
+    """
+
+def compute_hidden_overlap_device(matrix: DeviceCsr, fewest_nonzeros: int = 1000000) -> float:
+    """
+    That of a matrix that was uploaded, computed on its GPU.
+    """
+
 def compute_locality_features(matrix: CsrView) -> numpy.typing.NDArray[numpy.float64]: ...
 def compute_permutation(
     name: str, matrix: CsrView, warps: int, threads: int, elements_per_cache_line: int
@@ -1031,6 +1044,11 @@ def list_profiles(folders: collections.abc.Sequence[os.PathLike[str] | str | byt
 def load_cusparse(path: str) -> None: ...
 def load_profile(path: os.PathLike[str] | str | bytes) -> Profile: ...
 def locality_feature_names() -> tuple[typing.Any, ...]: ...
+def locality_input_names() -> tuple[typing.Any, ...]:
+    """
+    Those that need features of locality.
+    """
+
 def make_padded_copies(when: str = "where they pay", panel_bytes: int = 0) -> None:
     """
     For tests: whether products on a GPU copy operands whose rows do not begin on 16 bytes: 'where they pay', 'always' or 'never'; and how large the copy of a panel may be.
@@ -1077,6 +1095,11 @@ def num_gpus() -> int:
 def num_threads() -> int:
     """
     Threads a loop on the host may use: those set, else WARPLOOM_NUM_THREADS, else the processors allowed.
+    """
+
+def overlap_feature_names() -> tuple[typing.Any, ...]:
+    """
+    Of those, what models take.
     """
 
 def parse_candidate(name: str) -> Candidate:
@@ -1217,10 +1240,12 @@ def threads_per_row_square_mean(matrix: CsrView) -> int: ...
 def validate_permutation(perm: numpy.typing.NDArray[numpy.int32], num_rows: int) -> None: ...
 
 DEFAULT_BUDGET: float = 2.0
+FEWEST_NONZEROS_OF_OVERLAP: int = 1000000
 LOSS_OUTPUT: str = "loss"
 MAX_MEASURED: int = 6
 MAX_STORED_VECTORS: int = 16
 NEARNESS: float = 0.05
+NOT_MEASURED: float = -1.0
 NUM_NEAR: int = 6
 REFERENCE_OUTPUT: str = "reference"
 __version__: str

@@ -245,8 +245,8 @@ def locality(A: Any) -> FeatureVector:
 
     Notes
     -----
-    All are shares, and 0 where there is nothing to count. They come from samples at fixed places and one pass over the
-    column indices, and do not depend on the number of threads.
+    All but one are shares, and 0 where there is nothing to count. They come from samples at fixed places and passes over
+    the column indices, and do not depend on the number of threads.
 
     ``columns_per_nonzero_{32,1024,16384}``
         Distinct columns per nonzero within windows of so many rows: rows of B that SpMM has to fetch.
@@ -262,7 +262,9 @@ def locality(A: Any) -> FeatureVector:
         Columns that adjacent rows have in common, of those that the shorter one has.
     ``hidden_overlap``
         The same for rows that use a column one after the other, wherever they are, without that column: high where an
-        order could bring similar rows together, near 0 in random matrices. Hubs raise it too: see ``hub_share``.
+        order could bring similar rows together, near 0 in random matrices. For the columns of 4,096 nonzeros; of a row,
+        256 nonzeros around the common column are compared. -1, not measured, below 10^6 nonzeros. Models of SpMV and
+        SpMM may take this one, which plans compute on the GPU.
     ``hub_share``
         Nonzeros in the 4,096 columns used most.
 

@@ -15,6 +15,7 @@ from warploom import _core
 
 __all__ = [
     "INPUTS",
+    "LOCALITY_INPUTS",
     "LOSS",
     "PREPARATION_INPUTS",
     "REFERENCE",
@@ -38,7 +39,12 @@ LOSS: str = _core.LOSS_OUTPUT
 VECTOR_INPUTS: tuple[str, ...] = _core.column_vector_input_names()
 """Names of what `model_inputs` can return of column vectors: for SpMM in half precision."""
 
-INPUTS: tuple[str, ...] = tuple(name for name in _core.model_input_names() if name not in VECTOR_INPUTS)
+LOCALITY_INPUTS: tuple[str, ...] = _core.locality_input_names()
+"""Names of what `model_inputs` can return of locality: -1 where it was not measured, below 10^6 nonzeros."""
+
+INPUTS: tuple[str, ...] = tuple(
+    name for name in _core.model_input_names() if name not in VECTOR_INPUTS + LOCALITY_INPUTS
+)
 """Names of what else `model_inputs` can return, for all operations and value types."""
 
 SPMV_INPUTS: tuple[str, ...] = _core.spmv_input_names()
@@ -57,11 +63,12 @@ def model_inputs(
     ----------
     features : mapping from str to array_like, shape (n,)
         Features with the name of their set before them: ``spmm_density``, ``spmv_nnz``. Those of SpMM are needed only
-        for names that are not in `SPMV_INPUTS`, those of column vectors for `VECTOR_INPUTS`. Or numbers, of one matrix.
+        for names that are not in `SPMV_INPUTS`, those of column vectors for `VECTOR_INPUTS`, those of locality for
+        `LOCALITY_INPUTS`. Or numbers, of one matrix.
     k : array_like, shape (n,)
         Columns of B; 1 for SpMV.
     names : sequence of str
-        Which ones, of `INPUTS` and `VECTOR_INPUTS`.
+        Which ones, of `INPUTS`, `VECTOR_INPUTS` and `LOCALITY_INPUTS`.
 
     Returns
     -------

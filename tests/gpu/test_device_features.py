@@ -9,8 +9,9 @@ import scipy.sparse
 from scipy.sparse import csr_array
 
 from battery import battery
-from warploom import _core, errors, features
+from warploom import _core, corpus, errors, features
 from warploom._matrix import as_csr, compressed
+from warploom.corpus.arrangements import arranged
 
 GEOMETRIES = [(32, 32, 32), (8, 32, 64), (12, 7, 20), (1, 1, 1), (31, 5, 9), (32, 16, 8), (32, 32, 1000)]
 BATTERY = battery(np.float32)
@@ -118,6 +119,91 @@ def test_rows_with_columns_in_common(rows):
     check(from_rows(alike, 5000))
     check(from_rows([np.sort(rng.choice(row, size=50)) if i % 3 else row for i, row in enumerate(alike)], 5000))
     check(from_rows([rng.permutation(row) for row in alike], 5000))
+
+
+def check_overlap(A):
+    view = as_csr(A)
+    expected = _core.compute_hidden_overlap(view, 0)
+    assert _core.compute_hidden_overlap_device(resident_on_gpu(view), 0) == expected
+    return expected
+
+
+@pytest.mark.parametrize("repeat", range(30))
+def test_overlap_of_random_matrices(repeat):
+    rng = np.random.default_rng(repeat)
+    m, n = rng.integers(1, 5000, size=2)
+    A = csr_array(scipy.sparse.random_array((m, n), density=rng.uniform(0, 0.05), rng=rng, format="csr"))
+    A = A.astype(np.float32)
+    check_overlap(A)
+    A.indices[:] = rng.integers(0, n, size=A.nnz)  # unsorted, with repeats
+    check_overlap(A)
+    A.indices[:] = rng.zipf(1.2, size=A.nnz) % n  # hubs
+    check_overlap(A)
+
+
+@pytest.mark.parametrize("sort", [True, False])
+def test_overlap_of_rows_longer_than_what_is_compared(sort):
+    rng = np.random.default_rng(1)
+    lengths = [0, 127, 128, 129, 255, 256, 257, 511, 513, 20_000, 0, 0, 300_000, 1, 130]
+    rows = [rng.integers(0, 3000, size=length) for length in lengths]
+    assert check_overlap(from_rows([np.sort(row) if sort else row for row in rows], 3000)) > 0
+
+
+def test_overlap_of_hidden_structure():
+    points = corpus.load("nearest_points(n=60000,neighbours=12)")
+    assert check_overlap(arranged(points, "shuffled")) > 0.2
+    assert check_overlap(points) > 0.2
+    assert check_overlap(corpus.load("uniform(m=60000,n=60000,per_row=12)")) < 0.01
+    check_overlap(corpus.load("rmat(scale=17,edge_factor=16)"))
+
+
+def test_overlap_where_every_row_has_the_same_columns():
+    assert check_overlap(from_rows([[7]] * 50_000, 9)) == 0  # one column: nothing but the common one
+    assert check_overlap(from_rows([[7, 3]] * 50_000, 9)) == 1
+    assert check_overlap(from_rows([[7, 7, 7]], 9)) == 0
+    assert check_overlap(from_rows([[0, i] for i in range(1, 70_000)], 70_000)) == 0
+    assert check_overlap(from_rows([[], []], 9)) == -1
+
+
+def test_overlap_of_columns_with_equal_low_or_high_bits():
+    """Hashes that collide must not mix up columns."""
+    rng = np.random.default_rng(2)
+    for step in (1, 1 << 10, 1 << 13):
+        columns = step * rng.integers(0, 6000, size=(30_000, 5))
+        check_overlap(from_rows(columns, 6000 * step))
+
+
+def test_overlap_of_many_empty_rows():
+    rng = np.random.default_rng(3)
+    lengths = np.zeros(3_000_000, np.int64)
+    lengths[rng.integers(0, lengths.size, size=9000)] = 6
+    indices = rng.integers(0, 2000, size=lengths.sum()).astype(np.int32)
+    data = np.ones(indices.size, np.float32)
+    check_overlap(csr_array((data, indices, np.r_[0, np.cumsum(lengths)]), shape=(lengths.size, 2000)))
+
+
+@pytest.mark.parametrize("index_type", [np.int32, np.int64])
+def test_overlap_of_arrays_of_torch(index_type):
+    torch = pytest.importorskip("torch")
+    A = corpus.load("uniform(m=125000,n=125000,per_row=9)")
+    parts = [torch.as_tensor(part.astype(index_type)).cuda() for part in (A.indptr, A.indices)]
+    values = torch.ones(A.nnz, device="cuda")
+    problem = _core.Problem.of_tensors(*parts, values, None, *A.shape, "spmv", 1, "column", "warm", 0)
+    resident = problem.resident()
+    assert _core.compute_hidden_overlap_device(resident) == features.locality(A)["hidden_overlap"]
+
+
+def test_overlap_is_not_measured_below_a_million_nonzeros():
+    for per_row, measured in ((9, True), (7, False)):
+        A = corpus.load(f"uniform(m=125000,n=125000,per_row={per_row})")
+        found = _core.compute_hidden_overlap_device(resident_on_gpu(as_csr(A)))
+        assert (found >= 0) == measured
+        assert found == features.locality(A)["hidden_overlap"]
+
+
+def test_overlap_repeats():
+    resident = resident_on_gpu(as_csr(corpus.load("rmat(scale=17,edge_factor=16)")))
+    assert len({_core.compute_hidden_overlap_device(resident, 0) for _ in range(50)}) == 1
 
 
 def test_repeatable_and_safe_from_several_threads():

@@ -11,6 +11,7 @@ from warploom import features
 from warploom.errors import ParameterError
 from warploom.model_inputs import (
     INPUTS,
+    LOCALITY_INPUTS,
     PREPARATION_INPUTS,
     SIZES,
     SPMV_INPUTS,
@@ -89,6 +90,12 @@ def test_inputs_of_column_vectors_are_their_features():
     found = model_inputs(given_features, 3, VECTOR_INPUTS)
     assert found.tolist() == features.column_vectors(A).values.tolist()
     assert not set(VECTOR_INPUTS) & set(INPUTS)
+
+
+def test_inputs_of_locality_are_their_features():
+    found = model_inputs({"locality_hidden_overlap": [0.25, -1.0]}, [3, 3], LOCALITY_INPUTS)
+    assert found.tolist() == [[0.25], [-1.0]]
+    assert not set(LOCALITY_INPUTS) & {*INPUTS, *VECTOR_INPUTS}
 
 
 def test_columns_of_b_are_one_number_or_one_for_each_matrix():

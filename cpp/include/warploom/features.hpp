@@ -51,6 +51,7 @@ struct matrix_features {
   std::vector<double> spmv;
   std::vector<double> spmm;            // empty if they were not computed
   std::vector<double> column_vectors;  // vector_features.hpp; empty if they were not computed
+  std::vector<double> locality;        // of locality.hpp those that models take; empty if they were not computed
 };
 
 // The registry (cpp/src/features/registry.cpp).

@@ -104,9 +104,11 @@ class selector {
   std::vector<std::string> names() const;
   bool knows(const setting& of) const;
 
-  // Whether the better of the models for the setting reads the features of SpMM too, and those of column vectors.
+  // Whether the better of the models for the setting reads the features of SpMM too, those of column vectors, and those
+  // of locality.
   bool needs_spmm_features(const setting& of) const;
   bool needs_column_vectors(const setting& of) const;
+  bool needs_locality(const setting& of) const;
   // Whether there is a model that does without them, and what share of its losses the better one spares.
   bool knows_quick(const setting& of) const;
   double loss_spared(const setting& of) const;

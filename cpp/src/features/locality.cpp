@@ -8,7 +8,8 @@
 //   mean_span                mean distance of a row's first and last columns, as a share of the columns
 //   adjacent_overlap         share of columns that adjacent rows have in common
 //   hidden_overlap           the same for rows that use a column one after the other, wherever they are, without that
-//                            column: high where rows are alike that could be brought together, near 0 at random
+//                            column: high where rows are alike that could be brought together, near 0 at random; -1
+//                            below 10^6 nonzeros (hidden_overlap.hpp)
 //   hub_share                share of nonzeros in the 4,096 columns used most
 //
 // Reuse is followed for a part of the sectors only, chosen by a hash (Waldspurger et al., "Efficient MRC construction
@@ -118,56 +119,31 @@ std::vector<std::pair<std::int32_t, std::int64_t>> sampled_uses(const csr_patter
   return uses;
 }
 
-std::int64_t row_of(const csr_pattern& matrix, std::int64_t place) {
-  return std::upper_bound(matrix.indptr, matrix.indptr + matrix.num_rows + 1, place) - matrix.indptr - 1;
-}
-
-struct overlap {
+struct shared_columns {
   std::int64_t common = 0, possible = 0;
 };
 
-// Distinct columns that two rows have in common, and the most that they could have, without `known` of them.
-overlap overlap_of(const csr_pattern& matrix, std::int64_t a, std::int64_t b, std::int64_t known) {
+// Distinct columns that two rows have in common, and the most that they could have.
+shared_columns columns_shared_by(const csr_pattern& matrix, std::int64_t a, std::int64_t b) {
   auto of_a = sorted_columns(matrix, a, a + 1), of_b = sorted_columns(matrix, b, b + 1);
   of_a.erase(std::unique(of_a.begin(), of_a.end()), of_a.end());
   of_b.erase(std::unique(of_b.begin(), of_b.end()), of_b.end());
-  std::int64_t common = -known;
+  std::int64_t common = 0;
   for (auto x = of_a.begin(), y = of_b.begin(); x != of_a.end() && y != of_b.end();) {
     if (*x == *y) ++common;
     const bool advance_x = *x <= *y, advance_y = *y <= *x;
     x += advance_x;
     y += advance_y;
   }
-  const auto shorter = static_cast<std::int64_t>(std::min(of_a.size(), of_b.size()));
-  return {std::max<std::int64_t>(common, 0), std::max<std::int64_t>(shorter - known, 0)};
+  return {common, static_cast<std::int64_t>(std::min(of_a.size(), of_b.size()))};
 }
 
 double adjacent_overlap(const csr_pattern& matrix) {
-  overlap sum;
+  shared_columns sum;
   const std::int64_t pairs = std::max<std::int64_t>(matrix.num_rows - 1, 0), count = std::min(pairs, sampled_rows);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t row = spread(i, count, pairs);
-    const overlap found = overlap_of(matrix, row, row + 1, 0);
-    sum.common += found.common;
-    sum.possible += found.possible;
-  }
-  return ratio(static_cast<double>(sum.common), static_cast<double>(sum.possible));
-}
-
-// Of rows that use a column of a sampled sector one after the other.
-double hidden_overlap(const csr_pattern& matrix, const std::vector<std::pair<std::int32_t, std::int64_t>>& uses) {
-  const auto size = static_cast<std::int64_t>(uses.size());
-  const std::int64_t count = std::min(size, 4 * sampled_rows);
-  overlap sum;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t at = spread(i, count, size);
-    const std::int32_t column = matrix.indices[uses[at].second];
-    std::int64_t next = at + 1;
-    while (next < size && uses[next].first == uses[at].first && matrix.indices[uses[next].second] != column) ++next;
-    if (next == size || uses[next].first != uses[at].first) continue;
-    const std::int64_t a = row_of(matrix, uses[at].second), b = row_of(matrix, uses[next].second);
-    if (a == b) continue;
-    const overlap found = overlap_of(matrix, a, b, 1);
+    const shared_columns found = columns_shared_by(matrix, row, row + 1);
     sum.common += found.common;
     sum.possible += found.possible;
   }
@@ -240,7 +216,7 @@ std::vector<double> locality_features(const csr_pattern& matrix) {
   values.push_back(ratio(static_cast<double>(distance), static_cast<double>(nonzeros) * num_cols));
   values.push_back(ratio(static_cast<double>(span), static_cast<double>(occupied) * num_cols));
   values.push_back(adjacent_overlap(matrix));
-  values.push_back(hidden_overlap(matrix, uses));
+  values.push_back(hidden_overlap(matrix));
   values.push_back(hub_share(matrix));
   return values;
 }

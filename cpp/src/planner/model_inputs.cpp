@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "warploom/error.hpp"
+#include "warploom/locality.hpp"
 #include "warploom/vector_features.hpp"
 
 namespace warploom {
@@ -87,6 +88,8 @@ constexpr row rows[] = {
     {"vector_density_16", share, "column_vectors_density_16"},
     {"single_vectors_16", share, "column_vectors_single_vectors_16"},
     {"dense_windows_16", share, "column_vectors_dense_windows_16"},
+    // Of locality; -1 where it was not measured.
+    {"hidden_overlap", share, "locality_hidden_overlap"},
 };
 
 constexpr preparation_input preparation[] = {
@@ -110,6 +113,7 @@ feature_place find_feature(const char* name) {
       {"spmv_", find_feature_set("spmv").names, &matrix_features::spmv},
       {"spmm_", find_feature_set("spmm").names, &matrix_features::spmm},
       {"column_vectors_", column_vector_feature_names(), &matrix_features::column_vectors},
+      {"locality_", overlap_feature_names(), &matrix_features::locality},
   };
   for (const named_set& set : sets) {
     if (!wanted.starts_with(set.name)) continue;

@@ -12,9 +12,11 @@
 
 #include "device/cuda_function.hpp"
 #include "features/column_vectors.hpp"
+#include "features/hidden_overlap.hpp"
 #include "planner/comparing.hpp"
 #include "warploom/error.hpp"
 #include "warploom/features.hpp"
+#include "warploom/locality.hpp"
 #include "warploom/permutation.hpp"
 #include "warploom/vector_features.hpp"
 
@@ -66,6 +68,13 @@ std::vector<double> column_vectors_of(const problem& given) {
   return WARPLOOM_CUDA(compute_cuda_column_vector_features)(*given.resident());
 }
 
+std::vector<double> locality_of(const problem& given) {
+  if (given.nnz() < fewest_nonzeros_of_overlap) return {not_measured};
+  if (!given.on_gpu()) return {hidden_overlap(given.matrix())};
+  const device_guard guard(given.device);
+  return {WARPLOOM_CUDA(compute_cuda_hidden_overlap)(*given.resident(), fewest_nonzeros_of_overlap)};
+}
+
 using clock = std::chrono::steady_clock;
 
 double milliseconds_since(clock::time_point start) {
@@ -92,18 +101,22 @@ ranked_features rank(const problem& given, const selector& chooser, double calls
   found.features.spmv = given.on_gpu() ? spmv_features_of(*given.resident()) : compute("spmv", given);
   add_time_to(features_ms);
   const bool needs_spmm = chooser.needs_spmm_features(of), needs_vectors = chooser.needs_column_vectors(of);
-  bool enough = !needs_spmm && !needs_vectors;
+  const bool needs_locality = chooser.needs_locality(of);
+  bool enough = !needs_spmm && !needs_vectors && !needs_locality;
   if (!enough && std::isfinite(calls) && chooser.knows_quick(of)) {
     found.ranked = chooser.rank(found.features, given.k, of, calls);
     const double time_us = found.ranked.times_us[found.ranked.order.front()];
     const double saved_us = chooser.loss_spared(of) * found.ranked.expected_loss * time_us * calls;
-    // The features of column vectors count as much as those of SpMM.
-    enough = saved_us < 1e3 * (int{needs_spmm} + int{needs_vectors}) * chooser.spmm_features_ms(found.features);
+    // The features of column vectors count as much as those of SpMM, what is read of locality a quarter.
+    const bool measures_locality = needs_locality && given.nnz() >= fewest_nonzeros_of_overlap;
+    const double computed = int{needs_spmm} + int{needs_vectors} + 0.25 * int{measures_locality};
+    enough = saved_us < 1e3 * computed * chooser.spmm_features_ms(found.features);
     add_time_to(ranking_ms);
   }
   if (!enough) {
     if (needs_spmm) found.features.spmm = compute("spmm", given);
     if (needs_vectors) found.features.column_vectors = column_vectors_of(given);
+    if (needs_locality) found.features.locality = locality_of(given);
     add_time_to(features_ms);
   }
   if (found.ranked.scores.empty() || !enough) found.ranked = chooser.rank(found.features, given.k, of, calls);

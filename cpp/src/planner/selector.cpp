@@ -7,6 +7,7 @@
 
 #include "planner/model_inputs.hpp"
 #include "warploom/error.hpp"
+#include "warploom/locality.hpp"
 #include "warploom/vector_features.hpp"
 
 namespace warploom {
@@ -221,6 +222,7 @@ struct selector::known {
   std::vector<size_range> ranges;
   bool needs_spmm;
   bool needs_column_vectors;
+  bool needs_locality;
 
   known(const profile& from, const std::string& of, const json& facts)
       : name(of), model(&model_called(from, of)), preparation(&model_called(from, preparation_name(of))) {
@@ -259,11 +261,13 @@ struct selector::known {
     };
     needs_spmm = needs(&matrix_features::spmm);
     needs_column_vectors = needs(&matrix_features::column_vectors);
+    needs_locality = needs(&matrix_features::locality);
   }
 
   // Whether it can be asked with these.
   bool has_pattern_features(const matrix_features& features) const {
-    return (!needs_spmm || !features.spmm.empty()) && (!needs_column_vectors || !features.column_vectors.empty());
+    return (!needs_spmm || !features.spmm.empty()) && (!needs_column_vectors || !features.column_vectors.empty()) &&
+           (!needs_locality || !features.locality.empty());
   }
 
   void check_features(const matrix_features& features) const {
@@ -276,6 +280,7 @@ struct selector::known {
     check("spmm", features.spmm.size(), find_feature_set("spmm").names.size(), needs_spmm);
     check("spmv", features.spmv.size(), find_feature_set("spmv").names.size(), true);
     check("column vectors", features.column_vectors.size(), column_vector_feature_names().size(), needs_column_vectors);
+    check("locality", features.locality.size(), overlap_feature_names().size(), needs_locality);
   }
 
   void write_inputs(const matrix_features& features, double k, double* values) const {
@@ -364,6 +369,8 @@ const selector::known& selector::find(const setting& of, const matrix_features& 
 bool selector::needs_spmm_features(const setting& of) const { return find(of).needs_spmm; }
 
 bool selector::needs_column_vectors(const setting& of) const { return find(of).needs_column_vectors; }
+
+bool selector::needs_locality(const setting& of) const { return find(of).needs_locality; }
 
 bool selector::knows_quick(const setting& of) const {
   return find(of, matrix_features{}).has_pattern_features(matrix_features{});

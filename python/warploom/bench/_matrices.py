@@ -67,6 +67,8 @@ def describe(loaded: Prepared, wanted: Sequence[str]) -> Prepared:
     facts["features_ms"] = 1e3 * (time.perf_counter() - start)
     vectors = features.column_vectors(view)
     facts |= {f"{vectors.set}_{feature}": value for feature, value in vectors.as_dict().items()}
+    (overlap,) = _core.overlap_feature_names()
+    facts[f"locality_{overlap}"] = _core.compute_hidden_overlap(view)
     return Prepared(loaded.A, perms, facts)
 
 

@@ -31,6 +31,7 @@ _MOST_IDS = 2**62
 # the smallest file.
 _SORTED_BY = ("environment", "run", "matrix", "setting", "candidate", "cache")
 # Numbers of bytes hardly repeat, so that a dictionary of them is larger than they are.
+_COMPRESSION: dict[str, Any] = {"compression_level": 15, "row_group_size": 1 << 20}
 _WITH_DICTIONARY = [column.name for column in schema.MEASUREMENTS if column.name != "bytes"]
 
 
@@ -180,10 +181,9 @@ class Measurements:
         times = [c.name for c in schema.matrix_columns() if c.unit in ("s", "ms")]
         matrices = matrices.assign(**{name: schema.round_times(matrices[name], 3) for name in times})
         facts = {"environments": self.environments}
-        options: dict[str, Any] = {"compression_level": 15, "row_group_size": 1 << 20}
         paths = folder / _MEASUREMENTS, folder / _MATRICES
-        write_table(_arrow(matrices, schema.matrix_columns()), paths[1], facts, **options)
-        write_table(_arrow(rows, schema.MEASUREMENTS), paths[0], facts, use_dictionary=_WITH_DICTIONARY, **options)
+        write_table(_arrow(matrices, schema.matrix_columns()), paths[1], facts, **_COMPRESSION)
+        write_table(_arrow(rows, schema.MEASUREMENTS), paths[0], facts, use_dictionary=_WITH_DICTIONARY, **_COMPRESSION)
         return sum(path.stat().st_size for path in paths)
 
     def select(self, **values: str | int | Sequence[str] | Sequence[int]) -> Measurements:
@@ -288,6 +288,32 @@ def _read(source: str | os.PathLike[str]) -> _Pieces:
     raise ParameterError(
         f"'{source}' is neither a folder of measurements nor the name of shipped ones ({names})", argument="sources"
     )
+
+
+def read_matrices(folder: str | os.PathLike[str]) -> pd.DataFrame:
+    """Return the table of matrices of the merged form.
+
+    Raises
+    ------
+    FileFormatError
+        It is not one.
+    """
+    path = pathlib.Path(folder) / _MATRICES
+    read_facts(path)
+    return _plain_text(_read_rows(path).to_pandas())
+
+
+def write_matrices(folder: str | os.PathLike[str], matrices: pd.DataFrame) -> None:
+    """Replace the table of matrices of the merged form; measurements and environments stay.
+
+    Raises
+    ------
+    StorageError
+        It cannot be written.
+    """
+    path = pathlib.Path(folder) / _MATRICES
+    facts = {name: value for name, value in read_facts(path).items() if name != "version"}
+    write_table(_arrow(matrices, schema.matrix_columns()), path, facts, **_COMPRESSION)
 
 
 def _read_merged(folder: pathlib.Path) -> _Pieces:

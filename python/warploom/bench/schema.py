@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from warploom import features, permutations
+from warploom import _core, features, permutations
 from warploom.errors import ParameterError
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "MEASUREMENTS",
     "SIGNIFICANT_DIGITS",
     "STATUSES",
+    "STORED_FEATURES",
     "VERSION",
     "Column",
     "arrow_schema",
@@ -51,6 +52,12 @@ KEY = ("matrix", "setting", "cache", "candidate", "run", "environment")
 
 SIGNIFICANT_DIGITS = {"median_us": 4, "p10_us": 3, "p90_us": 3, "preparation_ms": 2}
 """Of the columns with times in merged tables. More are not repeatable, and fewer compress better."""
+
+STORED_FEATURES: Mapping[str, tuple[str, ...]] = {
+    **{of: features.names(of) for of in ("spmm", "spmv", "column_vectors")},
+    "locality": _core.overlap_feature_names(),
+}
+"""Sets of features, and which of their features the table of matrices has."""
 
 _REQUIRED = object()
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -134,8 +141,8 @@ def matrix_columns() -> tuple[Column, ...]:
         Column(
             f"{of}_{name}", pa.float64(), "", f"feature `{name}` of the set `{of}`, see `warploom.features.{of}`", None
         )
-        for of in ("spmm", "spmv", "column_vectors")
-        for name in features.names(of)
+        for of, of_set in STORED_FEATURES.items()
+        for name in of_set
     )
     times = (
         Column("features_ms", pa.float32(), "ms", "computing the features of the sets spmm and spmv", None),

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from warploom import features
+from warploom import _core, features
 from warploom.bench.measurements import Measurements, sort
 from warploom.bench.medians import default_of_vendor, is_vendor, of_one_environment
 from warploom.bench.repeatability import Tolerances, tolerances
@@ -19,6 +19,8 @@ from warploom.bench.settings import Setting
 from warploom.errors import ParameterError
 
 __all__ = [
+    "NOT_MEASURED",
+    "OVERLAP",
     "Dataset",
     "base_name",
     "complete",
@@ -33,6 +35,12 @@ __all__ = [
 
 UNKNOWN_TOLERANCE = 0.03
 """abs(log) of the ratio of two measurements of the same thing, where nothing was measured twice."""
+
+OVERLAP = "locality_hidden_overlap"
+"""The feature of locality that models take."""
+
+NOT_MEASURED: float = _core.NOT_MEASURED
+"""Its value for matrices of fewer than 10^6 nonzeros, and where a sweep does not have it."""
 
 _NOT_REACHED = "time limit"
 _OF_SIZES = (0.02, 0.98)
@@ -61,7 +69,8 @@ class Dataset:
         See `base_name`: rows of one group hold the same matrix, or parts of it, and must not be split.
     features : dict from str to ndarray of float64, shape (n,)
         Features of both sets, with the set's name before them: ``spmm_density``, ``spmv_nnz``. Those of
-        ``column_vectors`` too where the sweep has them for all matrices.
+        ``column_vectors`` too where the sweep has them for all matrices, and always `OVERLAP`, which is `NOT_MEASURED`
+        where the sweep lacks it.
     candidates : tuple of str
         Names of the columns.
     times : ndarray of float64, shape (n, candidates)
@@ -155,7 +164,8 @@ class Dataset:
             k=timed.groupby(["matrix", "setting"])["k"].first().reindex(times.index).to_numpy(np.int64),
             families=np.array([family_of(row) for row in known.to_dict("records")], dtype=np.str_),
             groups=np.array([base_name(name) for name in names], dtype=np.str_),
-            features={name: known[name].to_numpy(np.float64) for name in _known_features(known)},
+            features={name: known[name].to_numpy(np.float64) for name in _known_features(known)}
+            | {OVERLAP: _overlap(known)},
             candidates=tuple(map(str, candidates)),
             times=times.to_numpy(np.float64),
             supported=supported.to_numpy(),
@@ -480,6 +490,13 @@ def _known_features(matrices: pd.DataFrame) -> list[str]:
     if set(of_vectors) <= set(matrices) and matrices[of_vectors].notna().all(axis=None):
         names += of_vectors
     return names
+
+
+def _overlap(matrices: pd.DataFrame) -> NDArray[np.float64]:
+    if OVERLAP not in matrices:
+        return np.full(len(matrices), NOT_MEASURED)
+    known: NDArray[np.float64] = matrices[OVERLAP].to_numpy(np.float64)
+    return np.where(np.isnan(known), NOT_MEASURED, known)
 
 
 def _within(measurements: Measurements, within: Tolerances | None) -> Tolerances:

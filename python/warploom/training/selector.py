@@ -15,10 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warploom import _core
-from warploom.model_inputs import INPUTS, LOSS, REFERENCE, VECTOR_INPUTS, compress, model_inputs, roofline_us
+from warploom.model_inputs import (
+    INPUTS,
+    LOCALITY_INPUTS,
+    LOSS,
+    REFERENCE,
+    VECTOR_INPUTS,
+    compress,
+    model_inputs,
+    roofline_us,
+)
 from warploom.predictor import MAX_STORED_VECTORS, Model, StoredVectors
 from warploom.training import export
-from warploom.training.data import Dataset
+from warploom.training.data import NOT_MEASURED, OVERLAP, Dataset
 from warploom.training.evaluate import losses
 
 __all__ = [
@@ -78,7 +87,7 @@ class Options:
     share: float = 0.6
     """Of the inputs, drawn for each boosted tree."""
     inputs: tuple[str, ...] | None = None
-    """Of `warploom.model_inputs.INPUTS` and `VECTOR_INPUTS`; by default those that can differ, see `inputs_of`."""
+    """Of those in `warploom.model_inputs`; by default those that can differ, see `inputs_of`."""
     seed: int = 0
 
 
@@ -163,14 +172,15 @@ def inputs_of(dataset: Dataset, options: Options) -> tuple[str, ...]:
     """Return the names of the inputs of a model.
 
     Those of SpMV leave out k; those of SpMM in half precision have column vectors where the data set has their
-    features.
+    features; all have locality where it was measured for some of the matrices.
     """
     if options.inputs:
         return options.inputs
+    of_locality = LOCALITY_INPUTS if (dataset.features[OVERLAP] != NOT_MEASURED).any() else ()
     if dataset.op == "spmv":
-        return INPUTS[: INPUTS.index("log_k")]
+        return INPUTS[: INPUTS.index("log_k")] + of_locality
     has_vectors = dataset.itemsize == 2 and any(name.startswith("column_vectors_") for name in dataset.features)
-    return INPUTS + VECTOR_INPUTS if has_vectors else INPUTS
+    return INPUTS + (VECTOR_INPUTS if has_vectors else ()) + of_locality
 
 
 def fit(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from warploom.bench.measurements import Measurements
 from warploom.errors import ParameterError
-from warploom.model_inputs import LOSS, SPMV_INPUTS, model_inputs
+from warploom.model_inputs import LOCALITY_INPUTS, LOSS, SPMV_INPUTS, model_inputs
 from warploom.predictor import Model
 from warploom.profiles import Profile
 from warploom.training.between import rows_between_each
@@ -95,9 +95,9 @@ def train_networks(
     shown = _Shown(progress, 2 * (2 * FOLDS + 1) * len(by_op) + 2 * of_families)
     for op, datasets in by_op.items():
         trained = _Operation(op, datasets, trees, chosen, folds_of_families, shown)
-        # One network reads what is known of every setting.
+        # One network reads what is known of every setting. "Not measured" is not a quantity that it could scale.
         first, *others = (inputs_of(dataset, DEFAULTS[op]) for dataset in datasets.values())
-        inputs = tuple(name for name in first if all(name in other for other in others))
+        inputs = tuple(name for name in first if all(name in other for other in others) and name not in LOCALITY_INPUTS)
         full = trained.train(inputs)
         for name, found in full.items():
             models[name] = found.model

@@ -53,7 +53,8 @@ TEST_CASE("inputs of a matrix, as profiles were trained with") {
                                      0.75,
                                      0.0859375,
                                      0.5,
-                                     0.25};
+                                     0.25,
+                                     0.375};
   const matrix_features features = test::example_features();
   const std::span<const model_input> inputs = model_inputs();
   REQUIRE(inputs.size() == expected.size());
@@ -77,6 +78,8 @@ TEST_CASE("names of inputs are unique, and say which features they need") {
   CHECK(!find_model_input("log_block_fill").needs(column_vectors));
   CHECK(find_model_input("single_vectors_16").needs(column_vectors));
   CHECK(!find_model_input("single_vectors_16").needs(spmm));
+  CHECK(find_model_input("hidden_overlap").needs(&matrix_features::locality));
+  CHECK(!find_model_input("hidden_overlap").needs(spmm));
   CHECK(!find_model_input("log_k").needs(&matrix_features::spmv));
   const error e = test::error_of([] { find_model_input("x"); });
   CHECK(e.kind() == error_kind::parameter);
@@ -86,7 +89,8 @@ TEST_CASE("names of inputs are unique, and say which features they need") {
 }
 
 TEST_CASE("inputs of a matrix without rows are finite") {
-  const matrix_features empty{std::vector<double>(11, 0.0), std::vector<double>(24, 0.0), std::vector<double>(8, 0.0)};
+  const matrix_features empty{std::vector<double>(11, 0.0), std::vector<double>(24, 0.0), std::vector<double>(8, 0.0),
+                              {-1.0}};
   for (const model_input& input : model_inputs()) CHECK(std::isfinite(input.value(empty, 1)));
 }
 

@@ -75,6 +75,12 @@ TEST_CASE("names of settings") {
   CHECK(!of_vectors.needs_spmm_features(spmv));
   CHECK(of_vectors.needs_column_vectors(spmv));
   CHECK(!of_vectors.knows_quick(spmv));
+  CHECK(!of_vectors.needs_locality(spmv));
+  const selector of_locality = made_up{{"log_rows", "hidden_overlap"}}.build();
+  CHECK(!of_locality.needs_spmm_features(spmv));
+  CHECK(!of_locality.needs_column_vectors(spmv));
+  CHECK(of_locality.needs_locality(spmv));
+  CHECK(!of_locality.knows_quick(spmv));
 }
 
 TEST_CASE("predicted times, and the fastest first") {
@@ -197,14 +203,19 @@ TEST_CASE("wrong arguments are refused") {
     CHECK(test::error_of([&] { by.rank(features, 1, spmv, calls); }).argument() == "calls");
   }
   CHECK(test::error_of([&] { by.rank({}, 1, spmv); }).argument() == "features");
-  by.rank({features.spmv, {}, {}}, 1, spmv);
+  by.rank({features.spmv, {}, {}, {}}, 1, spmv);
   const selector of_pattern = made_up{{"log_rows", "log_lines"}}.build();
-  CHECK(test::error_of([&] { of_pattern.rank({features.spmv, {}, {}}, 1, spmv); }).argument() == "features");
+  CHECK(test::error_of([&] { of_pattern.rank({features.spmv, {}, {}, {}}, 1, spmv); }).argument() == "features");
   const selector of_vectors = made_up{{"log_rows", "dense_windows_8"}}.build();
-  of_vectors.rank({features.spmv, {}, features.column_vectors}, 1, spmv);
+  of_vectors.rank({features.spmv, {}, features.column_vectors, {}}, 1, spmv);
   for (const std::vector<double>& wrong : {std::vector<double>{}, std::vector<double>(7, 0.0)}) {
-    CHECK(test::error_of([&] { of_vectors.rank({features.spmv, features.spmm, wrong}, 1, spmv); }).argument() ==
+    CHECK(test::error_of([&] { of_vectors.rank({features.spmv, features.spmm, wrong, {}}, 1, spmv); }).argument() ==
           "features");
+  }
+  const selector of_locality = made_up{{"log_rows", "hidden_overlap"}}.build();
+  of_locality.rank({features.spmv, {}, {}, features.locality}, 1, spmv);
+  for (const std::vector<double>& wrong : {std::vector<double>{}, std::vector<double>(2, 0.0)}) {
+    CHECK(test::error_of([&] { of_locality.rank({features.spmv, {}, {}, wrong}, 1, spmv); }).argument() == "features");
   }
 }
 
