@@ -1,15 +1,16 @@
 """Make, use and drop random plans on a GPU for minutes, and say whether memory stays flat and every product is right.
 
 ``python tests/gpu/endurance.py --minutes 5 --processes 16`` starts processes (by spawning them), which share the GPUs
-of the machine, with several threads each. Every thread makes plans for random matrices, value types, operations and
-candidates of the registries: predicted, from a list, named, now and then measured; multiplies operands of NumPy and of
-PyTorch, on a stream of its own; gives plans new values, transposes, saves and loads them; and multiplies plans that
-other threads made while those use them. Samples of every result are compared with float64 sums.
+that ``CUDA_VISIBLE_DEVICES`` leaves, with several threads each. Every thread makes plans for random matrices, value
+types, operations and candidates of the registries: predicted, from a list, named, now and then measured; multiplies
+operands of NumPy and of PyTorch, on a stream of its own; gives plans new values, transposes, saves and loads them; and
+multiplies plans that other threads made while those use them. Samples of every result are compared with float64 sums.
 
 Every few seconds the threads of a process stop and drop what they have. Then its host memory (resident, after what is
 free was given back) and what the core holds in the GPU's pools are noted. From the second quarter of the time to the
-last they must not grow by more than 32 MB and 3 % of host memory, and 1 MB of pools. The memory in use on each GPU,
-whoever uses it, is noted too. Each process forks children, which must get a clean error instead of a product, and end.
+last they must not grow by more than 32 MB and 3 % of host memory, and 1 MB of pools. The memory in use on each of those
+GPUs, whoever uses it, is noted too. Each process forks children, which must get a clean error instead of a product, and
+end.
 
 With ``--device cpu`` the same on the CPU, where no GPU is needed and children that were forked multiply.
 
@@ -35,6 +36,8 @@ import threading
 import time
 import traceback
 
+from visible import used_mib, visible_gpus
+
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
@@ -44,16 +47,8 @@ HOST_GROWTH_BYTES, HOST_GROWTH_SHARE, POOL_GROWTH_BYTES = 32 << 20, 0.03, 1 << 2
 # ---- The parent
 
 
-def used_of_gpus(device: str) -> list[int]:
-    """MiB in use on each GPU; none are looked for where none is used."""
-    if device == "cpu":
-        return []
-    query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
-    return [int(line) for line in subprocess.run(query, text=True, capture_output=True, check=True).stdout.split()]
-
-
 def supervise(options: argparse.Namespace) -> int:
-    gpus = len(used_of_gpus(options.device))
+    gpus = visible_gpus() if options.device == "cuda" else []
     start = time.monotonic()
     processes = []
     with tempfile.TemporaryDirectory() as folder:
@@ -62,7 +57,7 @@ def supervise(options: argparse.Namespace) -> int:
             command += ["--threads", str(options.threads), "--seed", str(options.seed), "--device", options.device]
             environment = {
                 **os.environ,
-                "CUDA_VISIBLE_DEVICES": str(number % gpus) if gpus else "",
+                "CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)] if gpus else "",
                 "OMP_NUM_THREADS": "1",
             }
             output = (pathlib.Path(folder) / str(number)).open("w+")
@@ -71,7 +66,7 @@ def supervise(options: argparse.Namespace) -> int:
         latest = start + 60 * options.minutes + 90
         while any(process.poll() is None for process, _ in processes) and time.monotonic() < latest:
             time.sleep(5)
-            used.append(used_of_gpus(options.device))
+            used.append(used_mib(gpus))
         found = []
         for number, (process, output) in enumerate(processes):
             ended = process.poll()
@@ -107,7 +102,7 @@ def supervise(options: argparse.Namespace) -> int:
                 round(sum(sample[gpu] for sample in used[i : i + quarter]) / quarter)
                 for i in range(0, len(used), quarter)
             ]
-            for gpu in range(gpus)
+            for gpu in range(len(gpus))
         ],
         "verdict": "good" if good == len(found) else "bad",
     }

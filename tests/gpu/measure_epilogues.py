@@ -33,6 +33,7 @@ import torch
 
 import warploom as wl
 import warploom.torch as wt
+from capturing import capture
 from warploom import solvers
 
 lines: list[dict[str, Any]] = []
@@ -69,8 +70,7 @@ def microseconds(call: Callable[[], Any], products: int = 50) -> float:
     with torch.cuda.stream(stream):
         call()
     torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with capture() as graph:
         for _ in range(products):
             call()
     return round(seconds(graph.replay) / products * 1e6, 2)

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array, random_array
 
 import warploom as wl
 from battery import battery, typed
+from capturing import capture
 from products import ORDER, magnitudes, operand, permutations_of, prepare_product, prepare_spmv, tensor_of, widened
 from warploom import _bfloat16, _core, _device
 from warploom._matrix import as_csr
@@ -358,8 +359,7 @@ def test_in_a_graph(name, warm):
     z = torch.empty_like(x)
     if warm:
         plan.product_and_dot(x, y, dot)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with capture() as graph:
         plan.product_and_dot(x, y, dot)
         plan(x, out=z, bias=bias, activation="relu")
     x.copy_(torch.randn_like(x))

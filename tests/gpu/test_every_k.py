@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 import warploom as wl
 from battery import typed
+from capturing import capture
 from products import assert_product, operand, reason_against, tensor_of, widened
 from warploom import _bfloat16, _core
 from warploom._matrix import as_csr
@@ -273,8 +274,7 @@ def test_copies_in_graphs(torch, select):
             B, C = operands(torch, matrix, k)
             assert copied(plan, B, C)
             plan(B, out=C)  # kernels are loaded
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            with capture() as graph:
                 plan(B, out=C)
             graphs.append((graph, plan, B, C))
         for _ in range(3):

@@ -9,6 +9,7 @@ import scipy.sparse
 from scipy.sparse import csr_array, random_array
 
 import warploom as wl
+from capturing import capture
 from products import assert_product, operand
 
 PLANS = {
@@ -113,9 +114,8 @@ def test_runs_on_the_current_stream_and_in_a_graph(matrix, order, name):
     stream.synchronize()
     assert_product(matrix, late.cpu().numpy(), C.cpu().numpy())
 
-    graph = torch.cuda.CUDAGraph()
     static = torch.randn(200, 32, device="cuda")
-    with torch.cuda.graph(graph):
+    with capture() as graph:
         captured = plan @ static
     for _ in range(3):
         static.copy_(torch.randn(200, 32, device="cuda"))

@@ -6,6 +6,7 @@ from scipy.sparse import csr_array, random_array
 
 import warploom as wl
 from battery import battery
+from capturing import capture
 from products import tensor_of
 from sampled import DTYPES, assert_sampled, operands
 from warploom import _bfloat16, _device, errors
@@ -129,8 +130,7 @@ def test_on_the_current_stream_and_in_a_graph():
         doubled = plan(late, y)  # would read `late` too early on any other stream
     stream.synchronize()
     assert torch.equal(doubled, 2 * expected)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with capture() as graph:
         captured = plan(x, y)
     x.mul_(3)
     graph.replay()

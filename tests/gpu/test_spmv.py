@@ -8,6 +8,7 @@ from scipy.sparse import csr_array, diags_array, kronsum, random_array
 
 import warploom as wl
 from battery import battery, typed
+from capturing import capture
 from products import (
     assert_product,
     parameter_sets,
@@ -245,9 +246,8 @@ def test_torch_vectors_on_the_current_stream_and_in_a_graph(kernel, dtype):
     stream.synchronize()
     assert_product(matrix, _bfloat16.of_tensor(late.cpu())[:, None], _bfloat16.of_tensor(y.cpu())[:, None])
 
-    graph = torch.cuda.CUDAGraph()
     static = x.clone()
-    with torch.cuda.graph(graph):
+    with capture() as graph:
         captured = plan @ static
     for seed in range(3):
         static.copy_(tensor_of(vector(matrix.shape[1], dtype, seed)))

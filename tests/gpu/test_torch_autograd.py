@@ -5,6 +5,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 import warploom as wl
+from capturing import capture
 
 torch = pytest.importorskip("torch", minversion="2.5")
 
@@ -119,8 +120,7 @@ def test_passes_run_on_the_current_stream_and_in_a_graph():
     torch.cuda.current_stream().wait_stream(stream)
     expected = X.grad.clone(), values.grad.clone()
     X.grad = values.grad = None
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with capture() as graph:
         wt.spmm(plan, X, values).square().sum().backward()
     graph.replay()
     torch.cuda.synchronize()

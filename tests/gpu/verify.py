@@ -34,6 +34,7 @@ import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from source_hash import source_hash
+from visible import visible_gpus
 
 ROOT = pathlib.Path(__file__).parents[2]
 SITE = ROOT / "build" / "verified"
@@ -70,14 +71,14 @@ def run_tests() -> dict[str, int]:
     files = sorted((ROOT / "tests" / "gpu").glob("test_*.py"))
     alone = [path for path in files if "mem_get_info" in path.read_text()]
     together = [path for path in files if path not in alone]
-    gpus = run("nvidia-smi", "-L", capture=True).stdout.count("GPU ")
-    parts = max(1, min(10 * gpus, (os.cpu_count() or 1) * 3 // 4))
+    gpus = visible_gpus()
+    parts = max(1, min(10 * len(gpus), (os.cpu_count() or 1) * 3 // 4))
 
     def run_part(number: int, paths: list[pathlib.Path], part: str) -> tuple[str, pathlib.Path, str]:
         report = ROOT / "build" / f"gpu-tests-{part.replace('/', '-of-') or paths[0].stem}.xml"
         report.unlink(missing_ok=True)
         options = ["-q", "--maxfail=20", "-p", "no:cacheprovider", f"--junitxml={report}"]
-        setting = {"WARPLOOM_TEST_PART": part, "CUDA_VISIBLE_DEVICES": str(number % gpus)}
+        setting = {"WARPLOOM_TEST_PART": part, "CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]}
         result = run(
             sys.executable, "-m", "pytest", *options, *map(str, paths), check=False, capture=True, setting=setting
         )
@@ -85,9 +86,10 @@ def run_tests() -> dict[str, int]:
 
     with concurrent.futures.ThreadPoolExecutor(parts) as pool:
         results = list(pool.map(lambda i: run_part(i, together, f"{i}/{parts}"), range(parts)))
-    with concurrent.futures.ThreadPoolExecutor(gpus) as pool:
+    with concurrent.futures.ThreadPoolExecutor(len(gpus)) as pool:
         # One after the other on each GPU.
-        by_gpu = pool.map(lambda gpu: [run_part(i, [alone[i]], "") for i in range(gpu, len(alone), gpus)], range(gpus))
+        count = len(gpus)
+        by_gpu = pool.map(lambda g: [run_part(i, [alone[i]], "") for i in range(g, len(alone), count)], range(count))
         results += itertools.chain.from_iterable(by_gpu)
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     for name, report, output in results:
@@ -120,7 +122,7 @@ def run_sanitizer(seconds: float, workers: int | None) -> dict[str, dict]:
     logs = ROOT / "build" / "sanitizer"
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir(parents=True)
-    gpus = run("nvidia-smi", "-L", capture=True).stdout.count("GPU ")
+    gpus = visible_gpus()
     workers = workers or max(len(TOOLS), (os.cpu_count() or 1) * 3 // 4)
     parts = max(1, workers // len(TOOLS))
 
@@ -133,7 +135,7 @@ def run_sanitizer(seconds: float, workers: int | None) -> dict[str, dict]:
             "PYTHONPATH": os.pathsep.join(filter(None, [str(SITE), os.environ.get("PYTHONPATH", "")])),
             "WARPLOOM_TEST_PART": f"{part}/{parts}",
             "WARPLOOM_TEST_SECONDS": str(seconds),
-            "CUDA_VISIBLE_DEVICES": str(part % gpus),
+            "CUDA_VISIBLE_DEVICES": gpus[part % len(gpus)],
         }
         command = [program, "--tool", tool, *options, sys.executable, "-m", "pytest", *tests]
         start = time.monotonic()

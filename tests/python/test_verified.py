@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "gpu"))
 import verify  # noqa: E402
+import visible  # noqa: E402
 from source_hash import source_hash, verification_warning  # noqa: E402
 
 COMMAND = "find cpp python/bindings -type f | LC_ALL=C sort | xargs sha256sum | sha256sum"
@@ -123,3 +124,39 @@ def test_the_warning_is_shown_and_fails_nothing(tmp_path):
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stdout
     assert "WARNING: there is no tests/gpu/verified.json" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        (None, ["GPU-aa00", "GPU-ab11", "GPU-cc22"]),
+        ("", []),
+        ("2,0", ["GPU-cc22", "GPU-aa00"]),
+        (" GPU-cc22 , 1", ["GPU-cc22", "GPU-ab11"]),
+        ("GPU-ab", ["GPU-ab11"]),
+        ("1,-1,0", ["GPU-ab11"]),  # what follows a number of no GPU is not visible
+        ("1,7,0", ["GPU-ab11"]),
+        ("GPU-a", []),  # of two
+        ("MIG-5/1", ["MIG-5/1"]),
+    ],
+)
+def test_programs_use_and_watch_the_gpus_that_are_visible(tmp_path, monkeypatch, setting, expected):
+    program = tmp_path / "nvidia-smi"
+    program.write_text(
+        """#!/bin/sh
+        case "$1" in
+          *=index,uuid) printf '0, GPU-aa00\\n1, GPU-ab11\\n2, GPU-cc22\\n' ;;
+          *=uuid,memory.used) printf 'GPU-aa00, 10\\nGPU-ab11, 11\\nGPU-cc22, 12\\n' ;;
+          *) exit 1 ;;
+        esac
+        """
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    if setting is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
+    assert visible.visible_gpus() == expected
+    used = {"GPU-aa00": 10, "GPU-ab11": 11, "GPU-cc22": 12}
+    assert visible.used_mib(expected) == [used.get(name, 0) for name in expected]
