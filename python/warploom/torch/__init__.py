@@ -10,6 +10,8 @@ Nothing else in warploom imports PyTorch. This module needs PyTorch 2.5 or newer
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,9 @@ from warploom.operators import Operator, Plan, find_operator
 from warploom.plan import problem_of
 from warploom.sddmm import sample
 from warploom.torch._extremes import NONE, Neighbours, gradients, maxima
+
+with contextlib.suppress(ImportError):
+    from torch._functorch.utils import unwrap_dead_wrappers
 
 __all__ = ["SpMM", "spmm"]
 
@@ -397,14 +402,13 @@ class _Finished(torch.autograd.Function):
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
         X, values, output = ctx.saved_tensors
         grad = _through_relu(grad, output)
-        grad_X = grad_values = grad_bias = None
+        grad_X = grad_values = None
+        grad_bias = grad.sum(0) if ctx.needs_input_grad[2] else None  # first: a part of it is still in the cache
         if ctx.needs_input_grad[0]:
             _check_version(ctx)
             grad_X = _differentiable(grad, values, ctx.operator, True, ctx.column)
         if ctx.needs_input_grad[1]:
             grad_values = _differentiable_sample(grad, X, ctx.operator, ctx.column)
-        if ctx.needs_input_grad[2]:
-            grad_bias = grad.sum(0)
         return grad_X, grad_values, grad_bias, None, None, None
 
     @staticmethod
@@ -500,10 +504,29 @@ class _Maximum(torch.autograd.Function):
         return tuple(torch.stack(several) for several in zip(*found, strict=True)), (0, 0)
 
 
-_differentiable: Any = _Product.apply
-_differentiable_finished: Any = _Finished.apply
-_differentiable_sample: Any = _Sampled.apply
-_differentiable_maximum: Any = _Maximum.apply
+def _apply(function: Any) -> Callable[..., Any]:
+    """Return what ``function.apply`` does, for positional arguments.
+
+    Where no transform of torch.func is active, `torch.autograd.Function.apply` hands its arguments on to what its base
+    class does, but binds them to the signature of ``forward`` before, which takes longer than all the rest.
+    """
+    apply = function.apply
+    try:
+        transforms, unwrap = torch._C._are_functorch_transforms_active, unwrap_dead_wrappers
+        of_base = super(torch.autograd.Function, function).apply
+    except (AttributeError, NameError):  # another version of PyTorch
+        return apply  # type: ignore[no-any-return]
+
+    def applied(*arguments: Any) -> Any:
+        return apply(*arguments) if transforms() else of_base(*unwrap(arguments))
+
+    return applied
+
+
+_differentiable = _apply(_Product)
+_differentiable_finished = _apply(_Finished)
+_differentiable_sample = _apply(_Sampled)
+_differentiable_maximum = _apply(_Maximum)
 
 
 # ----- as custom operators, for compiled and exported graphs: they know plans by their names -----
@@ -584,14 +607,13 @@ def _keep_for_finished(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) 
 def _finished_backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
     X, values, output = ctx.saved_tensors
     grad = _through_relu(grad, output)
-    grad_X = grad_values = grad_bias = None
+    grad_X = grad_values = None
+    grad_bias = grad.sum(0) if ctx.needs_input_grad[2] else None
     if ctx.needs_input_grad[0]:
         _check_version(ctx)
         grad_X = _product(grad, values, ctx.plan, ctx.n, True, ctx.column)
     if ctx.needs_input_grad[1]:
         grad_values = _sampled(grad, X, ctx.plan, values.shape[0], ctx.column)
-    if ctx.needs_input_grad[2]:
-        grad_bias = grad.sum(0)
     return grad_X, grad_values, grad_bias, None, None, None, None
 
 
