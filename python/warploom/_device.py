@@ -153,19 +153,22 @@ def as_array(B: Any, dtype: np.dtype[Any] | None) -> Any:
     kind = getattr(B, "dtype", None)
     if dtype is None or kind is None or kind == dtype or scipy.sparse.issparse(B):
         return B
+    if framework == "torch" and kind == _torch_dtype(dtype):
+        return B
     if not _is_promoted(str(kind).removeprefix("torch.") if framework == "torch" else kind, dtype):
         return B
     if isinstance(B, HostArray):
         return dataclasses.replace(B, array=B.array.astype(dtype))
     if framework == "torch":
-        return (
-            B.to(getattr(sys.modules["torch"], _bfloat16.name_of(dtype)))
-            if B.layout is sys.modules["torch"].strided
-            else B
-        )
+        return B.to(_torch_dtype(dtype)) if B.layout is sys.modules["torch"].strided else B
     if isinstance(B, np.ndarray):
         return _bfloat16.cast(B, dtype)
     return B.astype(dtype) if hasattr(B, "astype") else B
+
+
+@functools.cache
+def _torch_dtype(dtype: np.dtype[Any]) -> Any:
+    return getattr(sys.modules["torch"], _bfloat16.name_of(dtype))
 
 
 def _is_promoted(kind: Any, dtype: np.dtype[Any]) -> bool:
