@@ -289,6 +289,19 @@ def test_hybrids_of_windows_and_rows(kernel, order, dtype, vectors):
                 check(kernel, matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
 
 
+@pytest.mark.parametrize(("kernel", "order", "dtype"), [case for case in TYPED if "blocked-ell" in case.id])
+def test_blocks_of_the_vendor(kernel, order, dtype):
+    """Some rows of blocks have fewer blocks than others, and one has none."""
+    blocks = (np.random.default_rng(9).random((12, 20)) < 0.4).astype(float)
+    blocks[5] = 0
+    values = np.random.default_rng(10).standard_normal((12 * 32, 20 * 32))
+    matrix = typed(csr_array(np.kron(blocks, np.ones((32, 32))) * values), dtype)
+    for size in (8, 16, 32):
+        for k in (8, 32, 64, 128, 256):
+            B = operand((matrix.shape[1], k), dtype, order)
+            check(kernel, matrix, B, multiply(matrix, kernel, order, B, parameters={"block_size": size}))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_an_order_of_rows_that_makes_column_vectors(dtype):
     """Rows alike that are far apart: refused as they are, and 8 in a window once they are neighbours."""
