@@ -245,8 +245,8 @@ def locality(A: Any) -> FeatureVector:
 
     Notes
     -----
-    All but one are shares, and 0 where there is nothing to count. They come from samples at fixed places and passes over
-    the column indices, and do not depend on the number of threads.
+    All but one are shares, and 0 where there is nothing to count. They come from samples at fixed places and passes
+    over the column indices, and do not depend on the number of threads.
 
     ``columns_per_nonzero_{32,1024,16384}``
         Distinct columns per nonzero within windows of so many rows: rows of B that SpMM has to fetch.

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 
 import warploom as wl
 from half_profile import CORES, PLAIN, save_half_profile
+from overlap_profile import ALIKE, ALONE, save_overlap_profile
 from products import assert_product, operand, vector
 from warploom import corpus
 
@@ -72,6 +73,25 @@ def rows_in_eights():
     """Eight rows each are the same."""
     matrix = load("grid", "float32")
     return csr_array(scipy.sparse.kron(matrix[:500], np.ones((8, 1)), format="csr").astype(np.float32))
+
+
+@pytest.mark.parametrize("on_gpu", [True, False])
+def test_hidden_locality_decides(on_gpu, tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    save_overlap_profile(tmp_path, torch.cuda.get_device_name())
+    monkeypatch.setenv("WARPLOOM_PROFILES", str(tmp_path))
+    columns = np.random.default_rng(0).permutation(600_000).astype(np.int32)
+    indptr = 8 * np.arange(150_001)
+    others = np.random.default_rng(1).permutation(columns)
+    for second, chosen in ((columns, ALIKE), (others, ALONE)):
+        indices = np.r_[columns, second]
+        A = csr_array((np.ones(indices.size), indices, indptr), shape=(150_000, 600_000))
+        given = wl.CSR(*(torch.as_tensor(part).cuda() for part in (A.indptr, A.indices, A.data)), A.shape)
+        plan = wl.plan(given if on_gpu else A, "spmv", device="cuda", calls=1)
+        assert plan.candidate == chosen
+        assert "decided most by hidden_overlap" in str(plan.explain())
+        found = plan @ torch.ones(600_000, dtype=torch.float64, device="cuda")
+        assert (found == 8).all()
 
 
 @pytest.mark.parametrize("name", MATRICES)

@@ -15,14 +15,15 @@ def save_half_profile(folder, gpu):
     constants = {REFERENCE: 0.0, LOSS: 0.0, PLAIN: 0.0, CORES: -0.3}
     model = "spmm-float16-row"
     models = {
-        f"{model}-warm": _linear(("vectors_per_nonzero_8",), constants, {CORES: 1.0}),
-        f"preparation-{model}": _linear(PREPARATION_INPUTS, {PLAIN: 0.0, CORES: 0.0}, {}),
+        f"{model}-warm": linear(("vectors_per_nonzero_8",), constants, {CORES: 1.0}),
+        f"preparation-{model}": linear(PREPARATION_INPUTS, {PLAIN: 0.0, CORES: 0.0}, {}),
     }
     metrics = {"selectors": {f"{model}-warm": {"margin": 0.01, "unsure_loss": 0.2}}}
     profiles.save(folder / "p.safetensors", Profile(gpu, (9, 0), "13.0", models, metrics=metrics))
 
 
-def _linear(inputs, constants, of_first):
+def linear(inputs, constants, of_first):
+    """Return a model whose outputs are constants, and multiples of the first input."""
     weight = np.zeros((1, len(constants), len(inputs)), np.float32)
     for row, name in enumerate(constants):
         weight[0, row, 0] = of_first.get(name, 0.0)

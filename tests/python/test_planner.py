@@ -16,7 +16,8 @@ from scipy.sparse import csr_array, random_array
 import warploom as wl
 from battery import battery
 from half_profile import CORES, PLAIN, save_half_profile
-from warploom import _core, _host_products, errors
+from overlap_profile import ALIKE, ALONE, save_overlap_profile
+from warploom import _core, _host_products, errors, profiles
 from warploom._matrix import as_csr
 from warploom.candidates import parse
 
@@ -322,6 +323,35 @@ def test_column_vectors_decide_in_half_precision(matrix, tmp_path, monkeypatch):
         assert found.chosen == chosen
         assert {row.candidate for row in found.rows} >= {PLAIN, CORES}
         assert "predicted from" not in str(found)
+
+
+def twice(rows, per_row=8):
+    """Rows without columns in common, each of which is there again far below."""
+    columns = np.random.default_rng(0).permutation(rows // 2 * per_row).astype(np.int32)
+    indptr = per_row * np.arange(rows + 1)
+    return csr_array((np.ones(indptr[-1]), np.tile(columns, 2), indptr), shape=(rows, len(columns)))
+
+
+def test_hidden_locality_decides(tmp_path, monkeypatch):
+    save_overlap_profile(tmp_path, "Test GPU")
+    monkeypatch.setenv("WARPLOOM_PROFILES", str(tmp_path))
+    alike, alone = twice(130_000), twice(130_000)
+    alone.indices[:] = np.random.default_rng(1).integers(0, alone.shape[1], alone.nnz)
+    for A, chosen in ((alike, ALIKE), (alone, ALONE), (twice(1000), ALONE)):  # the last one is too small
+        found = wl.predict(A, "spmv", gpu="Test GPU")
+        assert found.chosen == chosen
+        assert "decided most by hidden_overlap" in str(found)
+
+
+def test_locality_is_not_computed_for_profiles_that_do_not_read_it(tmp_path, monkeypatch):
+    """A profile of SpMM in half precision knows nothing of it."""
+    save_half_profile(tmp_path, "Test GPU")
+    monkeypatch.setenv("WARPLOOM_PROFILES", str(tmp_path))
+    loaded = profiles.load(tmp_path / "p.safetensors").selector()
+    assert loaded.feature_sets("spmm", "float16", "row") == ("spmv", "column_vectors")
+    save_overlap_profile(tmp_path, "Test GPU")
+    loaded = profiles.load(tmp_path / "p.safetensors").selector()
+    assert loaded.feature_sets("spmv", "float64") == ("spmv", "locality")
 
 
 def test_a_damaged_profile_is_left_out_with_a_warning(matrix, tmp_path, monkeypatch):

@@ -70,6 +70,7 @@ def test_what_is_written(tmp_path):
     facts = parts["wide"].matrix
     assert (facts["rows"], facts["cols"], facts["nnz"]) == (5, 9, 9)
     assert facts["spmv_nnz"] == 9
+    assert facts["locality_hidden_overlap"] == -1  # there are too few nonzeros
     assert parts["wide"].environment["device"] == "cpu"
     assert parts["a"].matrix["permutation_ms_lpt"] >= 0
     from warploom.bench import Measurements

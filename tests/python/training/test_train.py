@@ -11,7 +11,7 @@ from warploom.commands.train import sweeps_of
 from warploom.errors import ParameterError, ProfileError
 from warploom.model_inputs import INPUTS, SPMV_INPUTS, VECTOR_INPUTS, model_name
 from warploom.profiles import Profile
-from warploom.training.data import Dataset
+from warploom.training.data import Dataset, united
 from warploom.training.selector import choices
 from warploom.training.train import AIM, QUICK, data_hash, margin, train, widely_measured
 
@@ -161,6 +161,30 @@ def test_half_precision_without_column_vectors_reads_the_rest(in_half):
     without = in_half.matrices.drop(columns=[name for name in in_half.matrices if name.startswith("column_vectors_")])
     profile = train(Measurements(in_half.measurements, without, in_half.environments), splits=False)
     assert profile.models["spmm-float16-row-warm"].inputs == INPUTS
+
+
+def test_models_read_locality_where_it_was_measured():
+    measured = sweep(60, settings=("spmv/float32", "spmm/float32/row/k=32"), caches=("warm",), noise=0.01)
+    overlap = np.where(np.arange(60) < 40, -1.0, np.linspace(0, 1, 60))
+    overlap[50] = np.nan
+    names = [f"group/m{i}" for i in range(60)]
+    values = measured.matrices["matrix"].astype(str).map(dict(zip(names, overlap, strict=True)))
+    matrices = measured.matrices.assign(locality_hidden_overlap=values.astype(float))
+    given = Measurements(measured.measurements, matrices, measured.environments)
+    dataset = Dataset.of(given, "spmv/float32", "warm")
+    known = dataset.features["locality_hidden_overlap"][[list(dataset.names).index(name) for name in names]]
+    assert known.tolist() == np.where(np.isnan(overlap), -1, overlap).tolist()
+    profile = train(given, splits=False)
+    for name, model in profile.models.items():
+        if name.startswith(("spmv", "spmm")):
+            assert model.inputs[-1] == "hidden_overlap"
+        elif name.startswith(QUICK):
+            assert "hidden_overlap" not in model.inputs
+    assert {name for name in profile.models if name.startswith(QUICK)}
+    without = train(measured, splits=False)
+    assert all("hidden_overlap" not in model.inputs for model in without.models.values())
+    united_with_others = united([dataset, Dataset.of(sweep(30, 5), "spmv/float32", "warm")])
+    assert (united_with_others.features["locality_hidden_overlap"][-30:] == -1).all()
 
 
 def test_sizes_of_the_training_data_are_kept(profile, measurements):
