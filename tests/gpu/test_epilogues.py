@@ -181,7 +181,7 @@ def test_dot_products(kernel, dtype):
     ("label", "parameters"),
     [
         ("csr/scalar", None),
-        ("csr/vector", {"threads_per_row": 32}),
+        *(("csr/vector", {"threads_per_row": threads}) for threads in (2, 4, 8, 16, 32)),
         ("compressed-sell/vector", {"parts": 8}),
         ("compressed-sell/vector", None),
         ("packed-csr/segmented_sum", None),
@@ -190,9 +190,89 @@ def test_dot_products(kernel, dtype):
 )
 @pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(np.float64)])
 def test_dot_products_of_large_grids(label, parameters, dtype):
-    """More groups of thread blocks than a thread block has threads."""
+    """Many groups of thread blocks, or thread blocks that take many rows each."""
     kernel = next(k for k in kernels("spmv") if f"{k.format}/{k.name}" == label)
     assert check_dot(stencil(dtype, 900), kernel, dtype, parameters)
+
+
+def test_dot_products_of_more_groups_than_a_thread_block_has_threads():
+    kernel = next(k for k in kernels("spmv") if (k.format, k.name) == ("compressed-sell", "vector"))
+    assert check_dot(stencil(np.dtype(np.float64), 1800), kernel, np.dtype(np.float64), {"parts": 8})
+
+
+@pytest.mark.parametrize("threads", [2, 8, 32])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_csr_vector_of_permuted_rows(dtype, threads):
+    """More rows than the thread blocks that take x . y have at once, in another order; y is read before the product."""
+    dtype = _bfloat16.as_dtype(dtype)
+    kernel = next(k for k in kernels("spmv") if (k.format, k.name) == ("csr", "vector"))
+    rng = np.random.default_rng(4)
+    lengths = rng.integers(0, 12, 300_000)
+    lengths[rng.integers(0, 300_000, 5)] = 3000
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    pattern = (rng.uniform(-1, 1, indptr[-1]), rng.integers(0, 300_000, indptr[-1], dtype=np.int32), indptr)
+    A = typed(csr_array(pattern, shape=(300_000, 300_000)), dtype)
+    perm = rng.permutation(300_000).astype(np.int32)
+    assert check_dot(A, kernel, dtype, {"threads_per_row": threads}, perm)
+    plan = prepare_spmv(A, kernel, {"threads_per_row": threads}, perm, device=0)
+    x, bias = operand((300_000, 1), dtype, "column"), operand((300_000, 1), dtype, "column", seed=2)[:, 0].copy()
+    for by in EPILOGUES:
+        before = operand((300_000, 1), dtype, "column", seed=3)
+        y = before.copy("F")
+        plan.finish_host(x, y, by[0], by[1], bias.ctypes.data if by[2] else 0, True, by[3])
+        assert_finished(A, x, y, before, by, bias if by[2] else None, kernel, column=True)
+
+
+# ----- a pass of its own -----
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("gap", [0, 1, 7])
+@pytest.mark.parametrize("order", ["row", "column"])
+def test_passes_over_results_that_start_anywhere(order, gap, first, dtype):
+    """With and without something between lines, and with sizes that are no multiple of what a thread moves at once."""
+    torch = pytest.importorskip("torch")
+    dtype = _bfloat16.as_dtype(dtype)
+    kernel = next(k for k in kernels("spmm") if (k.format, k.name) == ("csr", "row_split"))
+    for m, k in ((301, 33), (301, 5), (3, 7), (1, 1)):
+        A = typed(random_array((m, 200), density=0.2, rng=np.random.default_rng(0), format="csr"), dtype)
+        B, bias = operand((200, k), dtype, order), operand((1, max(m, k)), dtype, "row", seed=2)[0]
+        plan = prepare_product("spmm", as_csr(A), kernel.format, kernel.name, k, order, None, None, 0)
+        lines, length = (m, k) if order == "row" else (k, m)
+        for by in [*EPILOGUES, (0.0, -0.5, True, True)]:
+            for by_row in (False, True):
+                room = tensor_of(operand((1, first + lines * (length + gap)), dtype, "row", seed=3)[0]).cuda()
+                before = room.clone()
+                C = room[first:].view(lines, length + gap)[:, :length]
+                old = before[first:].view(lines, length + gap)[:, :length]
+                there, added = (tensor_of(part).cuda() for part in (B if order == "row" else B.T.copy(), bias))
+                used = added[: m if by_row else k].clone()
+                plan.finish_device(
+                    there.data_ptr(),
+                    k if order == "row" else 200,
+                    C.data_ptr(),
+                    length + gap,
+                    k,
+                    by[0],
+                    by[1],
+                    used.data_ptr() if by[2] else 0,
+                    by_row,
+                    by[3],
+                    torch.cuda.current_stream().cuda_stream,
+                )
+                found, known = (part.double().cpu().numpy() for part in (C, old))
+                product = csr_array((widened(A.data), A.indices, A.indptr), shape=A.shape) @ widened(B)
+                expected = by[0] * product + by[1] * (known if order == "row" else known.T)
+                if by[2]:
+                    values = used.double().cpu().numpy()
+                    expected = expected + (values[:, None] if by_row else values)
+                expected = np.maximum(expected, 0) if by[3] else expected
+                tolerance = {2: 0.06 if dtype == np.float16 else 0.5, 4: 1e-4, 8: 1e-12}[dtype.itemsize]
+                np.testing.assert_allclose(found if order == "row" else found.T, expected, rtol=0, atol=tolerance)
+                between = before.clone()
+                between[first:].view(lines, length + gap)[:, :length] = C
+                assert torch.equal(room.view(torch.uint8), between.view(torch.uint8))
 
 
 # ----- one launch -----

@@ -1,6 +1,6 @@
 // The epilogue of a product where sums are about to be stored, and dot products of the operand and the result of SpMV.
-// Kernels take it as a type: `stored_as_they_are` leaves no trace in them, `finished_rows` is the epilogue, `finished`
-// with a dot product, too. Device code only.
+// Kernels take it as a type: `stored_as_they_are` leaves no trace in them, `finished` is the epilogue. Device code
+// only.
 #pragma once
 
 #include "device/runtime.hpp"
@@ -136,19 +136,6 @@ struct stored_as_they_are {
   template <class Value, class Row>
   __device__ __forceinline__ void store(Value* y, Row row, sum_type_t<Value> sum) {
     y[row] = narrow<Value>(sum);
-  }
-  __device__ __forceinline__ void end() {}
-};
-
-// An epilogue without a dot product: nothing is left to do after the last store.
-template <class Value>
-struct finished_rows {
-  static constexpr bool has_end = false;
-
-  finishing_values<Value> by;
-
-  __device__ __forceinline__ void store(Value* y, std::int64_t row, sum_type_t<Value> sum) {
-    y[row] = narrow<Value>(by(sum, y + row, row));
   }
   __device__ __forceinline__ void end() {}
 };

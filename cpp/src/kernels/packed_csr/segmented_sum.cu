@@ -51,6 +51,19 @@ __device__ __forceinline__ cuda::vector<T, V> load_entries(const T* from) {
   return result;
 }
 
+// An epilogue without a dot product, for rows that are cut: nothing is left to do after the last store.
+template <class Value>
+struct finished_rows {
+  static constexpr bool has_end = false;
+
+  cuda::finishing_values<Value> by;
+
+  __device__ __forceinline__ void store(Value* y, std::int64_t row, cuda::sum_type_t<Value> sum) {
+    y[row] = cuda::narrow<Value>(by(sum, y + row, row));
+  }
+  __device__ __forceinline__ void end() {}
+};
+
 // Stores one thread block's partial sum of a row of several thread blocks; the warp that finishes last adds them all,
 // always in the same order. Called by whole warps.
 template <class Value, class Finish>
@@ -170,7 +183,7 @@ class packed_csr_plan final : public spmv_plan, public finishing_plan {
     if (!cuda::is_finished_by_rows(by)) return false;
     const cuda::finishing_values<Value> values(by);
     if (cuts()) {
-      launch<true>(B.data, C.data, cuda::finished_rows<Value>{values}, stream);
+      launch<true>(B.data, C.data, finished_rows<Value>{values}, stream);
     } else {
       launch<false>(B.data, C.data, cuda::finished<Value>{values, nullptr, {}}, stream);
     }
