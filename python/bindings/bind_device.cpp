@@ -1,7 +1,9 @@
 #include <map>
 #include <string>
+#include <utility>
 
 #include "common.hpp"
+#include "device/release.hpp"
 #include "kernels/spmm/padded_copy.hpp"
 #include "warploom/cusparse.hpp"
 #include "warploom/device.hpp"
@@ -41,6 +43,26 @@ void choose_padded_copies(const std::string& when, std::int64_t panel_bytes) {
   make_padded_copies(found->second, panel_bytes);
 }
 
+// Of Python, and never destroyed: memory may be released while the interpreter ends.
+PyObject* capture_query = nullptr;
+
+// False in threads without the GIL, which must not wait for it here. They plan, and that is not captured.
+bool python_captures() noexcept {
+  if (!Py_IsInitialized() || !PyGILState_Check()) return false;
+  const py::error_scope on_its_way;  // objects are destroyed while exceptions are passed on, too
+  PyObject* const answer = PyObject_CallNoArgs(capture_query);
+  const bool captures = answer != nullptr && PyObject_IsTrue(answer) == 1;
+  Py_XDECREF(answer);
+  PyErr_Clear();
+  return captures;
+}
+
+void ask_for_captures(const py::function& query) {
+  PyObject* const before = std::exchange(capture_query, query.inc_ref().ptr());
+  find_captures_by(python_captures);
+  Py_XDECREF(before);
+}
+
 }  // namespace
 
 void bind_device(py::module_& module) {
@@ -59,6 +81,10 @@ void bind_device(py::module_& module) {
         return std::pair(found.used, found.reserved);
       },
       py::arg("device"), "Bytes of the pools of a GPU: what is allocated, and what they hold with it.");
+  module.def(
+      "ask_for_captures", &ask_for_captures, py::arg("query"),
+      "How to find out whether a graph is captured in this thread: GPU memory that is dropped then is kept until "
+      "the capture has ended.");
   module.def("num_gpus", [] { return query_cuda().devices.size(); }, "As many as cuda_info lists.");
   module.def("load_cusparse", &load_cusparse, py::arg("path"));
   module.def("cusparse_version", &cusparse_version);
@@ -90,6 +116,7 @@ void bind_device(py::module_& module) {
   module.def(
       "eviction_memory",
       [](int device) {
+        const py::gil_scoped_release release;  // it may wait for memory that Python holds
         const device_guard guard(device);
         return device_memory{eviction_memory()};
       },

@@ -97,6 +97,20 @@ def _gpu_name(ordinal: int, cuda_info: Callable[[], dict[str, Any]]) -> str:
     return str(cuda_info()["devices"][ordinal]["name"])
 
 
+def _captures() -> bool:
+    """Whether a CUDA graph is captured by the current stream of PyTorch or CuPy in this thread."""
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    try:
+        if torch is not None and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+            return True
+        return cupy is not None and bool(cupy.cuda.get_current_stream().is_capturing())
+    except RuntimeError:  # the default stream does not say while another one, which it would wait for, is captured
+        return True
+
+
+_core.ask_for_captures(_captures)
+
+
 @functools.cache
 def load_cusparse() -> str | None:
     """Open cuSPARSE if it can be found; return why not, or None."""

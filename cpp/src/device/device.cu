@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "device/release.hpp"
 #include "device/runtime.hpp"
 #include "device/workspace.hpp"
 #include "warploom/device.hpp"
@@ -83,14 +84,29 @@ device_guard::~device_guard() {
 
 namespace {
 
-// The memory as a pointer that frees it while the device that is current now is current again.
-std::shared_ptr<void> own(void* memory, cudaError_t (*free)(void*)) {
+// Lets this thread do, for one scope, what may end a capture in another one where that is in its default mode.
+class relaxed_capture_mode {
+ public:
+  relaxed_capture_mode() { changed_ = cudaThreadExchangeStreamCaptureMode(&mode_) == cudaSuccess; }
+  ~relaxed_capture_mode() {
+    if (changed_) cudaThreadExchangeStreamCaptureMode(&mode_);
+  }
+  relaxed_capture_mode(const relaxed_capture_mode&) = delete;
+  relaxed_capture_mode& operator=(const relaxed_capture_mode&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  bool changed_;
+};
+
+// The memory as a pointer that frees it after all work on the device that is current now, while that is current again.
+std::shared_ptr<void> own(void* memory, void (*free)(void*)) {
   const int device = cuda::current_device();
   return std::shared_ptr<void>(memory, [device, free](void* p) {
     int previous = 0;
     if (cudaGetDevice(&previous) != cudaSuccess) return;
     if (previous != device) cudaSetDevice(device);
-    free(p);
+    release_after_work(device, p, free);
     if (previous != device) cudaSetDevice(previous);
   });
 }
@@ -98,11 +114,8 @@ std::shared_ptr<void> own(void* memory, cudaError_t (*free)(void*)) {
 }  // namespace
 
 void wait_for_device() noexcept {
-  // Other threads may be capturing a graph, which is none of this one's business.
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  const bool changed = cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess;
+  const relaxed_capture_mode mode;
   if (cudaDeviceSynchronize() != cudaSuccess) cudaGetLastError();
-  if (changed) cudaThreadExchangeStreamCaptureMode(&mode);
 }
 
 std::shared_ptr<void> allocate_device_memory(std::size_t bytes) {
@@ -114,8 +127,8 @@ std::shared_ptr<void> allocate_device_memory(std::size_t bytes) {
   // Memory of a pool is handed out again at once: cudaFree does not wait for work that may still read it, as it does
   // with memory of cudaMalloc.
   return own(memory, [](void* p) {
-    wait_for_device();
-    return cudaFree(p);
+    const relaxed_capture_mode mode;
+    cudaFree(p);
   });
 }
 
@@ -124,7 +137,10 @@ std::shared_ptr<void> allocate_pinned_memory(std::size_t bytes) {
   device_allocation_may_fail(bytes);
   void* memory = nullptr;
   WARPLOOM_CUDA_CHECK(cudaMallocHost(&memory, bytes));
-  return own(memory, cudaFreeHost);
+  return own(memory, [](void* p) {
+    const relaxed_capture_mode mode;
+    cudaFreeHost(p);
+  });
 }
 
 void fill_device(void* to, int byte, std::size_t bytes, CUstream_st* stream) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/release.hpp"
 #include "device/workspace.hpp"
 
 namespace warploom::cuda {
@@ -47,6 +48,8 @@ cudaMemPool_t pool_of_current_device(memory_pool which) {
 // What the pools of the current device keep for later, or what is still to be freed, may be enough, in one piece.
 void give_back_unused() {
   cudaGetLastError();
+  if (graph_is_captured()) return;  // which waiting would end
+  release_kept();
   wait_for_device();
   kept& all = all_kept();
   const std::lock_guard<std::mutex> lock(all.changing);

@@ -8,6 +8,7 @@
 #include <new>
 #include <optional>
 
+#include "device/release.hpp"
 #include "kernels/finishing.hpp"
 #include "planner/value_updates.hpp"
 #include "warploom/error.hpp"
@@ -113,13 +114,16 @@ plan::plan(const problem& of, candidate chosen, std::unique_ptr<product_plan> pr
       nnz_(of.nnz()),
       dtype_(of.dtype()),
       order_(of.order),
-      device_(of.device) {}
+      device_(of.device) {
+  if (device_ >= 0) release_kept();
+}
 
 plan::~plan() {
   if (!ran_elsewhere_) return;
   try {
     const device_guard guard(device_);
-    wait_for_device();
+    release_after_work(device_, updates_.release(), [](void* p) { delete static_cast<value_updates*>(p); });
+    release_after_work(device_, prepared_.release(), [](void* p) { delete static_cast<product_plan*>(p); });
   } catch (const error&) {
     // There is nothing to wait for on a device that has failed.
   }
