@@ -7,6 +7,8 @@ from training.training_tables import CANDIDATES, build, facts, measurement, swee
 from warploom.bench.repeatability import Tolerances
 from warploom.errors import ParameterError
 from warploom.training.data import (
+    NOT_MEASURED,
+    OVERLAP,
     UNKNOWN_TOLERANCE,
     Dataset,
     base_name,
@@ -40,10 +42,11 @@ def test_features_are_those_of_the_matrix():
     dataset = Dataset.of(measurements, "spmv/float32", "warm")
     for i, name in enumerate(dataset.names):
         row = measurements.matrices.set_index("matrix").loc[name]
-        assert all(values[i] == row[feature] for feature, values in dataset.features.items())
+        assert all(values[i] == row[feature] for feature, values in dataset.features.items() if feature != OVERLAP)
+        assert dataset.features[OVERLAP][i] == NOT_MEASURED
         expected = times(row)
         np.testing.assert_allclose(dataset.times[i], expected, rtol=1e-6)
-    assert len(dataset.features) == 35
+    assert len(dataset.features) == 36
 
 
 def test_what_failed_or_was_left_out_is_not_the_same_as_unknown():
