@@ -303,17 +303,25 @@ def read_matrices(folder: str | os.PathLike[str]) -> pd.DataFrame:
     return _plain_text(_read_rows(path).to_pandas())
 
 
-def write_matrices(folder: str | os.PathLike[str], matrices: pd.DataFrame) -> None:
-    """Replace the table of matrices of the merged form; measurements and environments stay.
+def set_matrix_column(folder: str | os.PathLike[str], name: str, values: NDArray[np.float64]) -> None:
+    """Add or replace numbers in the table of matrices of the merged form, in the order of `read_matrices`.
+
+    Measurements, environments and other columns stay. NaN is a missing value.
 
     Raises
     ------
+    FileFormatError
+        It is not the merged form.
     StorageError
         It cannot be written.
     """
     path = pathlib.Path(folder) / _MATRICES
-    facts = {name: value for name, value in read_facts(path).items() if name != "version"}
-    write_table(_arrow(matrices, schema.matrix_columns()), path, facts, **_COMPRESSION)
+    facts = {key: value for key, value in read_facts(path).items() if key != "version"}
+    table = _read_rows(path)
+    column = pa.array(values, pa.float64(), from_pandas=True)
+    position = table.schema.get_field_index(name)
+    table = table.append_column(name, column) if position < 0 else table.set_column(position, name, column)
+    write_table(table, path, facts, **_COMPRESSION)
 
 
 def _read_merged(folder: pathlib.Path) -> _Pieces:

@@ -21,7 +21,7 @@ import pandas as pd
 
 from warploom import _core, corpus
 from warploom._matrix import as_csr
-from warploom.bench.measurements import read_matrices, write_matrices
+from warploom.bench.measurements import read_matrices, set_matrix_column
 from warploom.corpus import names
 from warploom.errors import WarploomError
 
@@ -103,9 +103,9 @@ def add(folder: str | os.PathLike[str], values: Mapping[str, float]) -> int:
     found = matrices["matrix"].map(values).astype(np.float64)
     if COLUMN in matrices:
         found = found.fillna(matrices[COLUMN])
-    matrices = matrices.assign(**{COLUMN: found.mask(small, _core.NOT_MEASURED)})
-    write_matrices(folder, matrices)
-    return int(matrices[COLUMN].isna().sum())
+    found = found.mask(small, _core.NOT_MEASURED)
+    set_matrix_column(folder, COLUMN, found.to_numpy(np.float64))
+    return int(found.isna().sum())
 
 
 def _large(folders: Iterable[str]) -> pd.DataFrame:
