@@ -4,21 +4,22 @@
 counts of executed lines; GCC, without CUDA) in ``build/instrumented``, and runs
 
 1. the C++ tests and the fuzz targets' short runs, where memory that is never freed is an error, too, except those that
-   let each allocation fail: they take many minutes so (``ctest --preset instrumented`` runs all);
-2. the Python tests that reach the core most, with an extension that is built for it beside a copy of the package.
-   Python itself is not instrumented: what it never frees is no error.
+   take many minutes so (``ctest --preset instrumented`` runs all);
+2. Python tests that reach the core, file by file until ``--seconds`` have passed, with an extension that is built for
+   it beside a copy of the package. Python itself is not instrumented: what it never frees is no error.
 
-Then it prints how many lines of each folder of the core were executed, and with ``--lines`` which were not. The exit
-status is 1 if a test failed or a sanitizer found something; how many lines were executed changes nothing.
+Then it prints how many lines of each folder of the core were executed, and with ``--lines`` which were not; and, where
+the package ``coverage`` is installed, the same of each module of Python by these tests alone. The exit status is 1 if a test failed or a sanitizer found something; how many lines were executed changes nothing.
 
-Needs GCC with gcov, CMake, Ninja, doctest, pybind11 and what the Python tests need. Other arguments go to pytest, in
-place of the tests below.
+Needs GCC with gcov, CMake, Ninja, doctest, pybind11 and what the Python tests need. Other arguments are files of Python
+tests, in place of those below.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import importlib.util
 import json
 import os
 import pathlib
@@ -29,7 +30,16 @@ import time
 
 ROOT = pathlib.Path(__file__).parents[1]
 BUILD = ROOT / "build" / "instrumented"
+COUNTS_OF_PYTHON = BUILD / "python-coverage" / "counts"
+MEASURES_PYTHON = importlib.util.find_spec("coverage") is not None
 SOURCES = ("cpp/src/", "cpp/include/", "python/bindings/")
+
+# C++ tests that take many minutes so, because they run for each allocation or bit, that build another program, or that
+# compare what measuring costs with what it saves.
+LEFT_OUT = [
+    *("run out of memory", "without further threads", "a flipped bit", "installed_package"),
+    *("round to TF32 are measured", "where the model of float32 stands in"),
+]
 
 # What reaches most of the core in little time. Programs that other tests start would not be instrumented.
 PYTHON_TESTS = [
@@ -66,12 +76,14 @@ def build() -> int:
 
 
 def run_cpp_tests() -> int:
-    slow = "run out of memory|without further threads|installed_package"
+    left_out = "|".join(LEFT_OUT)
     parallel = str(os.cpu_count() or 1)
-    return run("ctest", "--preset", "instrumented", "-j", parallel, "-E", slow, "--progress", "--timeout", "600")
+    return run("ctest", "--preset", "instrumented", "-j", parallel, "-E", left_out, "--progress", "--timeout", "600")
 
 
-def run_python_tests(arguments: list[str]) -> int:
+def run_python_tests(files: list[str], seconds: float) -> bool:
+    """Run the files, which begin before `seconds` have passed; return whether any failed."""
+    latest = time.monotonic() + seconds
     package = BUILD / "package"
     shutil.rmtree(package, ignore_errors=True)
     ignored = shutil.ignore_patterns("*.so", "__pycache__")
@@ -80,14 +92,25 @@ def run_python_tests(arguments: list[str]) -> int:
         shutil.copy(library, package / "warploom")
     compiler = os.environ.get("CXX", "c++")
     libraries = [output_of(compiler, f"-print-file-name={name}") for name in ("libasan.so", "libstdc++.so")]
-    return run(
-        *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments),
-        LD_PRELOAD=" ".join(libraries),
-        # Tests ask for more memory than there is, which is to fail with an error.
-        ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1",
-        UBSAN_OPTIONS="print_stacktrace=1",
-        PYTHONPATH=str(package),
-    )
+    measured = ["-m", "coverage", "run", "--parallel-mode", f"--source={package}"] if MEASURES_PYTHON else []
+    failed = False
+    for number, file in enumerate(files):
+        if time.monotonic() > latest:
+            print("not run for lack of time:", *files[number:], flush=True)
+            break
+        failed |= (
+            run(
+                *(sys.executable, *measured, "-m", "pytest", "-q", "-p", "no:cacheprovider", file),
+                LD_PRELOAD=" ".join(libraries),
+                # Tests ask for more memory than there is, which is to fail with an error.
+                ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1",
+                UBSAN_OPTIONS="print_stacktrace=1",
+                PYTHONPATH=os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")])),
+                COVERAGE_FILE=str(COUNTS_OF_PYTHON),
+            )
+            != 0
+        )
+    return failed
 
 
 def executed_lines() -> dict[str, dict[int, bool]]:
@@ -135,14 +158,22 @@ def report(with_lines: bool) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", action="store_true", help="list the lines that were not executed")
+    parser.add_argument(
+        "--seconds", type=float, default=150, help="for Python tests; files that begin later are left out"
+    )
     options, arguments = parser.parse_known_args()
     if build() != 0:
         return 1
     for counts in BUILD.rglob("*.gcda"):
         counts.unlink()
+    shutil.rmtree(COUNTS_OF_PYTHON.parent, ignore_errors=True)
+    COUNTS_OF_PYTHON.parent.mkdir()
     failed = run_cpp_tests() != 0
-    failed |= run_python_tests(arguments or PYTHON_TESTS) != 0
+    failed |= run_python_tests(arguments or PYTHON_TESTS, options.seconds)
     report(options.lines)
+    if MEASURES_PYTHON:
+        run(sys.executable, "-m", "coverage", "combine", "--quiet", COVERAGE_FILE=str(COUNTS_OF_PYTHON))
+        run(sys.executable, "-m", "coverage", "report", "--skip-covered", COVERAGE_FILE=str(COUNTS_OF_PYTHON))
     return int(failed)
 
 

@@ -891,6 +891,11 @@ def _cta_aware_by_brute_force(
     "cta-aware" by comparing every two masks; for benchmarks and tests.
     """
 
+def ask_for_captures(query: collections.abc.Callable[..., typing.Any]) -> None:
+    """
+    How to find out whether a graph is captured in this thread: GPU memory that is dropped then is kept until the capture has ended.
+    """
+
 def baseline_kernel(op: str, layout: str) -> Kernel:
     """
     The kernel that plain CSR means: what speedups are over.
