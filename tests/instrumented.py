@@ -9,7 +9,8 @@ counts of executed lines; GCC, without CUDA) in ``build/instrumented``, and runs
    it beside a copy of the package. Python itself is not instrumented: what it never frees is no error.
 
 Then it prints how many lines of each folder of the core were executed, and with ``--lines`` which were not; and, where
-the package ``coverage`` is installed, the same of each module of Python by these tests alone. The exit status is 1 if a test failed or a sanitizer found something; how many lines were executed changes nothing.
+the package ``coverage`` is installed, the same of each module of Python by these tests alone. The exit status is 1 if
+a test failed or a sanitizer found something; how many lines were executed changes nothing.
 
 Needs GCC with gcov, CMake, Ninja, doctest, pybind11 and what the Python tests need. Other arguments are files of Python
 tests, in place of those below.

@@ -173,3 +173,30 @@ def test_threads():
     finally:
         wl.set_num_threads(0)
     assert wl.num_threads() == before
+
+
+def test_captures_are_known_from_the_frameworks(monkeypatch):
+    class Stream:
+        def __init__(self, answer):
+            self.answer = answer
+
+        def is_capturing(self):
+            if isinstance(self.answer, Exception):
+                raise self.answer
+            return self.answer
+
+    def made_up(name, answer):
+        stream = Stream(answer)
+        if name == "torch":
+            cuda = types.SimpleNamespace(is_initialized=lambda: True, is_current_stream_capturing=stream.is_capturing)
+        else:
+            cuda = types.SimpleNamespace(get_current_stream=lambda: stream)
+        return types.SimpleNamespace(cuda=cuda)
+
+    for name in ("torch", "cupy"):
+        for other in ("torch", "cupy"):
+            monkeypatch.delitem(sys.modules, other, raising=False)
+        assert not _device._captures()
+        for answer, expected in ((False, False), (True, True), (RuntimeError("another stream is captured"), True)):
+            monkeypatch.setitem(sys.modules, name, made_up(name, answer))
+            assert _device._captures() is expected
