@@ -113,11 +113,23 @@ def skip_without_library(kernel):
 @pytest.mark.parametrize(("kernel", "layout", "dtype"), CASES)
 def test_products(kernel, layout, dtype):
     skip_without_library(kernel)
-    few(4)(given(data=st.data())(lambda data: check_products(data, kernel, layout, dtype, "cuda")))()
+
+    @few(4)
+    @given(data=st.data())
+    def products(data):
+        check_products(data, kernel, layout, dtype, "cuda")
+
+    products()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what PyTorch imports
 @pytest.mark.parametrize(("kernel", "layout", "dtype"), [case for case in CASES if case.values[2] == "float32"])
 def test_gradients(kernel, layout, dtype):
     skip_without_library(kernel)
-    few(2)(given(data=st.data())(lambda data: check_gradients(data, kernel, layout, "cuda")))()
+
+    @few(2)
+    @given(data=st.data())
+    def gradients(data):
+        check_gradients(data, kernel, layout, "cuda")
+
+    gradients()

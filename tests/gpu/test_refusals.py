@@ -123,6 +123,7 @@ def test_what_blocked_ell_of_cusparse_does_not_take():
 
     assert "rows and columns divisible by 16" in refusal(np.eye(40))
     assert refusal(np.eye(40), size=8) == ""
+    assert refusal(csr_array((8 * 65536, 8)), size=8) == "is wrong with more than 65,535 rows of blocks"
     scattered = random_array((4096, 4096), density=1e-3, rng=np.random.default_rng(0), format="csr")
     assert "would store" in refusal(scattered, size=8)
     repeated = csr_array((np.ones(3), np.array([0, 0, 1]), np.r_[np.zeros(8), 3].astype(int)), shape=(8, 8))

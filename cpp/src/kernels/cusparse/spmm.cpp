@@ -47,6 +47,8 @@ std::string blocked_ell_reason(const matrix_summary& matrix, const product_reque
   if (matrix.num_rows % size != 0 || matrix.num_cols % size != 0) {
     return "needs rows and columns divisible by " + std::to_string(size);
   }
+  // All products of the matrix that had more, 93,750, were wrong (12.6.3): a dimension of a grid has no more.
+  if (matrix.num_rows / size > 65535) return "is wrong with more than 65,535 rows of blocks";
   return cusparse_reason(matrix, request);
 }
 

@@ -9,10 +9,6 @@
 // Values of two bytes are multiplied and summed in float32 and rounded once. The order of additions depends on k and on
 // how the operands are aligned, not on the pattern and not on the run.
 //
-// Where rows of values of two bytes begin on 16 bytes, tensor cores form the sums, so that no value is widened and no
-// sum is shuffled: of the product of the rows of X of eight nonzeros with their rows of Y, transposed, the diagonal is
-// what is wanted. That is an eighth of what they compute, and costs less than to add on CUDA cores.
-//
 // At least m rows of X and n rows of Y are read once, the pattern once (4 bytes a nonzero and 4 a row), and s bytes a
 // nonzero are written; where rows of Y miss the caches, each nonzero costs s k bytes more (s bytes a value).
 #include <algorithm>
@@ -21,7 +17,6 @@
 
 #include "device/runtime.hpp"
 #include "kernels/device/rows.cuh"
-#include "kernels/device/tensor_core.cuh"
 #include "kernels/device/vector.cuh"
 #include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
@@ -134,11 +129,16 @@ __device__ __forceinline__ int row_of_lane(const sampled_view<Value>& given, int
   return row_from(given.indptr, given.num_rows, first_row + passed, origin + mine);
 }
 
-// What a warp goes through: its windows of 32 nonzeros, one for each lane, with the row and the column of each. The
-// pattern of the next window is under way meanwhile. `product` computes and stores those of a window.
-template <class Value, class Product>
-__device__ __forceinline__ void for_windows(const sampled_view<Value>& given, Product&& product) {
+// V columns a vector, T lanes a group, N vectors a lane, U nonzeros at once.
+template <class Value, int V, int T, int N, int U>
+__global__ void __launch_bounds__(warps_per_block * 32) sampled_kernel(const sampled_view<Value> given) {
+  using sum_type = cuda::sum_type_t<Value>;
+  using values_type = cuda::loaded_values<Value, V>;
+  constexpr int summed_together = T < 8 ? T : 8;
+  static_assert(summed_together % U == 0);
   const int lane = static_cast<int>(cuda::lane_id());
+  const int lane_of_group = lane % T;
+  const int first_of_group = lane - lane_of_group;  // of the 32 nonzeros
   const std::int64_t origin = std::int64_t{blockIdx.x} * given.nnz_per_block;
   const int length = static_cast<int>(min(static_cast<std::int64_t>(given.nnz_per_block), given.nnz - origin));
   int begin = static_cast<int>(threadIdx.x / 32) * 32;
@@ -146,6 +146,9 @@ __device__ __forceinline__ void for_windows(const sampled_view<Value>& given, Pr
   const auto load_window = [&](int row, int first) {
     return sampled_window::load(given, row, origin + first + lane, first + lane < length);
   };
+  const bool is_one_pass = given.k <= T * V * N;
+  values_type x[N];
+  int row_of_x = -1;
   sampled_window next = load_window(row_of_warp(given.indptr, 0, given.num_rows, origin + begin), begin);
   for (; begin < length; begin += warps_per_block * 32) {
     const sampled_window window = next;
@@ -158,73 +161,11 @@ __device__ __forceinline__ void for_windows(const sampled_view<Value>& given, Pr
       next = load_window(next_row, begin_of_next);
     }
     const int row = row_of_lane(given, window.row, end, min(begin + lane, length - 1), origin);
-    product(row, window.column_below(given.num_cols), origin + begin, length - begin);
-  }
-}
-
-// Products of S nonzeros of each group, all of one row: nothing depends on where rows end, so that more loads of Y are
-// under way at once. All N vectors of a lane are there. `length` is that of the window.
-template <class Value, int V, int T, int N, int S>
-__device__ __forceinline__ void add_products_of_row(const sampled_view<Value>& given, int row, int column, int part,
-                                                    int length, cuda::sum_type_t<Value> (&sums)[S]) {
-  using values_type = cuda::loaded_values<Value, V>;
-  constexpr int at_once = 8 / N < S ? 8 / N : S;
-  const int lane = static_cast<int>(cuda::lane_id());
-  const int first = lane - lane % T + part;
-  for (std::int64_t c = lane % T * V; c < given.k; c += T * V * N) {
-    const char* const X = reinterpret_cast<const char*>(given.X + c) + row * given.X_stride;
-    const char* const Y = reinterpret_cast<const char*>(given.Y + c);
-    values_type x[N];
-#pragma unroll
-    for (int n = 0; n < N; ++n) x[n].load_from(reinterpret_cast<const Value*>(X + n * T * V * sizeof(Value)));
-#pragma unroll
-    for (int batch = 0; batch < S; batch += at_once) {
-      if (part + batch >= length) break;  // for all groups; it also keeps all loads from being moved to the front
-      values_type y[at_once][N];
-#pragma unroll
-      for (int u = 0; u < at_once; ++u) {
-        const int there =
-            max(cuda::from_lane(column, first + batch + u), 0);  // the product of what is none is not kept
-        const char* const from = Y + there * given.Y_stride;
-#pragma unroll
-        for (int n = 0; n < N; ++n) y[u][n].load_from(reinterpret_cast<const Value*>(from + n * T * V * sizeof(Value)));
-      }
-#pragma unroll
-      for (int u = 0; u < at_once; ++u) {
-#pragma unroll
-        for (int n = 0; n < N; ++n) {
-#pragma unroll
-          for (int v = 0; v < V; ++v) sums[batch + u] += x[n][v] * y[u][n][v];
-        }
-      }
-    }
-  }
-}
-
-// V columns a vector, T lanes a group, N vectors a lane, U nonzeros at once. With `LongRows`, windows within one row
-// are computed with more loads at once, for which registers, and so warps, are given up everywhere.
-template <class Value, int V, int T, int N, int U, bool LongRows>
-__global__ void __launch_bounds__(warps_per_block * 32) sampled_kernel(const sampled_view<Value> given) {
-  using sum_type = cuda::sum_type_t<Value>;
-  using values_type = cuda::loaded_values<Value, V>;
-  constexpr int summed_together = T < 8 ? T : 8;
-  static_assert(summed_together % U == 0);
-  const int lane = static_cast<int>(cuda::lane_id());
-  const int lane_of_group = lane % T;
-  const int first_of_group = lane - lane_of_group;  // of the 32 nonzeros
-  const bool is_one_pass = given.k <= T * V * N;
-  const bool is_whole = given.k % (T * V * N) == 0;
-  values_type x[N];
-  int row_of_x = -1;
-  for_windows(given, [&](int row, int column, std::int64_t begin, int length) {
-    const bool is_one_row = LongRows && is_whole && cuda::from_lane(row, 0) == cuda::from_lane(row, 31);  // rows ascend
+    const int column = window.column_below(given.num_cols);
 #pragma unroll 1
     for (int part = 0; part < T; part += summed_together) {
       sum_type sums[summed_together] = {};
-      if constexpr (LongRows) {
-        if (is_one_row) add_products_of_row<Value, V, T, N>(given, row, column, part, length, sums);
-      }
-      for (std::int64_t c = lane_of_group * V; !is_one_row && c - lane_of_group * V < given.k; c += T * V * N) {
+      for (std::int64_t c = lane_of_group * V; c - lane_of_group * V < given.k; c += T * V * N) {
         const char* const X = reinterpret_cast<const char*>(given.X + c);
         const char* const Y = reinterpret_cast<const char*>(given.Y + c);
         const auto is_there = [&](int n) { return c + n * T * V < given.k; };
@@ -271,72 +212,10 @@ __global__ void __launch_bounds__(warps_per_block * 32) sampled_kernel(const sam
       }
       sum_type sum = cuda::interleaved_reduce_scatter(sums, lane);
       sum = cuda::interleaved_sum<summed_together, T>(sum);
-      const int place = first_of_group + part + lane_of_group;
-      if (lane_of_group < summed_together && place < length) given.out[begin + place] = cuda::narrow<Value>(sum);
+      const int place = begin + first_of_group + part + lane_of_group;
+      if (lane_of_group < summed_together && place < length) given.out[origin + place] = cuda::narrow<Value>(sum);
     }
-  });
-}
-
-// Four lanes read a nonzero's row of Y, eight values of two bytes each and N times that, of eight nonzeros together and
-// P times as many at once. Which values of a row are multiplied together is free as long as X and Y agree: lane t takes
-// the values 8 t to 8 t + 7 of each 32 for the two products that they are enough for.
-template <class Value, int P, int N>
-__global__ void __launch_bounds__(warps_per_block * 32, 5) sampled_diagonal_kernel(const sampled_view<Value> given) {
-  constexpr int parts = 4;  // of a window, eight nonzeros each
-  constexpr int columns_at_once = 32;
-  using values_type = cuda::loaded_values<Value, 8>;
-  const int lane = static_cast<int>(cuda::lane_id());
-  const int g = lane / 4, t = lane % 4;
-  for_windows(given, [&](int row, int column, std::int64_t begin, int length) {
-    const bool is_one_row = cuda::from_lane(row, 0) == cuda::from_lane(row, 31);  // rows ascend
-    float diagonal[parts];
-#pragma unroll
-    for (int part = 0; part < parts; part += P) {
-      int rows[P], columns[P];
-      float sums[P][4] = {};
-#pragma unroll
-      for (int p = 0; p < P; ++p) {
-        rows[p] = cuda::from_lane(row, (part + p) * 8 + g);
-        columns[p] = cuda::from_lane(column, (part + p) * 8 + g);
-      }
-      for (std::int64_t c = 8 * t; c - 8 * t < given.k; c += columns_at_once * N) {
-        values_type x[P][N] = {}, y[P][N] = {};
-#pragma unroll
-        for (int p = 0; p < P; ++p) {
-#pragma unroll
-          for (int n = 0; n < N; ++n) {
-            const std::int64_t first = c + n * columns_at_once;
-            if (first >= given.k) continue;
-            const char* const X = reinterpret_cast<const char*>(given.X + first) + rows[p] * given.X_stride;
-            const char* const Y = reinterpret_cast<const char*>(given.Y + first) + columns[p] * given.Y_stride;
-            if (columns[p] >= 0) y[p][n].load_from(reinterpret_cast<const Value*>(Y));
-            if (p == 0 || !is_one_row) x[p][n].load_from(reinterpret_cast<const Value*>(X));
-          }
-        }
-#pragma unroll
-        for (int p = 0; p < P; ++p) {
-#pragma unroll
-          for (int n = 0; n < N; ++n) {
-            if (p > 0 && is_one_row) x[p][n] = x[0][n];
-            const auto& a = x[p][n].words;
-            const auto& b = y[p][n].words;
-            cuda::multiply_add_tile<Value>(sums[p], {a[0], 0, a[1], 0}, {b[0], b[1]});
-            cuda::multiply_add_tile<Value>(sums[p], {a[2], 0, a[3], 0}, {b[2], b[3]});
-          }
-        }
-      }
-#pragma unroll
-      for (int p = 0; p < P; ++p) diagonal[part + p] = g % 2 == 0 ? sums[p][0] : sums[p][1];
-    }
-    // Element g of a diagonal is in the lane with t = g / 2.
-    float sum = 0;
-#pragma unroll
-    for (int part = 0; part < parts; ++part) {
-      const float found = cuda::from_lane(diagonal[part], lane % 8 * 4 + lane % 8 / 2);
-      if (lane / 8 == part) sum = found;
-    }
-    if (lane < length) given.out[begin + lane] = cuda::narrow<Value>(sum);
-  });
+  }
 }
 
 // Windows of a warp: several, so that looking for the first row is a small part of its work, but all multiprocessors
@@ -346,32 +225,13 @@ int windows_per_warp(std::int64_t nnz) {
   return static_cast<int>(std::clamp<std::int64_t>(nnz / warps_wanted / 32, 1, 8));
 }
 
-template <class Value>
-void launch_kernel(void (*kernel)(sampled_view<Value>), const char* name, sampled_view<Value> given,
-                   cudaStream_t stream) {
+template <class Value, int V, int T, int N, int U>
+void launch(sampled_view<Value> given, cudaStream_t stream) {
   given.nnz_per_block = windows_per_warp(given.nnz) * warps_per_block * 32;
   const std::int64_t blocks = (given.nnz + given.nnz_per_block - 1) / given.nnz_per_block;
-  kernel<<<static_cast<unsigned>(blocks), warps_per_block * 32, 0, stream>>>(given);
-  cuda::check_launch(name);
+  sampled_kernel<Value, V, T, N, U><<<static_cast<unsigned>(blocks), warps_per_block * 32, 0, stream>>>(given);
+  cuda::check_launch("sampled_kernel");
 }
-
-template <class Value, int V, int T, int N, int U, bool LongRows = false>
-void launch(const sampled_view<Value>& given, cudaStream_t stream) {
-  launch_kernel<Value>(sampled_kernel<Value, V, T, N, U, LongRows>, "sampled_kernel", given, stream);
-}
-
-template <class Value>
-void launch_on_tensor_cores(const sampled_view<Value>& given, cudaStream_t stream) {
-  const auto kernel = given.k <= 32 ? sampled_diagonal_kernel<Value, 4, 1> : sampled_diagonal_kernel<Value, 2, 2>;
-  launch_kernel<Value>(kernel, "sampled_diagonal_kernel", given, stream);
-}
-
-// Where each warp has one window at most and few share a multiprocessor, waiting for memory is what takes time: each
-// warp is to have more loads under way.
-constexpr std::int64_t few_nonzeros = 1 << 16;
-
-// Mean nonzeros of a row from which most windows are within one.
-constexpr std::int64_t long_row = 96;
 
 // Few lanes a group, so that sums take few shuffles; N * U loads of Y in flight. What was fastest on an H200 for a
 // 27-point grid, for random columns and for pruned weights, k = 32 and 128.
@@ -379,20 +239,6 @@ template <int V, class Value>
 void launch_for_columns(const sampled_view<Value>& given, cudaStream_t stream) {
   const std::int64_t vectors = (given.k + V - 1) / V;
   if constexpr (V * sizeof(Value) == 16) {
-    if constexpr (sizeof(Value) > 2) {
-      if (given.nnz <= few_nonzeros) {
-        if (vectors <= 4) return launch<Value, V, 4, 1, 4>(given, stream);
-        if (vectors <= 8) return launch<Value, V, 4, 2, 4>(given, stream);
-        if (vectors <= 16) return launch<Value, V, 8, 2, 4>(given, stream);
-        return launch<Value, V, 8, 4, 4>(given, stream);
-      }
-      if (given.nnz >= long_row * given.num_rows) {
-        if (vectors <= 4) return launch<Value, V, 4, 1, 2, true>(given, stream);
-        if (vectors <= 8) return launch<Value, V, 4, 2, 2, true>(given, stream);
-        if (vectors <= 16) return launch<Value, V, 8, 2, 1, true>(given, stream);
-        return launch<Value, V, 8, 4, 1, true>(given, stream);
-      }
-    }
     if (vectors <= 4) return launch<Value, V, 4, 1, 2>(given, stream);
     if (vectors <= 8) return launch<Value, V, 4, 2, 2>(given, stream);
     if (vectors <= 16) return launch<Value, V, 8, 2, 1>(given, stream);
@@ -435,12 +281,6 @@ void sampled_product_cuda(const device_csr_arrays& pattern, std::int64_t nnz, co
                                     Y.leading_dimension * static_cast<std::int64_t>(sizeof(Value)),
                                     static_cast<Value*>(out)};
     constexpr int widest = 16 / sizeof(Value);
-    if constexpr (sizeof(Value) == 2) {
-      const int capability = cuda::device_attribute(cudaDevAttrComputeCapabilityMajor);
-      if (takes_vectors(given, widest) && capability >= cuda::first_with_bfloat16_tiles) {
-        return launch_on_tensor_cores(given, stream);
-      }
-    }
     if (takes_vectors(given, widest)) {
       launch_for_columns<widest>(given, stream);
     } else if (sizeof(Value) == 2 && takes_vectors(given, 2)) {
