@@ -106,7 +106,9 @@ def run_tests() -> dict[str, int]:
     return counts
 
 
-TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+TOOLS = {"racecheck": 12, "initcheck": 7, "memcheck": 5, "synccheck": 4}
+"""Tools of the sanitizer, and how the processes are shared among them: about what each takes for the same tests."""
+
 SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
 FINDING = re.compile(r"^=+ (?:Error: |Warning: |Invalid |Uninitialized |Host API |Barrier error|Program hit )")
 
@@ -123,17 +125,16 @@ def run_sanitizer(seconds: float, workers: int | None) -> dict[str, dict]:
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir(parents=True)
     gpus = visible_gpus()
-    workers = workers or max(len(TOOLS), (os.cpu_count() or 1) * 3 // 4)
-    parts = max(1, workers // len(TOOLS))
+    workers = workers or (os.cpu_count() or 1) * 3 // 4
+    parts_of = {tool: max(1, workers * share // sum(TOOLS.values())) for tool, share in TOOLS.items()}
 
-    def run_part(number: int) -> tuple[str, dict]:
-        tool, part = TOOLS[number % len(TOOLS)], number // len(TOOLS)
+    def run_part(tool: str, part: int) -> tuple[str, dict]:
         log, report = logs / f"{tool}-{part}.log", logs / f"{tool}-{part}.xml"
         options = ["--log-file", str(log), "--print-limit", "200", "--target-processes", "application-only"]
         tests = ["tests/gpu/test_everything_once.py", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
         setting = {
             "PYTHONPATH": os.pathsep.join(filter(None, [str(SITE), os.environ.get("PYTHONPATH", "")])),
-            "WARPLOOM_TEST_PART": f"{part}/{parts}",
+            "WARPLOOM_TEST_PART": f"{part}/{parts_of[tool]}",
             "WARPLOOM_TEST_SECONDS": str(seconds),
             "CUDA_VISIBLE_DEVICES": gpus[part % len(gpus)],
         }
@@ -157,8 +158,9 @@ def run_sanitizer(seconds: float, workers: int | None) -> dict[str, dict]:
             print(tool, part, process.returncode, (logs / f"{tool}-{part}.txt").read_text()[-2000:], flush=True)
         return tool, read_part(log, report, time.monotonic() - start)
 
-    with concurrent.futures.ThreadPoolExecutor(parts * len(TOOLS)) as pool:
-        results = list(pool.map(run_part, range(parts * len(TOOLS))))
+    tasks = [(tool, part) for tool, parts in parts_of.items() for part in range(parts)]
+    with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool:
+        results = list(pool.map(lambda task: run_part(*task), tasks))
     found = {}
     for tool in TOOLS:
         of_tool = [result for name, result in results if name == tool]
