@@ -32,6 +32,7 @@ ONE_PLACE = {
         "kernels/sell/device_sell.cu",
         "kernels/sell/row_slices.cu",
         "permutations/chunks.hpp",
+        "permutations/device_locality_orders.cu",  # how often columns are used
         "permutations/device_pattern_graph.cu",  # a sum of hashes, and degrees
         "permutations/device_search.cuh",  # how many nodes were found
     },

@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(threads_per_block)
   while (true) {
     const auto row_end = static_cast<unsigned>(indptr[row + 1]);
     const unsigned stop = min(row_end, end);
-    std::uint32_t least = 0xffffffffu;
+    std::uint32_t least = ~std::uint32_t{0};
 #pragma unroll 4
     for (; j < stop; ++j) least = min(least, mixed(static_cast<std::uint32_t>(indices[j]) ^ salt));
     atomicMin(signatures + std::size_t{row} * num_minhashes + h, least);

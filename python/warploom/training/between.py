@@ -168,7 +168,7 @@ def _at(dataset: Dataset, k: int) -> Dataset | None:
     chosen = np.flatnonzero((below >= 0) & (above >= 0) & ~same)
     if not len(chosen):
         return None
-    itemsize = np.dtype(dataset.dtype).itemsize
+    itemsize = dataset.itemsize
     low, high = dataset.rows(below[chosen]), dataset.rows(above[chosen])
     reference = [np.log(part.best / roofline_us(part.features, part.k, itemsize)) for part in (low, high)]
     share = np.log(k / low.k) / np.log(high.k / low.k)
