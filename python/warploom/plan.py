@@ -292,6 +292,11 @@ class _Settings:
         fits = self._is_for(op) and not self.inputs  # which are those of one matrix
         if fits and "/" in self.select:
             fits = not problem.reason_against(parse(self.select))
+        if fits and "/" in self.select:
+            try:
+                return self.plan(problem, None, self.select, {})
+            except ParameterError:  # once its rows have moved, a format may need too much padding
+                fits = False
         return self.plan(problem, None, self.select if fits else "auto", {})
 
     def named(self, A: Any, candidate: str) -> Plan:

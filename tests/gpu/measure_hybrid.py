@@ -1,8 +1,8 @@
-"""Measure the hybrid of column vectors and rows in float16 against either kernel alone, and cuSPARSE's blocked ELL.
+"""Measure the hybrid of column vectors and rows in float16 against either kernel alone, and cuSPARSE.
 
 ``python tests/gpu/measure_hybrid.py [MATRIX...]`` prints, for each matrix and k = 32 and 128 (row-major, warm cache),
 the fastest candidate of each group: row_split on segments and on CSR, column vectors, every setting of the hybrid, and
-cuSPARSE on blocked ELL and on CSR; which share of the rows and nonzeros the hybrid stores as vectors; and what its
+cuSPARSE on CSR; which share of the rows and nonzeros the hybrid stores as vectors; and what its
 conversion takes on the GPU. MATRIX is one of those that are constructed here, of tests/gpu/measure_half.py, or the path
 of an .npz file that SciPy has written. Every candidate is verified before it is timed.
 """
@@ -33,7 +33,6 @@ GROUPS = {
         for length in (64, 128, 256)
         for launches in (1, 2)
     ],
-    "blocked ELL": [f"spmm/none/blocked-ell/cusparse[block_size={size}]" for size in (8, 16, 32)],
     "cuSPARSE": ["spmm/none/csr/cusparse*"],
 }
 

@@ -293,5 +293,4 @@ def test_kernels_of_experiments(dtype):
 def test_every_format_is_tried():
     """The registries are read: a format without a kernel would go unnoticed otherwise."""
     tried = {case.values[0].format for case in CASES}
-    of_vendor = {kernel.format for op in ("spmv", "spmm") for kernel in kernels(op) if kernel.vendor}
-    assert tried | set(ON_GPU) | of_vendor >= set(formats.names())
+    assert tried | set(ON_GPU) | {"csr"} >= set(formats.names())

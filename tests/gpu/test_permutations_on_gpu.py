@@ -352,7 +352,7 @@ def test_degrees_and_signatures_are_computed_there(name, kernel):
 
 
 @pytest.mark.parametrize("name", ["minhash", "degree"])
-@pytest.mark.parametrize("kernel", ["csr/row_split", "padded-csr/row_split", "segmented-csr/row_split"])
+@pytest.mark.parametrize("kernel", ["csr/row_split", "dcsr/row_split", "segmented-csr/row_split"])
 def test_products_of_matrices_in_these_orders(name, kernel):
     A = power_law().astype(np.float32)
     plan = wl.plan(A, k=16, device="cuda", select=f"spmm/{name}/{kernel}")

@@ -4,10 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, random_array
+from scipy.sparse import csr_array
 
 import warploom as wl
-from battery import typed
 from products import prepare_product, reason_against
 from warploom import _device
 from warploom._matrix import as_csr
@@ -106,27 +105,3 @@ def test_what_the_sampled_product_of_cusparse_does_not_take():
         pytest.skip(f"no cuSPARSE: {reason}")
     with pytest.raises(ParameterError, match="takes at most"):
         wl.sddmm_plan(DUPLICATES, device="cuda", select="sddmm/none/csr/cusparse")
-
-
-def test_what_blocked_ell_of_cusparse_does_not_take():
-    if reason := _device.load_cusparse():
-        pytest.skip(f"no cuSPARSE: {reason}")
-
-    def refusal(dense, size=16):
-        matrix = typed(csr_array(dense), np.float16)
-        arguments = "spmm", as_csr(matrix), "blocked-ell", "cusparse", 8, "row", {"block_size": size}
-        reason = reason_against(*arguments, device=0)
-        if reason:
-            with pytest.raises(ParameterError):
-                prepare_product(*arguments, device=0)
-        return reason
-
-    assert "rows and columns divisible by 16" in refusal(np.eye(40))
-    assert refusal(np.eye(40), size=8) == ""
-    assert refusal(csr_array((8 * 65536, 8)), size=8) == "is wrong with more than 65,535 rows of blocks"
-    scattered = random_array((4096, 4096), density=1e-3, rng=np.random.default_rng(0), format="csr")
-    assert "would store" in refusal(scattered, size=8)
-    repeated = csr_array((np.ones(3), np.array([0, 0, 1]), np.r_[np.zeros(8), 3].astype(int)), shape=(8, 8))
-    assert "repeated entries" in refusal(repeated, size=8)
-    with pytest.raises(ParameterError, match="does not work on float32"):
-        wl.plan(csr_array(np.eye(16, dtype=np.float32)), k=4, device="cuda", select="spmm/none/blocked-ell/cusparse")

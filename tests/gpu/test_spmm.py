@@ -149,8 +149,6 @@ def test_a_column_with_gaps(kernel, order, dtype, gaps):
 def test_strided_operands_and_odd_alignment(kernel, order, dtype):
     """Padding between rows or columns survives, and operands need not start on a vector boundary."""
     matrix = battery(dtype)["random"]
-    if reason_against("spmm", as_csr(matrix), kernel.format, kernel.name, 8, order, device=0):  # it needs blocks
-        matrix = typed(csr_array(np.kron(np.eye(5, 7), np.ones((32, 32)))), dtype)
     for k, pad in ((8, 8), (32, 1), (30, 2), (33, 3), (40, 4), (64, 12)):
         minor = k if order == "row" else matrix.shape[1]
         major = matrix.shape[1] if order == "row" else k
@@ -289,19 +287,6 @@ def test_hybrids_of_windows_and_rows(kernel, order, dtype, vectors):
             B = operand((n, k), dtype, order)
             for parameters in ({}, {"segment_length": 32}, {"segment_length": 512, "nonzeros_per_vector": 6}):
                 check(kernel, matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
-
-
-@pytest.mark.parametrize(("kernel", "order", "dtype"), [case for case in TYPED if "blocked-ell" in case.id])
-def test_blocks_of_the_vendor(kernel, order, dtype):
-    """Some rows of blocks have fewer blocks than others, and one has none."""
-    blocks = (np.random.default_rng(9).random((12, 20)) < 0.4).astype(float)
-    blocks[5] = 0
-    values = np.random.default_rng(10).standard_normal((12 * 32, 20 * 32))
-    matrix = typed(csr_array(np.kron(blocks, np.ones((32, 32))) * values), dtype)
-    for size in (8, 16, 32):
-        for k in (8, 32, 64, 128, 256):
-            B = operand((matrix.shape[1], k), dtype, order)
-            check(kernel, matrix, B, multiply(matrix, kernel, order, B, parameters={"block_size": size}))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -62,10 +62,10 @@ def prepare_spmv(matrix, kernel, parameters=None, perm=None, *, device=-1):
     return _core.prepare(problem, candidate, None if perm is None else (perm, 0.0))
 
 
-def reason_against(op, view, kernel_format, name, k, layout, parameters=None, perm=None, device=-1):
+def reason_against(op, view, kernel_format, name, k, layout, parameters=None, perm=None):
     """Return why a kernel given by its names refuses a matrix, or the empty string."""
     candidate = Candidate.make(find_kernel(op, kernel_format, name), "none", parameters)
-    return _core.Problem(view, op, k, layout, "warm", device).reason_against(candidate)
+    return _core.Problem(view, op, k, layout, "warm", -1).reason_against(candidate)
 
 
 def prepare_product(op, view, kernel_format, name, k, layout, parameters=None, perm=None, device=-1):

@@ -22,8 +22,7 @@ namespace warploom {
   row(spmm_hybrid_vectors_tensor_core) \
   row(spmm_hybrid_vectors_tensor_core_tf32) \
   row(spmm_csr_cusparse) \
-  row(spmm_coo_cusparse) \
-  row(spmm_blocked_ell_cusparse)
+  row(spmm_coo_cusparse)
 
 #define WARPLOOM_SPMV_KERNELS(row) \
   row(spmv_csr_scalar) \
@@ -63,7 +62,6 @@ namespace warploom {
   row(ell_format) \
   row(hyb_format) \
   row(bsr_format) \
-  row(blocked_ell_format) \
   row(column_vectors_format) \
   row(hybrid_vectors_format) \
   row(sell_format) \

@@ -33,7 +33,7 @@ def draw() -> Figure:
     drawing.pattern(axis, [[""] * 32] * 24, lambda row, col: str(fills[row, col]) or None)
     places = stored.vectors.places
     axis.set_title(
-        f"{len(stored.vector_rows)} rows: {places // 8} vectors, {stored.vectors.nnz} nonzeros (blue), padding (grey)\n"
-        f"{len(stored.other_rows)} rows in CSR: {stored.others.nnz} nonzeros (yellow)"
+        f"{len(stored.vector_rows)} rows in {places // 8} vectors of {stored.vectors.nnz} nonzeros (blue; grey: places "
+        f"without one), {len(stored.other_rows)} rows in CSR with {stored.others.nnz} (yellow)"
     )
     return figure

@@ -1,5 +1,4 @@
 from warploom.formats.base import Format as Format
-from warploom.formats.blocked_ell import BlockedELL as BlockedELL
 from warploom.formats.bsr import BSR as BSR
 from warploom.formats.cmrs import CMRS as CMRS
 from warploom.formats.column_panels import ColumnPanels as ColumnPanels

@@ -59,7 +59,6 @@ void load_cusparse(const std::string& path) {
   find_optional(library, "cusparseSpMV_preprocess", api.SpMV_preprocess);
   find_optional(library, "cusparseCreateSlicedEll", api.CreateSlicedEll);
   find_optional(library, "cusparseCreateBsr", api.CreateBsr);
-  find_optional(library, "cusparseCreateBlockedEll", api.CreateBlockedEll);
   loaded = api;
 }
 

@@ -40,7 +40,6 @@ enum spmm_algorithm : int {
   spmm_csr_algorithm1 = 4,
   spmm_csr_algorithm2 = 6,
   spmm_csr_algorithm3 = 12,
-  spmm_blocked_ell_algorithm1 = 13,
 };
 
 enum sddmm_algorithm : int { sddmm_default = 0 };
@@ -93,8 +92,6 @@ struct functions {
   status (*CreateSlicedEll)(sparse_descriptor*, std::int64_t rows, std::int64_t cols, std::int64_t nnz,
                             std::int64_t places, std::int64_t slice_height, void* slice_offsets, void* indices,
                             void* values, index_type, index_type, index_base, cudaDataType);
-  status (*CreateBlockedEll)(sparse_descriptor*, std::int64_t rows, std::int64_t cols, std::int64_t block_size,
-                             std::int64_t ell_cols, void* indices, void* values, index_type, index_base, cudaDataType);
   status (*CreateBsr)(sparse_descriptor*, std::int64_t block_rows, std::int64_t block_cols, std::int64_t blocks,
                       std::int64_t block_height, std::int64_t block_width, void* offsets, void* indices, void* values,
                       index_type, index_type, index_base, cudaDataType, order);

@@ -1,14 +1,9 @@
 // The vendor's SpMM: measured baselines, and candidates like any other.
-#include <string>
-
-#include "kernels/blocked_ell/blocked_ell.hpp"
 #include "kernels/cusparse/reason.hpp"
 #include "kernels/description.hpp"
-#include "warploom/formats/bsr.hpp"
 
 namespace warploom {
 
-prepare_cuda_function prepare_cuda_spmm_blocked_ell_cusparse;
 prepare_cuda_function prepare_cuda_spmm_coo_cusparse;
 prepare_cuda_function prepare_cuda_spmm_csr_cusparse;
 
@@ -42,21 +37,6 @@ std::string csr_reason(const matrix_summary& matrix, const product_request& requ
   return cusparse_reason(matrix, request);
 }
 
-std::string blocked_ell_reason(const matrix_summary& matrix, const product_request& request) {
-  const int size = request.parameters.at("block_size");
-  if (matrix.num_rows % size != 0 || matrix.num_cols % size != 0) {
-    return "needs rows and columns divisible by " + std::to_string(size);
-  }
-  // All products of the matrix that had more, 93,750, were wrong (12.6.3): a dimension of a grid has no more.
-  if (matrix.num_rows / size > 65535) return "is wrong with more than 65,535 rows of blocks";
-  return cusparse_reason(matrix, request);
-}
-
-std::string blocked_ell_pattern_reason(const csr_view& matrix, const product_request& request) {
-  if (has_repeated_entries(matrix)) return "would add repeated entries";
-  return padding_reason(blocked_ell_places(matrix, request.parameters.at("block_size")), matrix.nnz());
-}
-
 }  // namespace
 
 product_kernel spmm_csr_cusparse() {
@@ -71,21 +51,6 @@ product_kernel spmm_coo_cusparse() {
   auto kernel = on_cusparse("coo", "The vendor's library on COO, preprocessed.", {0, 1, 2, 3, 4}, {1, 2, 3, 4},
                             "0: the library's default; n: CUSPARSE_SPMM_COO_ALGn");
   kernel.prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmm_coo_cusparse);
-  return kernel;
-}
-
-// In float32 the library may round to TF32, which nothing does here unless it is asked for.
-product_kernel spmm_blocked_ell_cusparse() {
-  auto kernel = on_cusparse("blocked-ell",
-                            "The vendor's library on blocked ELL, on tensor cores. Zeros filled into a block are "
-                            "multiplied: a NaN or infinity in B reaches all rows of the blocks in its column.",
-                            {}, {}, "");
-  kernel.parameters = {{"block_size", 16, {8, 16, 32}, {8, 16, 32}, false, "rows and columns of a block"}};
-  kernel.dtypes = {value_type::float16, value_type::bfloat16};
-  kernel.from_device = false;
-  kernel.unsupported_reason = blocked_ell_reason;
-  kernel.pattern_reason = blocked_ell_pattern_reason;
-  kernel.prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmm_blocked_ell_cusparse);
   return kernel;
 }
 

@@ -1,10 +1,8 @@
 // The vendor's SpMM behind the same interface: CSR and COO, every algorithm, both layouts, preprocessed where the
-// library offers it; and blocked ELL, which is made on the host.
+// library offers it.
 #include <memory>
-#include <string>
 
 #include "device/device_csr.hpp"
-#include "kernels/blocked_ell/blocked_ell.hpp"
 #include "kernels/cusparse/api.hpp"
 #include "kernels/cusparse/dense_operand.hpp"
 #include "kernels/description.hpp"
@@ -53,21 +51,6 @@ class cusparse_plan final : public product_plan {
     }
   }
 
-  cusparse_plan(const blocked_ell& blocks, const product_request& request, cudaStream_t stream,
-                const device_allocator& allocate)
-      : num_rows_(blocks.num_rows),
-        order_(request.order),
-        dtype_(blocks.dtype),
-        algorithm_(api::spmm_blocked_ell_algorithm1),
-        preprocesses_(false),
-        allocate_(allocate),
-        rows_(cuda::upload(blocks.indices.data(), blocks.indices.size(), allocate, stream)),
-        data_(cuda::upload(blocks.data.data(), blocks.data.size(), allocate, stream)) {
-    WARPLOOM_CUSPARSE_CHECK(CreateBlockedEll, &matrix_, num_rows_, blocks.num_cols, blocks.block_size,
-                            blocks.width * blocks.block_size, rows_.data(), data_.data(), api::index_int32,
-                            api::base_zero, api::data_type(dtype_));
-  }
-
   ~cusparse_plan() override { api::api().DestroySpMat(matrix_); }
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
@@ -86,24 +69,17 @@ class cusparse_plan final : public product_plan {
       WARPLOOM_CUSPARSE_CHECK(SpMM_bufferSize, handle, plain, plain, alpha, matrix_, b, beta, c, factors.type(),
                               algorithm_, &size);
       if (size > buffer_.size()) buffer_ = {size, allocate_};
-      if (preprocesses_) {
-        WARPLOOM_CUSPARSE_CHECK(SpMM_preprocess, handle, plain, plain, alpha, matrix_, b, beta, c, factors.type(),
-                                algorithm_, buffer_.data());
-      }
+      WARPLOOM_CUSPARSE_CHECK(SpMM_preprocess, handle, plain, plain, alpha, matrix_, b, beta, c, factors.type(),
+                              algorithm_, buffer_.data());
       prepared_for_ = sizes;
     }
     WARPLOOM_CUSPARSE_CHECK(SpMM, handle, plain, plain, alpha, matrix_, b, beta, c, factors.type(), algorithm_,
                             buffer_.data());
   }
 
-  std::size_t bytes() const override {
-    return (csr_ ? csr_->bytes() : 0) + rows_.bytes() + data_.bytes() + buffer_.bytes();
-  }
+  std::size_t bytes() const override { return csr_->bytes() + rows_.bytes() + buffer_.bytes(); }
   // What the library finds out in advance is of the pattern alone, as its documentation has it.
-  std::vector<value_array> value_arrays() override {
-    if (csr_) return {csr_->all_values()};
-    return {{data_.data(), static_cast<std::int64_t>(data_.size() / size_of(dtype_))}};
-  }
+  std::vector<value_array> value_arrays() override { return {csr_->all_values()}; }
 
  private:
   // What was preprocessed for operands of some sizes is not used with others: after a product with a single column of C
@@ -120,11 +96,9 @@ class cusparse_plan final : public product_plan {
   layout order_;
   value_type dtype_;
   api::spmm_algorithm algorithm_;
-  bool preprocesses_ = true;
   device_allocator allocate_;
-  std::shared_ptr<const device_csr> csr_;  // null: blocks
-  cuda::device_array<std::int32_t> rows_;  // of the nonzeros, for COO; columns of blocks
-  cuda::device_array<std::byte> data_;     // of blocks
+  std::shared_ptr<const device_csr> csr_;
+  cuda::device_array<std::int32_t> rows_;  // of the nonzeros, for COO
   cuda::device_array<std::byte> buffer_;
   operand_sizes prepared_for_;  // the buffer and the preprocessing
   api::sparse_descriptor matrix_ = nullptr;
@@ -140,21 +114,6 @@ std::unique_ptr<product_plan> prepare_cuda_spmm_csr_cusparse(const device_csr& m
 std::unique_ptr<product_plan> prepare_cuda_spmm_coo_cusparse(const device_csr& matrix, const product_request& request,
                                                              const device_allocator& allocate) {
   return std::make_unique<cusparse_plan>(matrix, request, allocate, cusparse_plan::sparse_format::coo);
-}
-
-std::unique_ptr<product_plan> prepare_cuda_spmm_blocked_ell_cusparse(const device_csr& source,
-                                                                     const product_request& request,
-                                                                     const device_allocator& allocate) {
-  const std::string label = "blocked-ell/cusparse";
-  const int needed = source.dtype() == value_type::bfloat16 ? 8 : 7;
-  if (cuda::device_attribute(cudaDevAttrComputeCapabilityMajor) < needed) {
-    refuse_candidate(label, "needs a GPU of compute capability " + std::to_string(needed) + ".0 or newer");
-  }
-  if (api::api().CreateBlockedEll == nullptr) {
-    throw error(error_kind::device, "cusparse", -1, "cuSPARSE has no blocked ELL");
-  }
-  return std::make_unique<cusparse_plan>(to_blocked_ell(source.host(), request.parameters.at("block_size")), request,
-                                         source.stream(), allocate);
 }
 
 }  // namespace warploom
