@@ -8,9 +8,9 @@ multiplies plans that other threads made while those use them. Samples of every 
 
 Every few seconds the threads of a process stop and drop what they have. Then its host memory (resident, after what is
 free was given back) and what the GPU's pools of the core hold are noted. From the second quarter of the time to the
-last they must not grow by more than 32 MB and 3 % of host memory, and 64 MB of pools. The memory in use on each of those
-GPUs, whoever uses it, is noted too. Each process forks children, which must get a clean error instead of a product, and
-end.
+last they must not grow by more than 32 MB and 3 % of host memory, and 64 MB of pools. The memory in use on each of
+those GPUs, whoever uses it, is noted too. Each process forks children, which must get a clean error instead of a
+product, and end.
 
 With ``--device cpu`` the same on the CPU, where no GPU is needed and children that were forked multiply.
 

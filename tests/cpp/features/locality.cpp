@@ -23,7 +23,7 @@ TEST_CASE("locality_features: counts in a small matrix") {
   CHECK(value_of(matrix, "first_uses") == doctest::Approx(2.0 / 6));
   CHECK(value_of(matrix, "reused_within_1024") == doctest::Approx(4.0 / 6));
   CHECK(value_of(matrix, "adjacent_overlap") == doctest::Approx(1));  // the two columns of the first row
-  CHECK(value_of(matrix, "hidden_overlap") == -1);                 // there are too few nonzeros
+  CHECK(value_of(matrix, "hidden_overlap") == -1);                    // there are too few nonzeros
 }
 
 TEST_CASE("locality_features: matrices without anything have features of 0") {
