@@ -290,14 +290,12 @@ class _Settings:
     def make_transposed(self, A: Any, op: str, k: int, layout: str) -> Plan:
         problem = self._problem(A, op, k, layout)
         fits = self._is_for(op) and not self.inputs  # which are those of one matrix
-        if fits and "/" in self.select:
-            fits = not problem.reason_against(parse(self.select))
-        if fits and "/" in self.select:
-            try:
+        if not fits or "/" not in self.select:
+            return self.plan(problem, None, self.select if fits else "auto", {})
+        if not problem.reason_against(parse(self.select)):
+            with contextlib.suppress(ParameterError):  # once its rows have moved, a format may need too much padding
                 return self.plan(problem, None, self.select, {})
-            except ParameterError:  # once its rows have moved, a format may need too much padding
-                fits = False
-        return self.plan(problem, None, self.select if fits else "auto", {})
+        return self.plan(problem, None, "auto", {})
 
     def named(self, A: Any, candidate: str) -> Plan:
         """Prepare a candidate for SpMV, to compare with."""

@@ -17,6 +17,7 @@ from battery import battery
 from products import assert_product, operand
 from strategies import csr_matrices
 from warploom._matrix import as_csr
+from warploom.plan import _Settings
 
 SPMV, SPMM = "spmv/none/csr/vector", "spmm/none/csr/row_split"
 
@@ -232,6 +233,23 @@ def test_candidates_by_name_are_taken_for_the_transpose_where_they_can():
     plan = wl.plan(A, "spmv", device="cpu", select="spmv/none/cmrs/basic[height=4]")
     plan.T @ np.ones(60)
     assert [p.candidate for p in plan.T.plans.values()] == ["spmv/none/cmrs/basic[height=4]"]
+
+
+def test_a_transpose_takes_another_candidate_where_the_one_by_name_cannot_be_prepared(monkeypatch):
+    """As where it turns out, once rows have moved on a GPU, that a format would need too much padding."""
+    A, name = matrix(), "spmv/none/cmrs/basic[height=4]"
+    plan = wl.plan(A, "spmv", device="cpu", select=name)
+    usual = _Settings.plan
+
+    def refused(self, problem, whole, select, inputs):
+        if select == name:
+            raise wl.errors.ParameterError("would store too much", argument="candidate")
+        return usual(self, problem, whole, select, inputs)
+
+    monkeypatch.setattr(_Settings, "plan", refused)
+    x = np.ones(60)
+    np.testing.assert_allclose(plan.T @ x, A.T @ x)
+    assert [p.candidate for p in plan.T.plans.values()] != [name]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -15,6 +15,7 @@ import scipy.sparse
 
 from warploom import _core, features, permutations
 from warploom._matrix import as_csr
+from warploom.bench.schema import OVERLAP
 from warploom.corpus import Entry
 
 __all__ = ["Prepared", "describe", "load", "reopen", "write"]
@@ -67,8 +68,7 @@ def describe(loaded: Prepared, wanted: Sequence[str]) -> Prepared:
     facts["features_ms"] = 1e3 * (time.perf_counter() - start)
     vectors = features.column_vectors(view)
     facts |= {f"{vectors.set}_{feature}": value for feature, value in vectors.as_dict().items()}
-    (overlap,) = _core.overlap_feature_names()
-    facts[f"locality_{overlap}"] = _core.compute_hidden_overlap(view)
+    facts[OVERLAP] = _core.compute_hidden_overlap(view)
     return Prepared(loaded.A, perms, facts)
 
 

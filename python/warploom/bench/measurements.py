@@ -30,8 +30,8 @@ _MOST_IDS = 2**62
 # Neighbours in this order have similar times and equal names, which compresses well: of several orders, this one gave
 # the smallest file.
 _SORTED_BY = ("environment", "run", "matrix", "setting", "candidate", "cache")
-# Numbers of bytes hardly repeat, so that a dictionary of them is larger than they are.
 _COMPRESSION: dict[str, Any] = {"compression_level": 15, "row_group_size": 1 << 20}
+# Numbers of bytes hardly repeat, so that a dictionary of them is larger than they are.
 _WITH_DICTIONARY = [column.name for column in schema.MEASUREMENTS if column.name != "bytes"]
 
 

@@ -22,12 +22,11 @@ import pandas as pd
 from warploom import _core, corpus
 from warploom._matrix import as_csr
 from warploom.bench.measurements import read_matrices, set_matrix_column
+from warploom.bench.schema import OVERLAP
 from warploom.corpus import names
 from warploom.errors import WarploomError
 
-__all__ = ["COLUMN", "add", "collect"]
-
-COLUMN = "locality_hidden_overlap"
+__all__ = ["add", "collect"]
 
 _HEADER = ("matrix", "hidden_overlap")
 
@@ -101,10 +100,10 @@ def add(folder: str | os.PathLike[str], values: Mapping[str, float]) -> int:
     matrices = read_matrices(folder)
     small = matrices["nnz"] < _core.FEWEST_NONZEROS_OF_OVERLAP
     found = matrices["matrix"].map(values).astype(np.float64)
-    if COLUMN in matrices:
-        found = found.fillna(matrices[COLUMN])
+    if OVERLAP in matrices:
+        found = found.fillna(matrices[OVERLAP])
     found = found.mask(small, _core.NOT_MEASURED)
-    set_matrix_column(folder, COLUMN, found.to_numpy(np.float64))
+    set_matrix_column(folder, OVERLAP, found.to_numpy(np.float64))
     return int(found.isna().sum())
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "CACHES",
     "KEY",
     "MEASUREMENTS",
+    "OVERLAP",
     "SIGNIFICANT_DIGITS",
     "STATUSES",
     "STORED_FEATURES",
@@ -58,6 +59,9 @@ STORED_FEATURES: Mapping[str, tuple[str, ...]] = {
     "locality": _core.overlap_feature_names(),
 }
 """Sets of features, and which of their features the table of matrices has."""
+
+OVERLAP = f"locality_{_core.overlap_feature_names()[0]}"
+"""The column of the feature of locality that models take."""
 
 _REQUIRED = object()
 _TEXT = pa.dictionary(pa.int32(), pa.string())

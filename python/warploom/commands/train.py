@@ -41,7 +41,7 @@ __all__ = ["calibrate", "train"]
     help="Train this kind of models; may be repeated. All by default, with --profile trees.",
 )
 def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None, models: tuple[str, ...]) -> None:
-    """Train profiles on the measurements in INPUTS: folders of `warploom bench`, or h200 and h200-large, which ship.
+    """Train profiles on the measurements in INPUTS: folders of `warploom bench`, or those that ship, such as h200.
 
     Folders are one sweep, each of those that ship is one of its own, which may have tried other candidates. The papers'
     models are trained on the first. The profile is that of the first sweep's GPU; sweeps on other GPUs are not trained

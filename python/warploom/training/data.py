@@ -15,6 +15,7 @@ from warploom import _core, features
 from warploom.bench.measurements import Measurements, sort
 from warploom.bench.medians import default_of_vendor, is_vendor, of_one_environment
 from warploom.bench.repeatability import Tolerances, tolerances
+from warploom.bench.schema import OVERLAP
 from warploom.bench.settings import Setting
 from warploom.errors import ParameterError
 
@@ -35,9 +36,6 @@ __all__ = [
 
 UNKNOWN_TOLERANCE = 0.03
 """abs(log) of the ratio of two measurements of the same thing, where nothing was measured twice."""
-
-OVERLAP = "locality_hidden_overlap"
-"""The feature of locality that models take."""
 
 NOT_MEASURED: float = _core.NOT_MEASURED
 """Its value for matrices of fewer than 10^6 nonzeros, and where a sweep does not have it."""

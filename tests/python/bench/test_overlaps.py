@@ -7,6 +7,7 @@ import pytest
 from warploom import _core, corpus, errors
 from warploom._matrix import as_csr
 from warploom.bench import Measurements, overlaps
+from warploom.bench.schema import OVERLAP
 
 from .tables import matrix, measured, tables
 
@@ -28,7 +29,7 @@ def folder(tmp_path):
 
 def test_values_are_computed_once_and_added(folder, tmp_path, monkeypatch):
     before = Measurements.load(folder)
-    assert before.matrices[overlaps.COLUMN].isna().all()
+    assert before.matrices[OVERLAP].isna().all()
     large = before.matrices[before.matrices["nnz"] >= 1e6]
     said = []
     values = overlaps.collect(large, tmp_path / "values.csv", said.append)
@@ -44,11 +45,11 @@ def test_values_are_computed_once_and_added(folder, tmp_path, monkeypatch):
 
     assert overlaps.add(folder, expected) == 2
     after = Measurements.load(folder)
-    found = after.matrices.set_index("matrix")[overlaps.COLUMN]
+    found = after.matrices.set_index("matrix")[OVERLAP]
     assert found[list(NAMES)].to_dict() == expected | {NAMES[2]: -1.0}
     assert np.isnan(found["Nobody/knows"])
     pd.testing.assert_frame_equal(after.measurements, before.measurements)
-    rest = [name for name in before.matrices if name != overlaps.COLUMN]
+    rest = [name for name in before.matrices if name != OVERLAP]
     pd.testing.assert_frame_equal(after.matrices[rest], before.matrices[rest])
     assert after.environments == before.environments
     assert overlaps.add(folder, {}) == 2  # what is known is kept
