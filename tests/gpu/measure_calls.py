@@ -1,9 +1,10 @@
 """Measure what a product of a small matrix costs the caller, operand by operand, on the GPU at hand.
 
 ``python tests/gpu/measure_calls.py`` prints one JSON line a case: microseconds of wall time a call, median, minimum and
-maximum of 7 repeats of 2,000 calls, each with one synchronisation at the end. The matrix is 1,000 x 1,000 with 5,000
-nonzeros in float32, so that the time is that of the call and not of the product. torch and CuPy are left out where they
-are not installed. If OUT is set, the lines are also written to calls.jsonl in that folder.
+maximum of 15 repeats of 2,000 calls, each with one synchronisation at the end, after a fifth of a second of calls. The
+matrix is 1,000 x 1,000 with 5,000 nonzeros in float32, so that the time is that of the call and not of the product.
+torch and CuPy are left out where they are not installed. If OUT is set, the lines are also written to calls.jsonl in
+that folder.
 """
 
 from __future__ import annotations
@@ -24,16 +25,19 @@ import warploom as wl
 from warploom import _core
 
 SIZE, NONZEROS, K = 1_000, 5_000, 32
-CALLS, REPEATS = 2_000, 7
+CALLS, REPEATS = 2_000, 15
+WARM_UP_S = 0.2  # until the processor's clock is that of a program at work
 
 Case = tuple[str, Callable[[], Any]]
 
 
 def measure(call: Callable[[], Any], synchronize: Callable[[], Any]) -> dict[str, float]:
     """Return microseconds a call."""
-    for _ in range(50):
-        call()
-    synchronize()
+    until = time.perf_counter() + WARM_UP_S
+    while time.perf_counter() < until:
+        for _ in range(50):
+            call()
+        synchronize()
     times = []
     for _ in range(REPEATS):
         begin = time.perf_counter()
