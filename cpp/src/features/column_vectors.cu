@@ -53,7 +53,8 @@ __device__ __forceinline__ void add_warp(unsigned long long* to, unsigned long l
 }
 
 // At least five blocks: left to itself, the compiler takes 32 registers and spills.
-__global__ void __launch_bounds__(threads_per_block, 5) count_vectors_kernel(const task work) {
+__global__ void __launch_bounds__(threads_per_block, cuda::blocks_with_registers(threads_per_block, 5))
+    count_vectors_kernel(const task work) {
   __shared__ std::int64_t block_rows[2];
   std::uint32_t single_8 = 0, single_16 = 0;
   const std::int64_t stride = std::int64_t{gridDim.x} * nonzeros_per_block;
@@ -61,7 +62,8 @@ __global__ void __launch_bounds__(threads_per_block, 5) count_vectors_kernel(con
     const std::int64_t end = min(begin + nonzeros_per_block, work.nnz);
     __syncthreads();  // the rows of the piece before have been read
     if (threadIdx.x < 2) {
-      block_rows[threadIdx.x] = row_of_nonzero(work.indptr, 0, work.num_rows - 1, threadIdx.x == 0 ? begin : end - 1);
+      block_rows[threadIdx.x] =
+          row_of_nonzero<std::int64_t>(work.indptr, 0, work.num_rows - 1, threadIdx.x == 0 ? begin : end - 1);
     }
     __syncthreads();
     for (std::int64_t first = begin; first < end; first += threads_per_block) {

@@ -97,7 +97,7 @@ constexpr std::uint16_t not_reported = 0xffff;
 constexpr std::uint16_t nothing_to_report = 0;  // the sample comes after all that the block reads
 
 // The block reads neighbouring pieces.
-__global__ void __launch_bounds__(scanning_threads, scanning_blocks)
+__global__ void __launch_bounds__(scanning_threads, cuda::blocks_with_registers(scanning_threads, scanning_blocks))
     find_next_kernel(std::int64_t nnz, std::int64_t nonzeros_per_block, const std::int32_t* __restrict__ indices,
                      slot_table* __restrict__ table) {
   extern __shared__ scan_tables shared[];

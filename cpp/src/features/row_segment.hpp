@@ -36,14 +36,16 @@ struct row_counts {
   std::uint32_t blocks = 0;  // 0 where blocks are not counted
 };
 
+// In what follows, Position is the type of rows and of places of nonzeros: int64, or int32 where both are below 2^30,
+// which takes half the instructions on a GPU.
+
 // The last row in first .. last that begins at nonzero j or before it. `first` must. That row has nonzeros unless it is
 // row `last`.
-template <class Offsets>
-WARPLOOM_HOST_DEVICE std::int64_t row_of_nonzero(const Offsets& indptr, std::int64_t first, std::int64_t last,
-                                                 std::int64_t j) {
-  std::int64_t end = last + 1;
+template <class Position, class Offsets>
+WARPLOOM_HOST_DEVICE Position row_of_nonzero(const Offsets& indptr, Position first, Position last, Position j) {
+  Position end = last + 1;
   while (end - first > 1) {
-    const std::int64_t middle = first + (end - first) / 2;
+    const Position middle = first + (end - first) / 2;
     if (indptr[middle] <= j) {
       first = middle;
     } else {
@@ -55,13 +57,13 @@ WARPLOOM_HOST_DEVICE std::int64_t row_of_nonzero(const Offsets& indptr, std::int
 
 // The first position in [begin, end) of ascending columns that is not below `column`, or `end`. Looked for from
 // `guess`, in [begin, end], with steps that double, and then by bisection: a good guess takes two reads.
-template <class Columns>
-WARPLOOM_HOST_DEVICE std::int64_t first_not_below(const Columns& columns, std::int64_t begin, std::int64_t end,
-                                                  std::int64_t guess, std::int32_t column) {
+template <class Position, class Columns>
+WARPLOOM_HOST_DEVICE Position first_not_below(const Columns& columns, Position begin, Position end, Position guess,
+                                              std::int32_t column) {
   if (guess < end && columns[guess] < column) {
     begin = guess + 1;
-    for (std::int64_t step = 1; end - begin >= step; step *= 2) {
-      const std::int64_t probe = begin + step - 1;
+    for (Position step = 1; end - begin >= step; step *= 2) {
+      const Position probe = begin + step - 1;
       if (columns[probe] >= column) {
         end = probe;
         break;
@@ -70,8 +72,8 @@ WARPLOOM_HOST_DEVICE std::int64_t first_not_below(const Columns& columns, std::i
     }
   } else {
     end = guess;
-    for (std::int64_t step = 1; end - begin >= step; step *= 2) {
-      const std::int64_t probe = end - step;
+    for (Position step = 1; end - begin >= step; step *= 2) {
+      const Position probe = end - step;
       if (columns[probe] < column) {
         begin = probe + 1;
         break;
@@ -80,7 +82,7 @@ WARPLOOM_HOST_DEVICE std::int64_t first_not_below(const Columns& columns, std::i
     }
   }
   while (begin < end) {
-    const std::int64_t middle = begin + (end - begin) / 2;
+    const Position middle = begin + (end - begin) / 2;
     if (columns[middle] < column) {
       begin = middle + 1;
     } else {
@@ -92,12 +94,12 @@ WARPLOOM_HOST_DEVICE std::int64_t first_not_below(const Columns& columns, std::i
 
 // A guess, less j, for the nonzero of the row before, [before, row_begin), whose column is nearest to that of nonzero j
 // of row [row_begin, row_end): as far along in its row as j is. 0 where the offsets do not ascend.
-WARPLOOM_HOST_DEVICE std::int64_t shift_to_row_before(std::int64_t before, std::int64_t row_begin, std::int64_t row_end,
-                                                      std::int64_t j) {
+template <class Position>
+WARPLOOM_HOST_DEVICE Position shift_to_row_before(Position before, Position row_begin, Position row_end, Position j) {
   if (before > row_begin || row_begin > j) return 0;
   if (row_begin == j || j >= row_end) return before - row_begin;
   const float along = static_cast<float>(j - row_begin) / static_cast<float>(row_end - row_begin);
-  return before + static_cast<std::int64_t>(along * static_cast<float>(row_begin - before)) - j;
+  return before + static_cast<Position>(along * static_cast<float>(row_begin - before)) - j;
 }
 
 struct segment_geometry {
@@ -115,18 +117,18 @@ struct segment_geometry {
 // neighbouring threads often stop in the same row and may add them first.
 //
 // Whatever the arrays hold, nothing is read but indptr[first_row - 1 .. last_row + 1] (from 0) and columns[0 .. end).
-template <class Offsets, class Columns, class Sink>
-WARPLOOM_HOST_DEVICE std::int64_t count_segment(const Offsets& indptr, const Columns& columns, std::int64_t begin,
-                                                std::int64_t end, std::int64_t first_row, std::int64_t last_row,
-                                                const segment_geometry& shape, Sink& sink, row_counts& open) {
+template <class Position, class Offsets, class Columns, class Sink>
+WARPLOOM_HOST_DEVICE Position count_segment(const Offsets& indptr, const Columns& columns, Position begin, Position end,
+                                            Position first_row, Position last_row, const segment_geometry& shape,
+                                            Sink& sink, row_counts& open) {
   constexpr std::uint32_t none = ~std::uint32_t{0};  // beyond any line
-  std::int64_t row = row_of_nonzero(indptr, first_row, last_row, begin);
-  std::int64_t row_begin = indptr[row];
-  std::int64_t row_end = indptr[row + 1];
+  Position row = row_of_nonzero(indptr, first_row, last_row, begin);
+  auto row_begin = static_cast<Position>(indptr[row]);
+  auto row_end = static_cast<Position>(indptr[row + 1]);
   // Where the row before may hold the next line.
-  std::int64_t before = row > 0 ? static_cast<std::int64_t>(indptr[row - 1]) : row_begin;
+  Position before = row > 0 ? static_cast<Position>(indptr[row - 1]) : row_begin;
   if (before < 0) before = 0;
-  std::int64_t shift = shift_to_row_before(before, row_begin, row_end, begin);
+  Position shift = shift_to_row_before(before, row_begin, row_end, begin);
   std::int32_t column_before = -1;
   std::uint32_t line_before = none;
   std::uint32_t block_before = none;
@@ -136,7 +138,7 @@ WARPLOOM_HOST_DEVICE std::int64_t count_segment(const Offsets& indptr, const Col
     if (shape.count_blocks) block_before = shape.block.quotient(column_before);
   }
   open = {};
-  for (std::int64_t j = begin; j < end; ++j) {
+  for (Position j = begin; j < end; ++j) {
     if (j >= row_end && row < last_row) {
       if (row_begin >= begin) {
         sink.whole_row(row, open);
@@ -163,10 +165,10 @@ WARPLOOM_HOST_DEVICE std::int64_t count_segment(const Offsets& indptr, const Col
       line_before = line;
       sink.request(line, row);
       ++open.lines;
-      const std::int64_t before_end = row_begin < j ? row_begin : j;
+      const Position before_end = row_begin < j ? row_begin : j;
       const auto line_begin = static_cast<std::int32_t>(line * shape.line.divisor);
       if (before < before_end) {
-        std::int64_t guess = j + shift;
+        Position guess = j + shift;
         guess = guess < before ? before : guess > before_end ? before_end : guess;
         before = first_not_below(columns, before, before_end, guess, line_begin);
         shift = before - j;

@@ -20,9 +20,6 @@ namespace {
 
 constexpr int threads_per_block = 256;
 constexpr int warps_per_block = threads_per_block / 32;
-constexpr int nonzeros_per_thread =
-    7;  // odd: threads read neighbouring segments of shared memory without bank conflicts
-constexpr int nonzeros_per_block = threads_per_block * nonzeros_per_thread;
 constexpr int max_warps = 32;  // bits of a line's set of warps
 
 // What is found, in one array of 64-bit words that starts as zeros. Minima are maxima of complements.
@@ -66,10 +63,6 @@ struct indices_view {
   }
 };
 
-// Places for lines that a block of the first kernel has in shared memory.
-constexpr int table_bits = 10;
-constexpr int table_size = 1 << table_bits;
-
 // Arguments of both kernels.
 struct work_view {
   std::uint32_t num_rows;
@@ -85,8 +78,6 @@ struct work_view {
   line_counters* lines;       // [num_lines]
   std::uint64_t* row_lines;   // [num_rows]: lines of a row, and shared ones in the upper half
   std::uint32_t* row_blocks;  // [num_rows], or null where blocks are lines
-
-  __host__ __device__ bool all_lines_have_places() const { return num_lines <= table_size; }
 };
 
 __device__ void find_maximum(std::uint64_t* findings, int which, std::uint64_t value) {
@@ -99,16 +90,35 @@ __device__ void find_sum(std::uint64_t* to, std::uint64_t value) {
 
 // ---- The first kernel
 
-// Requests of a block, gathered by line: neighbouring rows request the same lines, and some lines are requested by
-// nearly all rows. Where every line has a place of its own, a block gathers those of many segments of the nonzeros;
-// otherwise a line whose place is taken goes to memory directly.
+constexpr int nonzeros_per_thread =
+    7;  // odd: threads read neighbouring segments of shared memory without bank conflicts
+constexpr int offsets_per_thread = 4;
+
+// Requests of a block, gathered by line in shared memory: neighbouring rows request the same lines, and some lines are
+// requested by nearly all rows. Where the lines fit, each has a place of its own; otherwise a line has two places that
+// it may take, and goes to memory directly if others hold them.
 constexpr std::uint32_t no_line = ~std::uint32_t{0};
+constexpr int hashed_bits = 10;
+constexpr int hashed_places = 1 << hashed_bits;
 
 struct request_table {
-  std::uint32_t line[table_size];
-  std::uint32_t requests[table_size];
-  std::uint32_t warps[table_size];
+  std::uint32_t* requests;
+  std::uint32_t* warps;
+  std::uint32_t* lines;  // that hold the places, or null where every line has its own
 };
+
+constexpr std::size_t bytes_of_place = 2 * sizeof(std::uint32_t);
+constexpr std::size_t bytes_of_hashed_places = 3 * sizeof(std::uint32_t) * hashed_places;
+
+// Shared memory of a block beside its table.
+template <class Position, int Threads>
+struct staged_arrays {
+  Position offsets[Threads * offsets_per_thread];
+  std::int32_t columns[Threads * nonzeros_per_thread];
+};
+
+// What a thread stores where others do the same.
+__device__ std::uint32_t stored(const std::uint32_t* at) { return *static_cast<const volatile std::uint32_t*>(at); }
 
 __device__ void add_requests(line_counters& to, std::uint32_t requests, std::uint32_t warps) {
   atomicAdd(&to.requests, requests);
@@ -117,30 +127,48 @@ __device__ void add_requests(line_counters& to, std::uint32_t requests, std::uin
 }
 
 // Columns of the block's nonzeros from shared memory, those before them from where they are.
+template <class Position>
 struct block_columns {
   const std::int32_t* staged;
-  std::int64_t begin;
+  Position begin;
   indices_view indices;
 
-  __device__ std::int32_t operator[](std::int64_t j) const {
-    return j >= begin ? staged[static_cast<int>(j - begin)] : static_cast<std::int32_t>(indices[j]);
+  __device__ std::int32_t operator[](Position j) const {
+    return j >= begin ? staged[j - begin] : static_cast<std::int32_t>(indices[j]);
+  }
+};
+
+// Offsets first .. end - 1 from shared memory, others from where they are.
+template <class Position>
+struct block_offsets {
+  const Position* staged;
+  Position first;
+  Position end;
+  cuda::offsets_view offsets;
+
+  __device__ Position operator[](Position row) const {
+    return row >= first && row < end ? staged[row - first] : static_cast<Position>(offsets[row]);
   }
 };
 
 struct block_sink {
+ public:
   const work_view& work;
-  request_table& table;
+  const request_table& table;
 
+  // Atomics on memory that many threads want take turns: what needs none is found out by reading.
   __device__ void request(std::uint32_t line, std::int64_t row) {
     const std::uint32_t warp = 1u << work.warps.remainder(static_cast<std::uint32_t>(row));
     std::uint32_t place = line;
-    if (!work.all_lines_have_places()) {
-      place = line * 2654435769u >> (32 - table_bits);
-      const std::uint32_t holder = atomicCAS(&table.line[place], no_line, line);
-      if (holder != no_line && holder != line) return add_requests(work.lines[line], 1, warp);
+    if (table.lines != nullptr) {
+      place = line * 2654435769u >> (32 - hashed_bits);
+      if (!hold(place, line)) {
+        place ^= 1;
+        if (!hold(place, line)) return add_requests(work.lines[line], 1, warp);
+      }
     }
-    atomicAdd(&table.requests[place], 1u);
-    atomicOr(&table.warps[place], warp);
+    atomicAdd(table.requests + place, 1u);
+    if ((stored(table.warps + place) & warp) == 0) atomicOr(table.warps + place, warp);
   }
   __device__ void whole_row(std::int64_t row, const row_counts& counts) {  // nobody else writes to it
     work.row_lines[row] = packed(counts);
@@ -154,6 +182,14 @@ struct block_sink {
 
   __device__ static std::uint64_t packed(const row_counts& counts) {
     return std::uint64_t{counts.shared} << 32 | counts.lines;
+  }
+
+ private:
+  // Whether the line holds the place, after taking it if it was free.
+  __device__ bool hold(std::uint32_t place, std::uint32_t line) {
+    std::uint32_t holder = stored(table.lines + place);
+    if (holder == no_line) holder = atomicCAS(table.lines + place, no_line, line);
+    return holder == no_line || holder == line;
   }
 };
 
@@ -188,58 +224,80 @@ __device__ void finish_row(block_sink& sink, std::int64_t row, const row_counts&
 }
 
 // Counts nonzeros begin .. begin + size - 1. Called by whole blocks.
-__device__ void count_block_segment(const work_view& work, std::int64_t begin, int size, request_table& table) {
-  __shared__ std::int32_t columns[nonzeros_per_block];
+template <class Position, int Threads>
+__device__ void count_block_segment(const work_view& work, Position begin, int size, const request_table& table,
+                                    staged_arrays<Position, Threads>& staged) {
   __shared__ std::uint32_t block_rows[2];
-  for (int i = threadIdx.x; i < size; i += threads_per_block) {
+  __shared__ bool useless;  // what is counted of a matrix whose columns do not ascend
+  for (int i = threadIdx.x; i < size; i += Threads) {
     const std::int64_t column = work.indices[begin + i];
     const bool inside = static_cast<std::uint64_t>(column) < work.num_cols;
     if (!inside) find_maximum(work.findings, index_outside, cuda::as_maximum(begin + i));
-    columns[i] = inside ? static_cast<std::int32_t>(column) : 0;  // so that nothing is written out of bounds
+    staged.columns[i] = inside ? static_cast<std::int32_t>(column) : 0;  // so that nothing is written out of bounds
   }
   const int warp = threadIdx.x / 32;
   if (warp < 2) {
     const std::uint32_t row = row_by_warp(work.indptr, work.num_rows, warp == 0 ? begin : begin + size - 1);
     if (threadIdx.x % 32 == 0) block_rows[warp] = row;
+  } else if (threadIdx.x == 64) {
+    useless = *static_cast<volatile std::uint64_t*>(work.findings + finding::unsorted) != 0;
   }
   __syncthreads();
-
-  block_sink sink{work, table};
-  row_counts open;
-  std::int64_t row = -1;
-  const int first = threadIdx.x * nonzeros_per_thread;
-  if (first < size) {
-    const int last = min(first + nonzeros_per_thread, size);
+  if (!useless) {
     // Offsets that decrease may put the two rows out of order; nothing that is counted then is used.
-    const std::uint32_t last_row = max(block_rows[0], block_rows[1]);
-    row = count_segment(work.indptr, block_columns{columns, begin, work.indices}, begin + first, begin + last,
-                        block_rows[0], last_row, work.shape, sink, open);
+    const auto first_row = static_cast<Position>(block_rows[0]);
+    const auto last_row = static_cast<Position>(max(block_rows[0], block_rows[1]));
+    const Position first = max(first_row - 1, Position{0});  // the row before is looked into
+    const Position end = min(last_row + 2, first + Threads * offsets_per_thread);
+    for (Position i = threadIdx.x; i < end - first; i += Threads) {
+      staged.offsets[i] = static_cast<Position>(work.indptr[first + i]);
+    }
+    __syncthreads();
+
+    block_sink sink{work, table};
+    row_counts open;
+    Position row = -1;
+    const int offset = threadIdx.x * nonzeros_per_thread;
+    if (offset < size) {
+      row = count_segment<Position>(block_offsets<Position>{staged.offsets, first, end, work.indptr},
+                                    block_columns<Position>{staged.columns, begin, work.indices}, begin + offset,
+                                    begin + min(offset + nonzeros_per_thread, size), first_row, last_row, work.shape,
+                                    sink, open);
+    }
+    finish_row(sink, row, open);
   }
-  finish_row(sink, row, open);
   __syncthreads();
 }
 
-__global__ void __launch_bounds__(threads_per_block)
-    count_nonzeros_kernel(const work_view work, const int segments_per_block) {
-  __shared__ request_table table;
-  const std::int64_t nonzeros_of_all = std::int64_t{segments_per_block} * nonzeros_per_block;
-  std::int64_t begin = blockIdx.x * nonzeros_of_all;
+// `places` of the table in shared memory: as many as there are lines, or 0 where lines share them.
+template <class Position, int Threads>
+__global__ void __launch_bounds__(Threads)
+    count_nonzeros_kernel(const work_view work, const int segments_per_block, const int places) {
+  extern __shared__ std::uint64_t shared[];
+  auto& staged = *reinterpret_cast<staged_arrays<Position, Threads>*>(shared);
+  auto* const counters = reinterpret_cast<std::uint32_t*>(&staged + 1);
+  const int size_of_table = places > 0 ? places : hashed_places;
+  const request_table table{counters, counters + size_of_table, places > 0 ? nullptr : counters + 2 * size_of_table};
+
+  constexpr int nonzeros_per_segment = Threads * nonzeros_per_thread;
+  const std::int64_t nonzeros_of_block = std::int64_t{segments_per_block} * nonzeros_per_segment;
+  std::int64_t begin = blockIdx.x * nonzeros_of_block;
   const std::int64_t nnz = min(work.indptr[work.num_rows], work.num_indices);
   if (begin >= nnz) return;  // the whole block: arrays may be longer than they need be
-  const std::int64_t end = min(begin + nonzeros_of_all, nnz);
+  const std::int64_t end = min(begin + nonzeros_of_block, nnz);
 
-  for (int i = threadIdx.x; i < table_size; i += threads_per_block) {
-    table.line[i] = no_line;
+  for (int i = threadIdx.x; i < size_of_table; i += Threads) {
     table.requests[i] = 0;
     table.warps[i] = 0;
+    if (table.lines != nullptr) table.lines[i] = no_line;
   }
-  for (; begin < end; begin += nonzeros_per_block) {
-    const int size = static_cast<int>(min(std::int64_t{nonzeros_per_block}, end - begin));
-    count_block_segment(work, begin, size, table);
+  for (; begin < end; begin += nonzeros_per_segment) {
+    const int size = static_cast<int>(min(std::int64_t{nonzeros_per_segment}, end - begin));
+    count_block_segment<Position, Threads>(work, static_cast<Position>(begin), size, table, staged);
   }
-  for (int i = threadIdx.x; i < table_size; i += threads_per_block) {
+  for (int i = threadIdx.x; i < size_of_table; i += Threads) {
     if (table.requests[i] == 0) continue;
-    const std::uint32_t line = work.all_lines_have_places() ? i : table.line[i];
+    const std::uint32_t line = table.lines == nullptr ? i : table.lines[i];
     add_requests(work.lines[line], table.requests[i], table.warps[i]);
   }
 }
@@ -388,6 +446,43 @@ uniform_divider divide_by(int divisor) {
   return {positive, std::has_single_bit(positive) ? std::countr_zero(positive) : -1};
 }
 
+// Launches the first kernel with a table of so many places, or with one that lines share.
+template <class Position, int Threads>
+void count_nonzeros(const work_view& work, int places, cudaStream_t stream) {
+  const auto kernel = count_nonzeros_kernel<Position, Threads>;
+  const std::size_t shared_bytes =
+      sizeof(staged_arrays<Position, Threads>) + (places > 0 ? places * bytes_of_place : bytes_of_hashed_places);
+  WARPLOOM_CUDA_CHECK(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
+  int resident = 0;
+  WARPLOOM_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, Threads, shared_bytes));
+  const std::int64_t busy =
+      std::int64_t{std::max(resident, 1)} * cuda::device_attribute(cudaDevAttrMultiProcessorCount);
+  // As few blocks as keep the GPU busy: each adds what it gathered to the same lines in memory. Shared places fill up.
+  const std::int64_t segments = ceil_divide(work.num_indices, Threads * nonzeros_per_thread);
+  const std::int64_t of_block = std::clamp<std::int64_t>(segments / busy, 1, places > 0 ? segments : 4);
+  const auto blocks = static_cast<unsigned>(ceil_divide(segments, of_block));
+  kernel<<<blocks, Threads, shared_bytes, stream>>>(work, static_cast<int>(of_block), places);
+  cuda::check_launch("count_nonzeros_kernel");
+}
+
+void count_nonzeros(const work_view& work, cudaStream_t stream) {
+  if (work.num_indices == 0 || work.num_rows == 0 || work.num_cols == 0) return;
+  constexpr std::uint32_t few_lines = 1024;
+  constexpr int threads = 1024;  // of the blocks that have multiprocessors to themselves
+  const auto places = static_cast<int>(work.num_lines);
+  if (work.num_indices >= 1 << 30 || work.num_rows >= 1 << 30) {
+    return count_nonzeros<std::int64_t, threads_per_block>(work, work.num_lines <= few_lines ? places : 0, stream);
+  }
+  if (work.num_lines <= few_lines) {
+    return count_nonzeros<std::int32_t, threads_per_block>(work, places, stream);
+  }
+  const auto most_bytes = static_cast<std::size_t>(cuda::device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  const std::size_t wanted = sizeof(staged_arrays<std::int32_t, threads>) + work.num_lines * bytes_of_place + 64;
+  if (wanted <= most_bytes) return count_nonzeros<std::int32_t, threads>(work, places, stream);
+  count_nonzeros<std::int32_t, threads_per_block>(work, 0, stream);
+}
+
 // Runs both kernels and copies `findings` to the host.
 void find(work_view work, std::uint64_t* findings, cudaStream_t stream) {
   const bool count_blocks = work.shape.count_blocks;
@@ -405,16 +500,8 @@ void find(work_view work, std::uint64_t* findings, cudaStream_t stream) {
       count_blocks ? reinterpret_cast<std::uint32_t*>(first + findings_bytes + lines_bytes + rows_bytes) : nullptr;
   WARPLOOM_CUDA_CHECK(cudaMemsetAsync(first, 0, bytes, stream));
 
+  count_nonzeros(work, stream);
   const std::int64_t multiprocessors = cuda::device_attribute(cudaDevAttrMultiProcessorCount);
-  const std::int64_t pieces = ceil_divide(work.num_indices, nonzeros_per_block);
-  if (pieces > 0 && work.num_rows > 0 && work.num_cols > 0) {
-    // As few blocks as keep the GPU busy where they gather; each adds what it gathered to the same lines in memory.
-    const std::int64_t gathered = std::max<std::int64_t>(pieces / (8 * multiprocessors), 1);
-    const std::int64_t of_block = work.all_lines_have_places() ? gathered : 1;
-    const auto blocks = static_cast<unsigned>(ceil_divide(pieces, of_block));
-    count_nonzeros_kernel<<<blocks, threads_per_block, 0, stream>>>(work, static_cast<int>(of_block));
-    cuda::check_launch("count_nonzeros_kernel");
-  }
   const std::int64_t wanted = ceil_divide(std::max(work.num_rows, work.num_lines), threads_per_block);
   const auto blocks = static_cast<unsigned>(std::clamp<std::int64_t>(wanted, 1, 4 * multiprocessors));
   summarise_kernel<<<blocks, threads_per_block, 0, stream>>>(work);

@@ -21,13 +21,6 @@ constexpr unsigned unreached = ~0u;
 // `max_levels`: the host is faster then.
 constexpr unsigned max_levels = 1 << 14, patience = 1 << 8, narrow = 32;
 
-// Of reach_kernel, for a multiprocessor: two where it has room for 2,048 threads.
-#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000)
-constexpr int reach_blocks = 2;
-#else
-constexpr int reach_blocks = 1;
-#endif
-
 struct graph {
   const std::int32_t* __restrict__ indptr;
   const std::int32_t* __restrict__ neighbours;
@@ -100,7 +93,7 @@ __device__ __forceinline__ void for_each_neighbour_of_places(const graph& of, co
 
 // `queue` begins with the nodes to start from, whose depths are 0; all others are unreached. found[max_levels] is 0.
 // The nodes of a level come in any order.
-__global__ void __launch_bounds__(block_threads, reach_blocks)
+__global__ void __launch_bounds__(block_threads, cuda::blocks_with_registers(block_threads, 2))
     reach_kernel(graph of, unsigned num_starts, std::int32_t* __restrict__ queue, unsigned* __restrict__ depths,
                  unsigned* __restrict__ found, progress* __restrict__ state) {
   constexpr unsigned capacity = 2048;

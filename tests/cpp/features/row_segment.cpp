@@ -65,27 +65,41 @@ uniform_divider by(std::uint32_t divisor) {
 }
 
 // Blocks of `per_block` nonzeros whose threads take `per_thread` each, and look for rows among those of the block.
-recorder count(const matrix& A, std::uint32_t line, std::uint32_t block, int per_thread, int per_block) {
-  const std::vector<std::int64_t> indptr = A.indptr();
+template <class Position>
+recorder count_by(const matrix& A, std::uint32_t line, std::uint32_t block, int per_thread, int per_block) {
+  const std::vector<std::int64_t> wide = A.indptr();
+  const std::vector<Position> indptr(wide.begin(), wide.end());
   const std::vector<std::int32_t> columns = A.indices();
   const segment_geometry shape{by(line), by(block), line != block};
   recorder found;
   found.rows.resize(A.rows.size());
   found.told_whole.resize(A.rows.size());
-  const std::int64_t nnz = indptr.back();
-  const auto last = static_cast<std::int64_t>(A.rows.size()) - 1;
-  for (std::int64_t begin = 0; begin < nnz; begin += per_block) {
-    const std::int64_t end = std::min<std::int64_t>(nnz, begin + per_block);
-    const std::int64_t first_row = row_of_nonzero(indptr, 0, last, begin);
-    const std::int64_t last_row = row_of_nonzero(indptr, 0, last, end - 1);
-    for (std::int64_t j = begin; j < end; j += per_thread) {
+  const Position nnz = indptr.back();
+  const auto last = static_cast<Position>(A.rows.size()) - 1;
+  for (Position begin = 0; begin < nnz; begin += per_block) {
+    const Position end = std::min<Position>(nnz, begin + per_block);
+    const Position first_row = row_of_nonzero<Position>(indptr, 0, last, begin);
+    const Position last_row = row_of_nonzero<Position>(indptr, 0, last, end - 1);
+    for (Position j = begin; j < end; j += per_thread) {
       row_counts open;
-      const std::int64_t row = count_segment(indptr, columns, j, std::min<std::int64_t>(end, j + per_thread), first_row,
-                                             last_row, shape, found, open);
+      const Position row = count_segment<Position>(indptr, columns, j, std::min<Position>(end, j + per_thread),
+                                                   first_row, last_row, shape, found, open);
       found.part_of_row(row, open);
     }
   }
   return found;
+}
+
+recorder count(const matrix& A, std::uint32_t line, std::uint32_t block, int per_thread, int per_block) {
+  const recorder narrow = count_by<std::int32_t>(A, line, block, per_thread, per_block);
+  recorder wide = count_by<std::int64_t>(A, line, block, per_thread, per_block);
+  CHECK(narrow.found_unsorted == wide.found_unsorted);
+  for (std::size_t row = 0; row < wide.rows.size(); ++row) {
+    CHECK(narrow.rows[row].lines == wide.rows[row].lines);
+    CHECK(narrow.rows[row].shared == wide.rows[row].shared);
+    CHECK(narrow.rows[row].blocks == wide.rows[row].blocks);
+  }
+  return wide;
 }
 
 std::set<std::uint32_t> groups(const std::vector<std::int32_t>& row, std::uint32_t width) {

@@ -43,7 +43,8 @@ __device__ __forceinline__ void add_products(const cuda::cmrs_places<Packed, fal
 }
 
 template <int H, bool Packed, class Value>
-__global__ void __launch_bounds__(warps_per_block* warp_size, min_blocks)
+__global__ void __launch_bounds__(warps_per_block* warp_size,
+                                  cuda::blocks_with_registers(warps_per_block* warp_size, min_blocks))
     cmrs_basic_kernel(unsigned num_rows, unsigned num_strips, const std::int32_t* __restrict__ strip_ptr,
                       cuda::cmrs_places<Packed, false, Value> places, const Value* __restrict__ x,
                       Value* __restrict__ y) {

@@ -30,7 +30,8 @@ __device__ __forceinline__ void add_groups(const cuda::cmrs_places<Packed, true,
 
 // `height` and `modulo` are powers of two with at least 32 partial sums between them.
 template <bool Packed, class Value>
-__global__ void __launch_bounds__(warps_per_block* warp_size, min_blocks)
+__global__ void __launch_bounds__(warps_per_block* warp_size,
+                                  cuda::blocks_with_registers(warps_per_block* warp_size, min_blocks))
     cmrs_modified_kernel(unsigned num_rows, unsigned num_strips, unsigned height, unsigned modulo,
                          const std::int32_t* __restrict__ strip_ptr, cuda::cmrs_places<Packed, true, Value> places,
                          const Value* __restrict__ x, Value* __restrict__ y) {

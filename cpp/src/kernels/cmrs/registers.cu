@@ -47,7 +47,7 @@ __device__ __forceinline__ void add_products(const cuda::cmrs_places<Packed, fal
 
 // threads_per_strip is 2 to the power of log_threads, and at least H.
 template <int H, bool Packed, class Value>
-__global__ void __launch_bounds__(threads_per_block, min_blocks)
+__global__ void __launch_bounds__(threads_per_block, cuda::blocks_with_registers(threads_per_block, min_blocks))
     cmrs_registers_kernel(unsigned num_rows, unsigned num_strips, unsigned log_threads,
                           const std::int32_t* __restrict__ strip_ptr, cuda::cmrs_places<Packed, false, Value> places,
                           const Value* __restrict__ x, Value* __restrict__ y) {

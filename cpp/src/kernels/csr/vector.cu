@@ -38,7 +38,8 @@ __global__ void __launch_bounds__(threads_per_block)
 
 // y is read before the entries: most rows are short, and their time is that of accesses which wait for each other.
 template <int T, class Value, class Offset>
-__global__ void __launch_bounds__(threads_per_block, blocks_per_multiprocessor)
+__global__ void __launch_bounds__(threads_per_block,
+                                  cuda::blocks_with_registers(threads_per_block, blocks_per_multiprocessor))
     csr_vector_finished_kernel(unsigned num_rows, const Offset* __restrict__ indptr,
                                const std::int32_t* __restrict__ indices, const Value* __restrict__ data,
                                const std::int32_t* __restrict__ row_ids, const Value* __restrict__ x,
@@ -66,7 +67,8 @@ __global__ void __launch_bounds__(threads_per_block, blocks_per_multiprocessor)
 // With x . y. The sum of a thread block costs as much as several short rows: each takes many, from all over the matrix,
 // because long rows are often neighbours.
 template <int T, class Value, class Offset>
-__global__ void __launch_bounds__(threads_per_block, blocks_per_multiprocessor)
+__global__ void __launch_bounds__(threads_per_block,
+                                  cuda::blocks_with_registers(threads_per_block, blocks_per_multiprocessor))
     csr_vector_dot_kernel(unsigned num_rows, const Offset* __restrict__ indptr,
                           const std::int32_t* __restrict__ indices, const Value* __restrict__ data,
                           const std::int32_t* __restrict__ row_ids, const Value* __restrict__ x, Value* __restrict__ y,

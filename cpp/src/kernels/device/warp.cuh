@@ -13,6 +13,21 @@
 
 namespace warploom::cuda {
 
+// Thread blocks on a multiprocessor that the compiler is to leave registers for: as many as wanted, or fewer where the
+// architecture has no room for so many threads.
+constexpr unsigned blocks_with_registers(unsigned threads, unsigned wanted) {
+#if !defined(__CUDA_ARCH__)
+  constexpr unsigned most_threads = 2048;
+#elif __CUDA_ARCH__ < 800
+  constexpr unsigned most_threads = 1024;
+#elif __CUDA_ARCH__ % 100 != 0 || __CUDA_ARCH__ >= 1200
+  constexpr unsigned most_threads = 1536;
+#else
+  constexpr unsigned most_threads = 2048;
+#endif
+  return wanted < most_threads / threads ? wanted : most_threads / threads;
+}
+
 inline constexpr unsigned whole_warp = 0xffffffffu;
 
 __device__ __forceinline__ unsigned lane_id() { return threadIdx.x % 32; }
