@@ -6,6 +6,7 @@
 // shared memory. Columns that are used often would otherwise keep the memory of their slot busy: each thread block
 // notes in which of its pieces it has reported a slot, and reports nothing that comes after it.
 #include <algorithm>
+#include <cstddef>
 
 #include "device/device_csr.hpp"
 #include "features/device_boundary.hpp"
@@ -28,12 +29,12 @@ static_assert(num_samples <= num_slots / 2);
 constexpr std::int32_t no_column = -1;
 constexpr unsigned long long no_place = ~0ull;
 
-// What is known of the sampled columns, in GPU memory.
+// What is known of the sampled columns, in GPU memory. All bits of the slots are set at first, and none of the filter.
 struct slot_table {
   std::int32_t columns[num_slots];     // no_column: the slot is empty
-  std::uint32_t filter[num_words];     // two bits of a word for each column
   std::uint32_t samples[num_slots];    // the first sample in the column
   unsigned long long next[num_slots];  // place of the next nonzero in the column
+  std::uint32_t filter[num_words];     // two bits of a word for each column
 };
 
 __device__ __forceinline__ std::uint32_t hash_of(std::int32_t column) {
@@ -46,36 +47,23 @@ __device__ __forceinline__ std::uint32_t bits_of(std::uint32_t hash) {
 __device__ __forceinline__ std::uint32_t first_slot(std::uint32_t hash) { return hash >> (32 - log_slots); }
 __device__ __forceinline__ std::uint32_t slot_after(std::uint32_t slot) { return (slot + 1) % num_slots; }
 
-// ---- Sampling, by one thread block
+// ---- Sampling
 
-constexpr int sampling_threads = 1024;
+constexpr int sampling_threads = 128;
+static_assert(num_samples % sampling_threads == 0);
 
 __global__ void __launch_bounds__(sampling_threads)
     sample_columns_kernel(std::int64_t nnz, const std::int32_t* __restrict__ indices, slot_table* table) {
-  constexpr int samples_per_thread = num_samples / sampling_threads;
-  std::int32_t columns[samples_per_thread];
-#pragma unroll
-  for (int i = 0; i < samples_per_thread; ++i) {
-    columns[i] = indices[overlap::place_of_sample(i * sampling_threads + threadIdx.x, nnz)];
+  const std::uint32_t sample = blockIdx.x * sampling_threads + threadIdx.x;
+  const std::int32_t column = indices[overlap::place_of_sample(sample, nnz)];
+  const std::uint32_t hash = hash_of(column);
+  atomicOr(table->filter + word_of(hash), bits_of(hash));
+  std::uint32_t slot = first_slot(hash);
+  for (;; slot = slot_after(slot)) {
+    const std::int32_t before = atomicCAS(table->columns + slot, no_column, column);
+    if (before == no_column || before == column) break;
   }
-  for (int slot = threadIdx.x; slot < num_slots; slot += sampling_threads) {
-    table->columns[slot] = no_column;
-    table->samples[slot] = num_samples;
-    table->next[slot] = no_place;
-  }
-  for (int word = threadIdx.x; word < num_words; word += sampling_threads) table->filter[word] = 0;
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < samples_per_thread; ++i) {
-    const std::uint32_t hash = hash_of(columns[i]);
-    atomicOr(table->filter + word_of(hash), bits_of(hash));
-    std::uint32_t slot = first_slot(hash);
-    for (;; slot = slot_after(slot)) {
-      const std::int32_t before = atomicCAS(table->columns + slot, no_column, columns[i]);
-      if (before == no_column || before == columns[i]) break;
-    }
-    atomicMin(table->samples + slot, static_cast<std::uint32_t>(i * sampling_threads + threadIdx.x));
-  }
+  atomicMin(table->samples + slot, sample);
 }
 
 // ---- The next nonzeros in the sampled columns
@@ -106,8 +94,8 @@ __global__ void __launch_bounds__(scanning_threads, cuda::blocks_with_registers(
   const std::int64_t end = min(begin + nonzeros_per_block, nnz);
   for (int slot = threadIdx.x; slot < num_slots; slot += scanning_threads) {
     local.columns[slot] = table->columns[slot];
-    const std::int64_t place = overlap::place_of_sample(table->samples[slot], nnz);
-    local.reported[slot] = place >= end ? nothing_to_report : not_reported;
+    const bool reports = local.columns[slot] != no_column && overlap::place_of_sample(table->samples[slot], nnz) < end;
+    local.reported[slot] = reports ? not_reported : nothing_to_report;
   }
   for (int word = threadIdx.x; word < num_words; word += scanning_threads) local.filter[word] = table->filter[word];
   __syncthreads();
@@ -256,7 +244,9 @@ double compute_cuda_hidden_overlap(const device_csr& matrix, std::int64_t fewest
   const cudaStream_t stream = matrix.stream();
   const cuda::pooled_memory memory(sizeof(slot_table), stream);
   auto* const table = memory.as<slot_table>();
-  sample_columns_kernel<<<1, sampling_threads, 0, stream>>>(nnz, matrix.indices(), table);
+  WARPLOOM_CUDA_CHECK(cudaMemsetAsync(table, 0xff, offsetof(slot_table, filter), stream));
+  WARPLOOM_CUDA_CHECK(cudaMemsetAsync(table->filter, 0, sizeof(table->filter), stream));
+  sample_columns_kernel<<<num_samples / sampling_threads, sampling_threads, 0, stream>>>(nnz, matrix.indices(), table);
   cuda::check_launch("sample_columns_kernel");
 
   constexpr std::size_t shared_bytes = sizeof(scan_tables);
