@@ -5,6 +5,7 @@
 #include "common.hpp"
 #include "device/release.hpp"
 #include "kernels/spmm/padded_copy.hpp"
+#include "warploom/cublas.hpp"
 #include "warploom/cusparse.hpp"
 #include "warploom/device.hpp"
 
@@ -86,6 +87,8 @@ void bind_device(py::module_& module) {
       "How to find out whether a graph is captured in this thread: GPU memory that is dropped then is kept until "
       "the capture has ended.");
   module.def("num_gpus", [] { return query_cuda().devices.size(); }, "As many as cuda_info lists.");
+  module.def("load_cublas", &load_cublas, py::arg("path"));
+  module.def("cublas_version", &cublas_version);
   module.def("load_cusparse", &load_cusparse, py::arg("path"));
   module.def("cusparse_version", &cusparse_version);
   module.def(

@@ -27,6 +27,7 @@ __all__ = [
     "Operand",
     "allocator_for",
     "as_array",
+    "cublas_version",
     "cusparse_version",
     "finish",
     "host_array",
@@ -34,7 +35,10 @@ __all__ = [
     "is_dlpack_cuda",
     "is_foreign",
     "join",
+    "load_cublas",
     "load_cusparse",
+    "load_libraries",
+    "load_library_of",
     "operand",
     "overlap",
     "refuse_gradient",
@@ -114,18 +118,29 @@ _core.ask_for_captures(_captures)
 @functools.cache
 def load_cusparse() -> str | None:
     """Open cuSPARSE if it can be found; return why not, or None."""
+    return _load("cusparse", _core.load_cusparse)
+
+
+@functools.cache
+def load_cublas() -> str | None:
+    """Open cuBLAS if it can be found; return why not, or None."""
+    return _load("cublasLt", _core.load_cublas)
+
+
+def _load(library: str, load: Callable[[str], None]) -> str | None:
     if not _core.cuda_info()["devices"]:
         return "no GPU"
     try:
         from cuda.pathfinder import load_nvidia_dynamic_lib
 
-        path = load_nvidia_dynamic_lib("cusparse").abs_path
+        path = load_nvidia_dynamic_lib(library).abs_path
     except Exception as error:  # not installed, or one of pathfinder's own errors: the system's loader may find it
         path = None
         reason = str(error)
-    for candidate in filter(None, (path, "libcusparse.so.13", "libcusparse.so.12", "libcusparse.so")):
+    # The versions of the toolkit that warploom works with, the newest first.
+    for candidate in filter(None, (path, *(f"lib{library}.so{version}" for version in (".13", ".12", "")))):
         try:
-            _core.load_cusparse(candidate)
+            load(candidate)
         except DeviceError as error:
             reason = str(error)
         else:
@@ -133,10 +148,34 @@ def load_cusparse() -> str | None:
     return reason
 
 
+def load_libraries(rows: int, cols: int, nnz: int) -> None:
+    """Open the vendor's libraries that products of such a matrix can use.
+
+    Opening that of dense products takes a while, and it is of use only where a matrix may be stored as a dense one.
+    """
+    load_cusparse()
+    if rows * cols <= 64 * nnz + 4096:
+        load_cublas()
+
+
+def load_library_of(kernel: _core.Kernel) -> None:
+    """Open the vendor's library that a kernel calls, if it calls one."""
+    if kernel.source == "cuSPARSE":
+        load_cusparse()
+    elif kernel.source == "cuBLAS":
+        load_cublas()
+
+
 def cusparse_version() -> str | None:
     """Version of the cuSPARSE in use, or None if there is none."""
     load_cusparse()
     return _core.cusparse_version() or None
+
+
+def cublas_version() -> str | None:
+    """Version of the cuBLAS in use, or None if there is none."""
+    load_cublas()
+    return _core.cublas_version() or None
 
 
 def as_array(B: Any, dtype: np.dtype[Any] | None) -> Any:

@@ -237,7 +237,7 @@ class _Settings:
     def plan(self, problem: _core.Problem, A: Any, select: str, inputs: Mapping[str, Any]) -> Plan:
         """Choose and prepare. Without `A`, the plan has no transpose."""
         if self.target.kind == "cuda":
-            _device.load_cusparse()
+            _device.load_libraries(*problem.shape, problem.nnz)
         of_paper = paper_models.find(self.model)
         # What else an operator meets, and its transpose, the default models choose.
         if of_paper is not None and select in ("auto", "predict") and A is not None and problem.op == of_paper.op:
@@ -632,8 +632,8 @@ def _named(chosen: _core.Candidate, A: Any, op: str, k: int, dtype: Any, layout:
         raise ParameterError(f"{chosen.name} is not a candidate for {op}", argument="candidate")
     target = _device.Device.parse(device)
     problem = problem_of(A, op, k, dtype, layout, "warm", target)
-    if target.kind == "cuda" and chosen.kernel.vendor:
-        _device.load_cusparse()
+    if target.kind == "cuda":
+        _device.load_library_of(chosen.kernel)
     made: Plan = _classes().Plan(_core.prepare(problem, chosen), problem, target)
     return made
 

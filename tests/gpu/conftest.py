@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from warploom import _core
+from warploom import _core, _device
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "python"))
 
@@ -18,3 +18,8 @@ def pytest_collection_modifyitems(items):
     if not info["devices"]:
         for item in items:
             item.add_marker(pytest.mark.skip(reason=f"no GPU: {info['error']}"))
+    elif reason := _device.load_cublas():
+        for item in items:
+            kernel = item.callspec.params.get("kernel") if hasattr(item, "callspec") else None
+            if getattr(kernel, "source", "") == "cuBLAS":
+                item.add_marker(pytest.mark.skip(reason=f"no cuBLAS: {reason}"))

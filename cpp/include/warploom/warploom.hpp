@@ -5,6 +5,7 @@
 #include "warploom/candidate.hpp"
 #include "warploom/conjugate_gradients.hpp"
 #include "warploom/csr_view.hpp"
+#include "warploom/cublas.hpp"
 #include "warploom/cusparse.hpp"
 #include "warploom/device.hpp"
 #include "warploom/error.hpp"

@@ -5,6 +5,7 @@
 #include "permutations/device_locality_orders.hpp"
 #include "permutations/device_rcm.hpp"
 #include "warploom/conjugate_gradients.hpp"
+#include "warploom/cublas.hpp"
 #include "warploom/cusparse.hpp"
 #include "warploom/device.hpp"
 #include "warploom/error.hpp"
@@ -95,6 +96,8 @@ void conjugate_gradients::step(const conjugate_gradients_vectors&, std::int64_t,
 double conjugate_gradients::squared_residual(CUstream_st*) const { no_cuda(); }
 double conjugate_gradients::curvature(CUstream_st*) const { no_cuda(); }
 
+void load_cublas(const std::string&) { no_cuda(); }
+std::string cublas_version() { return ""; }
 void load_cusparse(const std::string&) { no_cuda(); }
 std::string cusparse_version() { return ""; }
 

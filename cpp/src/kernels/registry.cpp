@@ -21,6 +21,8 @@ namespace warploom {
   row(spmm_column_vectors_tensor_core_tf32) \
   row(spmm_hybrid_vectors_tensor_core) \
   row(spmm_hybrid_vectors_tensor_core_tf32) \
+  row(spmm_dense_cublas) \
+  row(spmm_dense_cublas_tf32) \
   row(spmm_csr_cusparse) \
   row(spmm_coo_cusparse)
 
@@ -64,6 +66,7 @@ namespace warploom {
   row(bsr_format) \
   row(column_vectors_format) \
   row(hybrid_vectors_format) \
+  row(dense_format) \
   row(sell_format) \
   row(compressed_sell_format) \
   row(cmrs_format) \

@@ -280,19 +280,34 @@ bool is_worth_comparing(const problem& given, double calls, double time_us) {
   return comparing_us(given, candidates, time_us) < 0.05 * calls * time_us;
 }
 
-// ---- Candidates that no model knows: those of less than full precision, and kernels for value types without a model
-// of their own that do not work on the type whose model stands in
+// ---- Candidates that no model knows: those of less than full precision, kernels for value types without a model of
+// their own that do not work on the type whose model stands in, and promising kernels that models have not seen
+
+// Promising ones for this matrix that are not ranked.
+std::set<const product_kernel*> unseen_kernels(const problem& given, prediction& predicted) {
+  std::set<const product_kernel*> unseen;
+  for (const product_kernel& kernel : kernels(given.op)) {
+    if (kernel.promising && kernel.promising(given.summary())) unseen.insert(&kernel);
+  }
+  if (unseen.empty()) return unseen;
+  choice& choices = predicted.chosen();
+  for (const std::size_t i : choices.all()) unseen.erase(parse_candidate(choices.name(i)).kernel);
+  return unseen;
+}
 
 // Those to measure, in the caller's row order first.
-std::vector<candidate> unpredicted_candidates(const problem& given, const selector& chooser,
+std::vector<candidate> unpredicted_candidates(const problem& given, const selector& chooser, prediction& made,
                                               const name_patterns& patterns) {
   const value_type predicted = setting_of(given, chooser).dtype;
   const bool has_own_model = predicted == given.dtype();
-  if (given.precision == product_precision::full && has_own_model && !patterns) return {};  // patterns may name one
+  const std::set<const product_kernel*> unseen = unseen_kernels(given, made);
+  if (given.precision == product_precision::full && has_own_model && unseen.empty() && !patterns) {
+    return {};  // patterns may name one
+  }
   std::vector<candidate> found = candidates_to_measure(given, patterns);
   std::erase_if(found, [&](const candidate& c) {
-    const bool known =
-        c.kernel->precision == product_precision::full && (has_own_model || c.kernel->works_on(predicted));
+    const bool known = c.kernel->precision == product_precision::full &&
+                       (has_own_model || c.kernel->works_on(predicted)) && !unseen.contains(c.kernel);
     return known || (!patterns && c.is_permuted());
   });
   std::stable_partition(found.begin(), found.end(), [](const candidate& c) { return !c.is_permuted(); });
@@ -457,7 +472,7 @@ std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<c
   std::vector<preparation_step> steps{{"upload", milliseconds_since(start)}};
   auto predicted =
       std::make_shared<prediction>(given, from->chooser, options, in.permutation_rows, given.on_gpu(), false);
-  const std::vector<candidate> unpredicted = unpredicted_candidates(given, from->chooser, options.patterns);
+  const std::vector<candidate> unpredicted = unpredicted_candidates(given, from->chooser, *predicted, options.patterns);
   const bool only_unpredicted = !predicted->chosen().first() && !unpredicted.empty();
   if (!only_unpredicted) predicted->first();  // there is one
   const ranking& ranked = predicted->ranked();

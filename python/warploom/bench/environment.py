@@ -13,7 +13,7 @@ from typing import Any
 
 import warploom
 from warploom import _core
-from warploom._device import Device, cusparse_version, load_cusparse
+from warploom._device import Device, cublas_version, cusparse_version, load_cublas, load_cusparse
 
 __all__ = ["clock_mhz", "cpu_name", "environment"]
 
@@ -43,6 +43,7 @@ def environment(device: Device) -> dict[str, Any]:
     }
     if device.kind == "cuda":
         load_cusparse()
+        load_cublas()
         cuda = _core.cuda_info()
         gpu = cuda["devices"][device.ordinal]
         found |= {
@@ -53,6 +54,7 @@ def environment(device: Device) -> dict[str, Any]:
             "l2_bytes": gpu["l2_bytes"],
             "cuda": f"{cuda['runtime_version'] // 1000}.{cuda['runtime_version'] % 1000 // 10}",
             "cusparse": cusparse_version(),
+            "cublas": cublas_version(),
             **_management(device.ordinal),
         }
     else:

@@ -8,6 +8,7 @@ from warploom.formats.coo import COO as COO
 from warploom.formats.csr import CSR as CSR
 from warploom.formats.dasp import DASP as DASP
 from warploom.formats.dcsr import DCSR as DCSR
+from warploom.formats.dense import Dense as Dense
 from warploom.formats.ell import ELL as ELL
 from warploom.formats.hub_csr import HubCSR as HubCSR
 from warploom.formats.hyb import HYB as HYB

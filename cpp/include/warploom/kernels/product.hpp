@@ -182,6 +182,9 @@ struct product_kernel {
 
   // Whether the kernel cannot pay off on such a matrix: it is not tried then unless it is named. Null: never.
   bool (*hopeless)(const matrix_summary& matrix) = nullptr;
+  // Whether the kernel is likely enough to pay off on such a matrix that it is measured or compared with what is
+  // predicted where the models do not know it. Null: never.
+  bool (*promising)(const matrix_summary& matrix) = nullptr;
   // Whether, on such a matrix, another setting does the same work, so that this one need not be tried. Not asked of
   // default settings, which are always of interest. Null: never.
   bool (*redundant)(const matrix_summary& matrix, const product_request& request) = nullptr;

@@ -3,12 +3,12 @@
 #include "kernels/column_vectors/column_vectors.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "kernels/bsr/reason.hpp"
+#include "kernels/cpu/tf32.hpp"
 #include "kernels/cpu/work_ranges.hpp"
 #include "kernels/csr/row_storage.hpp"
 #include "kernels/description.hpp"
@@ -26,13 +26,6 @@ prepare_cuda_function prepare_cuda_spmm_column_vectors_tensor_core_tf32;
 namespace {
 
 // ---- On the CPU
-
-// As cvt.rna.tf32 rounds: to the nearest number of 11 significant bits, ties away from zero.
-float rounded_to_tf32(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const bool finite = (bits & 0x7f800000u) != 0x7f800000u;
-  return finite ? std::bit_cast<float>((bits + 0x1000u) & 0xffffe000u) : value;
-}
 
 // In float32, of operands that are rounded to TF32 if `Rounds`. Fill-in is not multiplied, unlike on a GPU.
 template <bool Rounds>

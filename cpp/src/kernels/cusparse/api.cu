@@ -1,10 +1,9 @@
-#include <dlfcn.h>
-
 #include <map>
 #include <mutex>
 #include <optional>
 
 #include "device/runtime.hpp"
+#include "device/shared_library.hpp"
 #include "kernels/cusparse/api.hpp"
 #include "warploom/cusparse.hpp"
 
@@ -14,65 +13,42 @@ namespace {
 std::mutex loading;
 std::optional<cuda::cusparse::functions> loaded;
 
-template <class Function>
-void find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr)
-    throw error(error_kind::device, "cusparse", -1, std::string("cuSPARSE has no function ") + name);
-}
-
-// Null where the library has no such function.
-template <class Function>
-void find_optional(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-}
-
 }  // namespace
 
 void load_cusparse(const std::string& path) {
   const std::lock_guard<std::mutex> lock(loading);
   if (loaded) return;
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr)
-    throw error(error_kind::device, "cusparse", -1, std::string("cannot open cuSPARSE: ") + dlerror());
+  const cuda::shared_library library(path, "cuSPARSE", "cusparse");
   cuda::cusparse::functions api{};
-  find(library, "cusparseCreate", api.Create);
-  find(library, "cusparseSetStream", api.SetStream);
-  find(library, "cusparseGetProperty", api.GetProperty);
-  find(library, "cusparseGetErrorString", api.GetErrorString);
-  find(library, "cusparseCreateCsr", api.CreateCsr);
-  find(library, "cusparseCreateCoo", api.CreateCoo);
-  find(library, "cusparseCreateDnMat", api.CreateDnMat);
-  find(library, "cusparseDestroySpMat", api.DestroySpMat);
-  find(library, "cusparseDestroyDnMat", api.DestroyDnMat);
-  find(library, "cusparseSpMM_bufferSize", api.SpMM_bufferSize);
-  find(library, "cusparseSpMM_preprocess", api.SpMM_preprocess);
-  find(library, "cusparseSpMM", api.SpMM);
-  find(library, "cusparseCreateDnVec", api.CreateDnVec);
-  find(library, "cusparseDestroyDnVec", api.DestroyDnVec);
-  find(library, "cusparseSpMV_bufferSize", api.SpMV_bufferSize);
-  find(library, "cusparseSpMV", api.SpMV);
-  find_optional(library, "cusparseSpMatSetValues", api.SpMatSetValues);
-  find_optional(library, "cusparseSDDMM_bufferSize", api.SDDMM_bufferSize);
-  find_optional(library, "cusparseSDDMM_preprocess", api.SDDMM_preprocess);
-  find_optional(library, "cusparseSDDMM", api.SDDMM);
-  find_optional(library, "cusparseSpMV_preprocess", api.SpMV_preprocess);
-  find_optional(library, "cusparseCreateSlicedEll", api.CreateSlicedEll);
-  find_optional(library, "cusparseCreateBsr", api.CreateBsr);
+  library.find("cusparseCreate", api.Create);
+  library.find("cusparseSetStream", api.SetStream);
+  library.find("cusparseGetProperty", api.GetProperty);
+  library.find("cusparseGetErrorString", api.GetErrorString);
+  library.find("cusparseCreateCsr", api.CreateCsr);
+  library.find("cusparseCreateCoo", api.CreateCoo);
+  library.find("cusparseCreateDnMat", api.CreateDnMat);
+  library.find("cusparseDestroySpMat", api.DestroySpMat);
+  library.find("cusparseDestroyDnMat", api.DestroyDnMat);
+  library.find("cusparseSpMM_bufferSize", api.SpMM_bufferSize);
+  library.find("cusparseSpMM_preprocess", api.SpMM_preprocess);
+  library.find("cusparseSpMM", api.SpMM);
+  library.find("cusparseCreateDnVec", api.CreateDnVec);
+  library.find("cusparseDestroyDnVec", api.DestroyDnVec);
+  library.find("cusparseSpMV_bufferSize", api.SpMV_bufferSize);
+  library.find("cusparseSpMV", api.SpMV);
+  library.find_optional("cusparseSpMatSetValues", api.SpMatSetValues);
+  library.find_optional("cusparseSDDMM_bufferSize", api.SDDMM_bufferSize);
+  library.find_optional("cusparseSDDMM_preprocess", api.SDDMM_preprocess);
+  library.find_optional("cusparseSDDMM", api.SDDMM);
+  library.find_optional("cusparseSpMV_preprocess", api.SpMV_preprocess);
+  library.find_optional("cusparseCreateSlicedEll", api.CreateSlicedEll);
+  library.find_optional("cusparseCreateBsr", api.CreateBsr);
   loaded = api;
 }
 
 std::string cusparse_version() {
   const std::lock_guard<std::mutex> lock(loading);
-  if (!loaded) return "";
-  std::string version;
-  for (const libraryPropertyType property : {MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL}) {
-    int value = 0;
-    loaded->GetProperty(property, &value);
-    if (!version.empty()) version += '.';
-    version += std::to_string(value);
-  }
-  return version;
+  return loaded ? cuda::version_by(loaded->GetProperty) : "";
 }
 
 namespace cuda::cusparse {
