@@ -58,7 +58,7 @@ def _fits(rows: int, cols: int, nnz: int, setting: str) -> bool:
     itemsize = {"float64": 8, "float32": 4}.get(Setting.parse(setting).dtype, 2)
     at_once = 16 // itemsize
     places = rows * (-(-cols // at_once) * at_once)
-    return places <= (64 if itemsize == 2 else 32) * nnz + 4096 and places * itemsize <= LARGEST
+    return places <= 64 * nnz + 4096 and places * itemsize <= LARGEST
 
 
 def show() -> None:

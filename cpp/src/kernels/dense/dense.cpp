@@ -177,12 +177,12 @@ void check_dense_size(const dense_shape& shape) {
 }
 
 // A place of two bytes on tensor cores takes next to no time beside reading it: a nonzero of a sparse format costs
-// about as much as 64 of them. In float32 and float64 sums are slower by an order of magnitude, and fewer places are
-// worth storing. Plans take at most 128 bytes for each nonzero, or 256 in float64.
+// about as much as some tens of them, and fewer in float32 and float64. Past the limit nothing is to be won, and plans
+// would be large: 64 places of two bytes are 128 bytes for each nonzero.
 std::string dense_reason(const matrix_summary& matrix) {
   const dense_shape shape{matrix.num_rows, matrix.num_cols, matrix.dtype};
   if (too_large(shape)) return size_reason(shape);
-  const std::int64_t most = size_of(matrix.dtype) == 2 ? 64 : 32;
+  constexpr std::int64_t most = 64;
   if (shape.places() <= most * matrix.nnz + 4096) return "";
   return "would store " + std::to_string(shape.places()) + " entries for " + std::to_string(matrix.nnz) + " nonzeros";
 }
