@@ -26,6 +26,7 @@ import pandas as pd
 from warploom import _device, corpus
 from warploom._limits import SweepLimits
 from warploom.bench import Measurements
+from warploom.bench.medians import of_one_environment
 from warploom.bench.run import drawn, sweep
 from warploom.bench.settings import Setting
 from warploom.corpus import Entry
@@ -118,7 +119,8 @@ def join(given: argparse.Namespace) -> None:
     for name in given.sweep:
         shipped = Measurements.load(DATA / name)
         rows = shipped.measurements
-        known = rows[rows["candidate"].isin(ANCHORS) & (rows["run"] == 0) & rows["median_us"].notna()]
+        compared = of_one_environment(rows[(rows["op"] == "spmm") & (rows["run"] == 0)], ["matrix", "setting"])
+        known = compared[compared["candidate"].isin(ANCHORS) & compared["median_us"].notna()]
         known = known.astype({"candidate": str, "matrix": str, "setting": str, "cache": str})
         both = known.merge(measured, on=[*key, "candidate"], suffixes=("", "_now"))
         ratios = (both["median_us_now"] / both["median_us"]).dropna()
