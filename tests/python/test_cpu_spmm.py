@@ -20,6 +20,7 @@ from products import (
     magnitudes,
     operand,
     parameter_sets,
+    permutations_of,
     prepare_product,
     reason_against,
     spoil,
@@ -49,13 +50,6 @@ def a_type_of(case):
 
 def check(case, matrix, B, C):
     assert_product(matrix, B, C, precision=KERNELS[case].precision)
-
-
-def permutations(m, seed=0):
-    rng = np.random.default_rng(seed)
-    yield None
-    yield np.arange(m, dtype=np.int32)[::-1].copy()
-    yield rng.permutation(m).astype(np.int32)
 
 
 def padding_reason(matrix, case, layout, k=8):
@@ -91,7 +85,7 @@ def threads():
 def test_battery(case, layout, name, dtype):
     matrix = battery(dtype)[name]
     m, n = matrix.shape
-    for k, perm in itertools.product([1, 3, 8, 33], permutations(m)):
+    for k, perm in itertools.product([1, 3, 8, 33], permutations_of(KERNELS[case], m)):
         B = operand((n, k), dtype, layout, seed=k)
         check(case, matrix, B, multiply(matrix, case, B, layout, perm=perm))
 
@@ -106,7 +100,7 @@ def test_every_parameter_value(case, layout, parameters):
         matrix = battery(dtype)[name]
         if padding_reason(matrix, case, layout):
             continue
-        perm = list(permutations(matrix.shape[0]))[-1]
+        perm = list(permutations_of(KERNELS[case], matrix.shape[0]))[-1]
         B = operand((matrix.shape[1], 19), dtype, layout)
         check(case, matrix, B, multiply(matrix, case, B, layout, parameters=parameters, perm=perm))
 
@@ -185,7 +179,7 @@ def test_plan_keeps_the_matrix_alive(case, layout):
 def test_a_plan_does_not_depend_on_the_matrix_it_was_made_from(case, layout, index_dtype):
     expected = battery(a_type_of(case))["random"]
     B = operand((120, 8), a_type_of(case), layout)
-    for perm in permutations(150):
+    for perm in permutations_of(KERNELS[case], 150):
         matrix = copy.deepcopy(expected)
         matrix.indptr, matrix.indices = matrix.indptr.astype(index_dtype), matrix.indices.astype(index_dtype)
         plan = prepare(matrix, case, layout=layout, perm=perm)
@@ -216,7 +210,9 @@ def csr_matrices(draw):
 def test_any_matrix(matrix, case, k, data):
     name, layout = case
     parameters = {p.name: data.draw(st.sampled_from(p.values)) for p in KERNELS[name].parameters}
-    perm = np.array(data.draw(st.permutations(range(matrix.shape[0]))), dtype=np.int32)
+    perm = None
+    if KERNELS[name].permutes:
+        perm = np.array(data.draw(st.permutations(range(matrix.shape[0]))), dtype=np.int32)
     B = operand((matrix.shape[1], k), matrix.dtype, layout, seed=k)
     check(name, matrix, B, multiply(matrix, name, B, layout, parameters=parameters, perm=perm))
 
@@ -283,12 +279,14 @@ class TestErrors:
 
         raises("k", k=0)
         raises("layout", layout="diagonal")
-        name = KERNELS[case].parameters[0].name
-        raises(name, parameters={name: 77})
-        assert name in str(raises("warp_factor", parameters={"warp_factor": 9}))
-        raises("perm", perm=np.zeros(150, dtype=np.int32))
-        raises("perm", perm=np.arange(149, dtype=np.int32))
-        raises("perm", perm=np.arange(150, dtype=np.int32).reshape(2, 75))
+        unknown = str(raises("warp_factor", parameters={"warp_factor": 9}))
+        for parameter in KERNELS[case].parameters[:1]:
+            raises(parameter.name, parameters={parameter.name: 77})
+            assert parameter.name in unknown
+        if KERNELS[case].permutes:
+            raises("perm", perm=np.zeros(150, dtype=np.int32))
+            raises("perm", perm=np.arange(149, dtype=np.int32))
+            raises("perm", perm=np.arange(150, dtype=np.int32).reshape(2, 75))
 
     def test_bad_operands(self, case, layout):
         plan = prepare(self.matrix, case, layout=layout)

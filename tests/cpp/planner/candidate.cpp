@@ -45,8 +45,9 @@ TEST_CASE("kernels of less than full precision are listed where they are asked f
     return labels;
   };
   CHECK(rounding(product_precision::full).empty());
-  CHECK(rounding(product_precision::tf32) ==
-        std::set<std::string>{"column-vectors/tensor_core_tf32", "hybrid-vectors/tensor_core_tf32"});
+  CHECK(rounding(product_precision::tf32) == std::set<std::string>{"column-vectors/tensor_core_tf32",
+                                                                   "dense/cublas_tf32",
+                                                                   "hybrid-vectors/tensor_core_tf32"});
   CHECK(parse_precision("tf32") == product_precision::tf32);
   CHECK(parse_precision(name_of(product_precision::full)) == product_precision::full);
 }
