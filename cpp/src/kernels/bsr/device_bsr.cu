@@ -1,7 +1,14 @@
-// Conversion from CSR to BSR on the GPU. The nonzeros are sorted by block row and block column, stably, so that those
-// of a block follow each other in the order in which they are stored. Where a block begins is selected from them; the
-// host reads back how many there are, and one thread fills each block.
+// Conversion from CSR to BSR on the GPU.
+//
+// Rows by ascending column, none of them very long, are merged: a thread for each row goes through its entries, and the
+// threads of a block row go together from one block column to the next that any of them has. A first pass counts the
+// blocks, the host reads back how many there are, and a second pass writes them.
+//
+// The nonzeros of other matrices are sorted by block row and block column, stably, so that those of a block follow each
+// other in the order in which they are stored. Where a block begins is selected from them, and one thread fills each
+// block.
 #include <bit>
+#include <type_traits>
 #include <vector>
 
 #include "device/algorithms.hpp"
@@ -10,7 +17,9 @@
 #include "kernels/bsr/reason.hpp"
 #include "kernels/device/nonzeros.cuh"
 #include "kernels/device/values.cuh"
+#include "kernels/device/vector.cuh"
 #include "kernels/device/warp.cuh"
+#include "kernels/dispatch_constant.hpp"
 #include "warploom/device.hpp"
 #include "warploom/error.hpp"
 #include "warploom/formats/format.hpp"
@@ -19,6 +28,169 @@ namespace warploom::cuda {
 namespace {
 
 constexpr int threads_per_block = 256;
+
+// ---- Merged rows
+
+// Going through a longer row takes longer than sorting.
+constexpr std::int64_t longest_merged_row = 1024;
+constexpr int no_column = 0x7fffffff;
+
+__host__ __device__ constexpr int log2_of(int power) { return power == 1 ? 0 : 1 + log2_of(power / 2); }
+
+// What the host reads of the first pass.
+struct merged_sizes {
+  std::int32_t num_blocks;
+  std::int32_t unsorted;  // some row is not by ascending column; nothing else is valid then
+  std::int32_t repeats;
+};
+
+struct csr_rows_view {
+  unsigned num_rows;
+  unsigned num_block_rows;
+  const std::int32_t* indptr;
+  const std::int32_t* indices;
+};
+
+// Goes through the columns of a row; rows past the last have none. The column after the next is loaded ahead.
+class column_reader {
+ public:
+  __device__ __forceinline__ column_reader(const csr_rows_view& A, unsigned row) : indices_(A.indices) {
+    if (row < A.num_rows) {
+      at_ = static_cast<unsigned>(__ldg(A.indptr + row));
+      end_ = static_cast<unsigned>(__ldg(A.indptr + row + 1));
+    }
+    column_ = load(at_);
+    ahead_ = load(at_ + 1);
+  }
+
+  __device__ __forceinline__ unsigned at() const { return at_; }
+  __device__ __forceinline__ int column() const { return column_; }
+  __device__ __forceinline__ int block_column(int log2_cols) const {
+    return column_ == no_column ? no_column : column_ >> log2_cols;
+  }
+  __device__ __forceinline__ bool is_in(int block_column, int log2_cols) const {
+    return column_ != no_column && column_ >> log2_cols == block_column;
+  }
+  __device__ __forceinline__ void advance() {
+    ++at_;
+    column_ = ahead_;
+    ahead_ = load(at_ + 1);
+  }
+
+ private:
+  __device__ __forceinline__ int load(unsigned j) const { return j < end_ ? __ldg(indices_ + j) : no_column; }
+
+  const std::int32_t* indices_;
+  unsigned at_ = 0;
+  unsigned end_ = 0;
+  int column_;
+  int ahead_;
+};
+
+// The lowest block column that a row of the block row is at; no_column: all are past their ends.
+template <int Rows>
+__device__ __forceinline__ int lowest_block_column(const column_reader& entries, int log2_cols) {
+  int lowest = entries.block_column(log2_cols);
+#pragma unroll
+  for (int offset = Rows / 2; offset > 0; offset /= 2) lowest = min(lowest, exchange(lowest, offset));
+  return lowest;
+}
+
+// `counts`: blocks of each block row, and behind them merged_sizes, zeros before.
+template <int Rows>
+__global__ void __launch_bounds__(threads_per_block)
+    count_blocks_kernel(const csr_rows_view A, int log2_cols, std::int32_t* __restrict__ counts) {
+  const unsigned row = blockIdx.x * threads_per_block + threadIdx.x;
+  const unsigned block_row = row / Rows;
+  column_reader entries(A, row);
+  std::int32_t count = 0;
+  bool unsorted = false;
+  bool repeats = false;
+  while (true) {
+    const int lowest = lowest_block_column<Rows>(entries, log2_cols);
+    if (!any_lane(lowest != no_column)) break;
+    if (lowest != no_column) ++count;
+    while (entries.is_in(lowest, log2_cols)) {
+      const int before = entries.column();
+      entries.advance();
+      unsorted |= entries.column() < before;
+      repeats |= entries.column() == before;
+    }
+  }
+  if (row % Rows == 0 && block_row < A.num_block_rows) counts[block_row] = count;
+  auto* const sizes = reinterpret_cast<merged_sizes*>(counts + A.num_block_rows);
+  unsorted = any_lane(unsorted);
+  repeats = any_lane(repeats);
+  if (lane_id() == 0 && unsorted) sizes->unsorted = 1;
+  if (lane_id() == 0 && repeats) sizes->repeats = 1;
+}
+
+// `begins`: the first block of each block row, and their number.
+template <int Rows, int Cols, class Value>
+__global__ void __launch_bounds__(threads_per_block)
+    merge_blocks_kernel(const csr_rows_view A, const Value* __restrict__ from, const std::int32_t* __restrict__ begins,
+                        std::int32_t* __restrict__ indptr, std::int32_t* __restrict__ indices, Value* __restrict__ data,
+                        unsigned long long* __restrict__ occupied) {
+  constexpr int log2_cols = log2_of(Cols);
+  constexpr int width =
+      Cols < 16 / int{sizeof(Value)} ? Cols : 16 / int{sizeof(Value)};  // values that are stored at once
+  using mask_type = std::conditional_t<(Rows * Cols > 32), unsigned long long, unsigned>;
+  const unsigned row = blockIdx.x * threads_per_block + threadIdx.x;
+  const unsigned block_row = row / Rows;
+  const unsigned i = row % Rows;
+  column_reader entries(A, row);
+  std::int32_t block = __ldg(begins + min(block_row, A.num_block_rows));
+  if (i == 0 && block_row <= A.num_block_rows) indptr[block_row] = block;
+  while (true) {
+    const int lowest = lowest_block_column<Rows>(entries, log2_cols);
+    if (!any_lane(lowest != no_column)) break;
+    Value places[Cols];
+#pragma unroll
+    for (int c = 0; c < Cols; ++c) places[c] = Value(0);
+    mask_type present = 0;
+    while (entries.is_in(lowest, log2_cols)) {
+      const int place = entries.column() & (Cols - 1);
+      Value value = __ldg(from + entries.at());
+      entries.advance();
+      if (present >> place & 1) {
+        Value before = places[0];
+#pragma unroll
+        for (int c = 1; c < Cols; ++c) before = c == place ? places[c] : before;
+        value = narrow<Value>(widen(before) + widen(value));
+      }
+#pragma unroll
+      for (int c = 0; c < Cols; ++c) places[c] = c == place ? value : places[c];
+      present |= mask_type{1} << place;
+    }
+    present <<= i * Cols;
+#pragma unroll
+    for (int offset = Rows / 2; offset > 0; offset /= 2) present |= exchange(present, offset);
+    if (lowest == no_column) continue;
+    auto* const to = reinterpret_cast<vector<Value, width>*>(data + (std::int64_t{block} * Rows + i) * Cols);
+#pragma unroll
+    for (int v = 0; v < Cols / width; ++v) {
+      vector<Value, width> part;
+#pragma unroll
+      for (int c = 0; c < width; ++c) part.lane[c] = places[v * width + c];
+      to[v] = part;
+    }
+    if (i == 0) {
+      indices[block] = lowest;
+      occupied[block] = present;
+    }
+    ++block;
+  }
+}
+
+// Calls function(rows, cols) with constants.
+template <class Function>
+void dispatch_shape(block_shape block, Function&& function) {
+  if (block.cols == 1)
+    return function(std::integral_constant<int, column_vector.rows>{}, std::integral_constant<int, 1>{});
+  dispatch_constant<2, 4, 8>(block.rows, [&](auto size) { function(size, size); });
+}
+
+// ---- Sorted nonzeros
 
 // Keys: block row and, in the lowest `column_bits` bits, block column.
 template <class Key>
@@ -134,12 +306,53 @@ device_bsr::device_bsr(const device_csr& matrix, block_shape block, const std::f
     fill_device(indptr_.data(), 0, indptr_.bytes(), stream_);
     return;
   }
+  if (matrix.summary().longest_row <= longest_merged_row && merge(matrix, accept, allocate)) return;
   const int column_bits = bits_for(static_cast<std::uint64_t>((num_cols_ - 1) / block.cols));
   if (column_bits + bits_for(static_cast<std::uint64_t>(num_block_rows() - 1)) <= 32) {
     convert<std::uint32_t>(matrix, column_bits, accept, allocate);
   } else {
     convert<std::uint64_t>(matrix, column_bits, accept, allocate);
   }
+}
+
+bool device_bsr::merge(const device_csr& matrix, const std::function<void(const sizes&)>& accept,
+                       const device_allocator& allocate) {
+  const csr_rows_view A{static_cast<unsigned>(num_rows_), static_cast<unsigned>(num_block_rows()), matrix.indptr32(),
+                        matrix.indices()};
+  const pooled_memory counts(num_block_rows() * sizeof(std::int32_t) + sizeof(merged_sizes), stream_);
+  auto* const begins = counts.as<std::int32_t>();
+  auto* const sizes_behind = reinterpret_cast<merged_sizes*>(begins + num_block_rows());
+  fill_device(sizes_behind, 0, sizeof(merged_sizes), stream_);
+  dispatch_shape(block_, [&](auto rows, auto cols) {
+    constexpr int log2_cols = log2_of(cols);
+    count_blocks_kernel<rows>
+        <<<blocks_for(num_block_rows() * rows), threads_per_block, 0, stream_>>>(A, log2_cols, begins);
+  });
+  check_launch("count_blocks_kernel");
+  // The total takes the place behind the last count: merged_sizes::num_blocks.
+  exclusive_scan(begins, begins, num_block_rows() + 1, stream_);
+  const merged_sizes found = read_back(sizes_behind, stream_);
+  if (found.unsorted != 0) return false;
+  accept({found.num_blocks * static_cast<std::int64_t>(block_.places()), size_of(dtype_) == 2 && found.repeats != 0});
+
+  allocate_blocks(found.num_blocks, allocate);
+  dispatch_device_type(dtype_, [&](auto value) {
+    using device_value = decltype(value);
+    dispatch_shape(block_, [&](auto rows, auto cols) {
+      merge_blocks_kernel<rows, cols><<<blocks_for((num_block_rows() + 1) * rows), threads_per_block, 0, stream_>>>(
+          A, matrix.values<device_value>(), begins, indptr_.data(), indices_.data(),
+          reinterpret_cast<device_value*>(data_.data()), occupied_.data());
+    });
+  });
+  check_launch("merge_blocks_kernel");
+  return true;
+}
+
+void device_bsr::allocate_blocks(std::int64_t num_blocks, const device_allocator& allocate) {
+  indptr_ = {static_cast<std::size_t>(num_block_rows()) + 1, allocate};
+  indices_ = {static_cast<std::size_t>(num_blocks), allocate};
+  data_ = {num_blocks * block_.places() * size_of(dtype_), allocate};
+  occupied_ = {static_cast<std::size_t>(num_blocks), pooled_allocator(stream_)};
 }
 
 template <class Key>
@@ -190,10 +403,7 @@ void device_bsr::convert(const device_csr& matrix, int column_bits, const std::f
   const std::int64_t places = num_blocks * block_.places();
   accept({places, found[1] != 0});
 
-  indptr_ = {static_cast<std::size_t>(num_block_rows()) + 1, allocate};
-  indices_ = {static_cast<std::size_t>(num_blocks), allocate};
-  data_ = {places * size_of(dtype_), allocate};
-  occupied_ = {static_cast<std::size_t>(num_blocks), pooled_allocator(stream_)};
+  allocate_blocks(num_blocks, allocate);
   fill_device(data_.data(), 0, data_.bytes(), stream_);
   const pooled_memory block_rows(num_blocks * sizeof(std::int32_t), stream_);
   dispatch_device_type(dtype_, [&](auto value) {

@@ -45,6 +45,10 @@ class device_bsr {
   bsr_matrix download() const;
 
  private:
+  // False, with nothing done, unless the columns of every row ascend.
+  bool merge(const device_csr& matrix, const std::function<void(const sizes&)>& accept,
+             const device_allocator& allocate);
+  void allocate_blocks(std::int64_t num_blocks, const device_allocator& allocate);
   template <class Key>
   void convert(const device_csr& matrix, int column_bits, const std::function<void(const sizes&)>& accept,
                const device_allocator& allocate);
