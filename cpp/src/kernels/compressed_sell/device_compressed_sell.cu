@@ -3,7 +3,8 @@
 // learns how many places there are before the first pass, and how large the arrays are after it.
 //
 // A lane goes through the rows that it has in the product, so that all of it is in step: slot by slot, or, for the
-// encodings by diagonals, from one distance to the next that any row has.
+// encodings by diagonals, from one distance to the next that any row has. The warp copies the next few entries of its
+// rows to shared memory together: lanes that read a row each would fetch a sector for every entry.
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -24,7 +25,8 @@ namespace warploom::cuda {
 namespace {
 
 constexpr int threads_per_block = 128;
-constexpr int warps_per_block = threads_per_block / 32;
+constexpr int segment_threads = 64;  // of the kernels with a warp for each segment
+constexpr int segment_warps = segment_threads / 32;
 constexpr int no_offset = 0x7fffffff;  // more than any distance from the diagonal of a slice
 
 // The matrix as its segments take it: rows by ascending column.
@@ -67,50 +69,141 @@ struct lane_shares {
   __device__ __forceinline__ unsigned length(int r) const { return end[r] - begin[r]; }
 };
 
-// Goes through the columns of each of a lane's rows on its own. The column after the next is loaded ahead.
+// Slots that are looked at together.
 template <int R>
-class column_readers {
+constexpr int batch_slots = 8 / R;
+
+// Stands for the type of values where only columns are read.
+struct no_values {};
+
+// Some entries of every row of a warp. One place more in a row keeps lanes in banks of their own.
+template <int R, class Bits>
+struct window_memory {
+  static constexpr int log2_size = R == 4 ? 3 : 4;
+  static constexpr int stride = (1 << log2_size) + 1;
+
+  Bits values[R][32][stride];
+  int columns[R][32][stride];
+};
+template <int R>
+struct window_memory<R, no_values> {
+  static constexpr int log2_size = R == 4 ? 3 : 4;
+  static constexpr int stride = (1 << log2_size) + 1;
+
+  int columns[R][32][stride];
+};
+
+// A window on the entries of each row, which all lanes move at the same time.
+template <int R, class Bits>
+class row_windows {
  public:
-  __device__ __forceinline__ column_readers(const sorted_csr& A, const lane_shares<R>& rows) : indices_(A.indices) {
+  // `longest`: no row has more entries.
+  __device__ __forceinline__ row_windows(const sorted_csr& A, const Bits* given, const lane_shares<R>& rows,
+                                         unsigned longest, window_memory<R, Bits>& memory)
+      : A_(A), given_(given), memory_(memory), lane_(static_cast<int>(lane_id())) {
+    constexpr int log2_least = R == 1 ? 3 : R == 2 ? 2 : 1;
+    static_assert(1 << log2_least == batch_slots<R>);
+    const int log2_longest = 32 - __clz(static_cast<int>(max(longest, 1u) - 1));
+    log2_width_ = min(max(log2_longest, log2_least), window_memory<R, Bits>::log2_size);
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
-      at_[r] = rows.begin[r];
-      end_[r] = rows.end[r];
-      column_[r] = load(rows.begin[r], r);
-      ahead_[r] = load(rows.begin[r] + 1, r);
-    }
+    for (int r = 0; r < R; ++r) end_[r] = rows.end[r];
   }
 
-  // The entry that the reader of row r is at, and its column; -1: past the last.
-  __device__ __forceinline__ unsigned at(int r) const { return at_[r]; }
+  // Entries of a row.
+  __device__ __forceinline__ unsigned width() const { return 1u << log2_width_; }
+
+  // Moves the windows to the entries from `first` on.
+  __device__ __forceinline__ void move(const unsigned (&first)[R]) {
+    const int entry = lane_ & (static_cast<int>(width()) - 1);
+    const int row_of_lane = lane_ >> log2_width_;
+    const int rows_at_once = 32 >> log2_width_;
+    sync_warp();  // what was there has been read
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+#pragma unroll 4
+      for (int i = 0; i < 32; i += rows_at_once) {
+        const int owner = i + row_of_lane;
+        const unsigned j = from_lane(first[r], owner) + entry;
+        const bool there = j < from_lane(end_[r], owner);
+        const int column = there ? __ldg(A_.indices + j) : -1;
+        if constexpr (!std::is_same_v<Bits, no_values>) {
+          memory_.values[r][owner][entry] = there ? __ldg(given_ + A_.source(j)) : Bits{0};
+        }
+        memory_.columns[r][owner][entry] = column;
+      }
+    }
+    sync_warp();
+  }
+
+  // Of this lane's row r. -1: past the last entry, where the value is zero.
+  __device__ __forceinline__ int column(int r, unsigned entry) const { return memory_.columns[r][lane_][entry]; }
+  __device__ __forceinline__ Bits value(int r, unsigned entry) const { return memory_.values[r][lane_][entry]; }
+
+ private:
+  const sorted_csr& A_;
+  const Bits* given_;
+  window_memory<R, Bits>& memory_;
+  int lane_;
+  int log2_width_;
+  unsigned end_[R];
+};
+
+// Goes through the columns of each of a lane's rows on its own.
+template <int R, class Bits>
+class column_readers {
+ public:
+  __device__ __forceinline__ column_readers(row_windows<R, Bits>& windows, const lane_shares<R>& rows)
+      : windows_(windows) {
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      at_[r] = first_[r] = rows.begin[r];
+      end_[r] = rows.end[r];
+    }
+    windows_.move(first_);
+    look_up();
+  }
+
+  // The column of the entry that the reader of row r is at, and its value; -1: past the last.
   __device__ __forceinline__ int column(int r) const { return column_[r]; }
+  __device__ __forceinline__ Bits value(int r) const { return windows_.value(r, at_[r] - first_[r]); }
   __device__ __forceinline__ unsigned left(int r) const { return end_[r] - at_[r]; }
 
-  __device__ __forceinline__ void advance(int r) {
-    ++at_[r];
-    column_[r] = ahead_[r];
-    ahead_[r] = load(at_[r] + 1, r);
+  // column() and value() are those of the next entry after finish_step(), which all lanes call.
+  __device__ __forceinline__ void advance(int r) { ++at_[r]; }
+  __device__ __forceinline__ void finish_step() {
+    bool outside = false;
+#pragma unroll
+    for (int r = 0; r < R; ++r) outside |= at_[r] < end_[r] && at_[r] - first_[r] >= windows_.width();
+    if (any_lane(outside)) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) first_[r] = at_[r];
+      windows_.move(first_);
+    }
+    look_up();
   }
 
  private:
-  __device__ __forceinline__ int load(unsigned j, int r) const { return j < end_[r] ? __ldg(indices_ + j) : -1; }
+  __device__ __forceinline__ void look_up() {
+#pragma unroll
+    for (int r = 0; r < R; ++r) column_[r] = at_[r] < end_[r] ? windows_.column(r, at_[r] - first_[r]) : -1;
+  }
 
-  const std::int32_t* indices_;
+  row_windows<R, Bits>& windows_;
   unsigned at_[R];
+  unsigned first_[R];  // of the window
   unsigned end_[R];
   int column_[R];
-  int ahead_[R];
 };
 
 // The distance from the diagonal of the slice of the entry that row r of a lane is at.
-template <int R>
-__device__ __forceinline__ int offset_of(const column_readers<R>& rows, int r, int lane) {
+template <int R, class Bits>
+__device__ __forceinline__ int offset_of(const column_readers<R, Bits>& rows, int r, int lane) {
   return rows.column(r) < 0 ? no_offset : rows.column(r) - (r * sell_lanes + lane);
 }
 
 // The lowest distance that some row is at.
-template <int R>
-__device__ __forceinline__ int lowest_offset(const column_readers<R>& rows, int lane) {
+template <int R, class Bits>
+__device__ __forceinline__ int lowest_offset(const column_readers<R, Bits>& rows, int lane) {
   int lowest = no_offset;
 #pragma unroll
   for (int r = 0; r < R; ++r) lowest = min(lowest, offset_of(rows, r, lane));
@@ -120,10 +213,10 @@ __device__ __forceinline__ int lowest_offset(const column_readers<R>& rows, int 
 // The distances of all rows, each as often as the row that has it most often: their number, or -1 if there are more
 // than `limit`.
 template <int R>
-__device__ __forceinline__ std::int64_t count_diagonals(const sorted_csr& A, const lane_shares<R>& shares,
-                                                        std::int64_t limit, int lane) {
+__device__ __forceinline__ std::int64_t count_diagonals(row_windows<R, no_values>& windows,
+                                                        const lane_shares<R>& shares, std::int64_t limit, int lane) {
   constexpr int steps_between_looks = 8;
-  column_readers<R> rows(A, shares);
+  column_readers<R, no_values> rows(windows, shares);
   for (std::int64_t diagonals = 0;; ++diagonals) {
     if (diagonals % steps_between_looks == 0) {
       unsigned left = 0;  // every entry that is left of one row takes a diagonal of its own
@@ -138,25 +231,39 @@ __device__ __forceinline__ std::int64_t count_diagonals(const sorted_csr& A, con
     for (int r = 0; r < R; ++r) {
       if (offset_of(rows, r, lane) == lowest) rows.advance(r);
     }
+    rows.finish_step();
   }
 }
 
-// Slots whose loads are in flight together.
-template <int R>
-constexpr int batch_slots = 8 / R;
+// Goes through the slots if the entries of rows are put into slots one after another, `batch_slots` at a time.
+template <int R, class Bits>
+class slot_reader {
+ public:
+  __device__ __forceinline__ slot_reader(row_windows<R, Bits>& windows, const lane_shares<R>& rows)
+      : windows_(windows), rows_(rows) {}
 
-// The columns of the slots from `slot` on if the entries of rows are put into slots one after another; -1: no entry.
-template <int R>
-__device__ __forceinline__ void load_columns(const sorted_csr& A, const lane_shares<R>& rows, unsigned slot,
-                                             int (&columns)[batch_slots<R>][R]) {
+  // Called with every multiple of batch_slots in turn: the columns of the slots from `slot` on; -1: no entry.
+  __device__ __forceinline__ void load_columns(unsigned slot, int (&columns)[batch_slots<R>][R]) {
+    entry_ = slot & (windows_.width() - 1);
+    if (entry_ == 0) {
+      unsigned first[R];
 #pragma unroll
-  for (int u = 0; u < batch_slots<R>; ++u) {
+      for (int r = 0; r < R; ++r) first[r] = rows_.begin[r] + slot;
+      windows_.move(first);
+    }
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
-      columns[u][r] = slot + u < rows.length(r) ? __ldg(A.indices + rows.begin[r] + slot + u) : -1;
+    for (int u = 0; u < batch_slots<R>; ++u) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) columns[u][r] = windows_.column(r, entry_ + u);
     }
   }
-}
+  __device__ __forceinline__ Bits value(int u, int r) const { return windows_.value(r, entry_ + u); }
+
+ private:
+  row_windows<R, Bits>& windows_;
+  const lane_shares<R>& rows_;
+  unsigned entry_ = 0;
+};
 
 template <int R>
 struct measured_segment {
@@ -164,7 +271,8 @@ struct measured_segment {
   unsigned num_entries = 0;
   bool unsorted;  // the same in all lanes; nothing else is valid if it is set
 
-  __device__ __forceinline__ measured_segment(const sorted_csr& A, const lane_shares<R>& rows, int value_size)
+  __device__ __forceinline__ measured_segment(const sorted_csr& A, const lane_shares<R>& rows, int value_size,
+                                              window_memory<R, no_values>& memory)
       : unsorted(rows.unsorted) {
     unsigned longest = 0;
     int first = 0x7fffffff;
@@ -182,13 +290,15 @@ struct measured_segment {
     measures.longest = longest;
     measures.first = warp_minimum(first);
     measures.last = warp_maximum(last);
-    go_through(A, rows, value_size, longest);
+    row_windows<R, no_values> windows(A, nullptr, rows, longest, memory);
+    go_through(windows, rows, value_size, longest);
     unsorted = any_lane(unsorted);
   }
 
  private:
-  __device__ __forceinline__ void go_through(const sorted_csr& A, const lane_shares<R>& rows, int value_size,
-                                             unsigned longest) {
+  __device__ __forceinline__ void go_through(row_windows<R, no_values>& windows, const lane_shares<R>& rows,
+                                             int value_size, unsigned longest) {
+    slot_reader<R, no_values> slots(windows, rows);
     const jump_rule jump8(0xff, value_size);
     const jump_rule jump16(0xffff, value_size);
     int before[R];
@@ -199,7 +309,7 @@ struct measured_segment {
     int widest = 0;
     for (unsigned slot = 0; slot < longest; slot += batch_slots<R>) {
       int columns[batch_slots<R>][R];
-      load_columns(A, rows, slot, columns);
+      slots.load_columns(slot, columns);
 #pragma unroll
       for (int u = 0; u < batch_slots<R>; ++u) {
         int lowest = 0x7fffffff;
@@ -253,10 +363,11 @@ __device__ __forceinline__ std::int64_t size_of_segment(std::int64_t slots, std:
 
 // sizes[num_segments] becomes 0.
 template <int R>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(segment_threads)
     choose_encodings_kernel(const sorted_csr A, int value_size, sell_segment* __restrict__ segments,
                             std::int64_t* __restrict__ sizes, found_sizes* __restrict__ found) {
-  const std::int64_t segment = std::int64_t{blockIdx.x} * warps_per_block + threadIdx.x / 32;
+  __shared__ window_memory<R, no_values> memory[segment_warps];
+  const std::int64_t segment = std::int64_t{blockIdx.x} * segment_warps + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   if (segment > A.num_segments) return;
   if (segment == A.num_segments) {
@@ -264,7 +375,8 @@ __global__ void __launch_bounds__(threads_per_block)
     return;
   }
   const lane_shares<R> rows(A, segment, lane);
-  const measured_segment<R> measured(A, rows, value_size);
+  window_memory<R, no_values>& mine = memory[threadIdx.x / 32];
+  const measured_segment<R> measured(A, rows, value_size, mine);
   if (measured.unsorted) {
     if (lane == 0) {
       found->unsorted = 1;
@@ -275,7 +387,8 @@ __global__ void __launch_bounds__(threads_per_block)
   encoding_choice best{sell_lanes * R, value_size};
   best.choose(measured.measures);
   if (measured.measures.longest > 0) {
-    const std::int64_t diagonals = count_diagonals(A, rows, best.most_diagonals(), lane);
+    row_windows<R, no_values> windows(A, nullptr, rows, static_cast<unsigned>(measured.measures.longest), mine);
+    const std::int64_t diagonals = count_diagonals(windows, rows, best.most_diagonals(), lane);
     if (diagonals >= 0) best.consider_diagonals(diagonals, measured.num_entries);
   }
   if (lane != 0) return;
@@ -299,8 +412,7 @@ struct segment_writer {
   static constexpr unsigned height = sell_lanes * R;
   static constexpr unsigned slot_group = static_cast<unsigned>(sell_slot_group);
 
-  const sorted_csr& A;
-  const Bits* given;
+  row_windows<R, Bits>& windows;
   unsigned num_slots;
   int lane;
   Bits* values;            // of the segment
@@ -325,7 +437,7 @@ struct segment_writer {
 
   template <bool Full>
   __device__ __forceinline__ void diagonals(const lane_shares<R>& shares) const {
-    column_readers<R> rows(A, shares);
+    column_readers<R, Bits> rows(windows, shares);
     lane_places<unsigned char, R> present{};
     for (unsigned slot = 0; slot < num_slots; ++slot) {
       const int lowest = lowest_offset(rows, lane);
@@ -334,12 +446,13 @@ struct segment_writer {
 #pragma unroll
       for (int r = 0; r < R; ++r) {
         const bool entry = offset_of(rows, r, lane) == lowest;
-        places.of_row[r] = entry ? given[A.source(rows.at(r))] : Bits{0};
+        places.of_row[r] = entry ? rows.value(r) : Bits{0};
         if (entry) {
           present.of_row[r] |= static_cast<unsigned char>(1u << slot % slot_group);
           rows.advance(r);
         }
       }
+      rows.finish_step();
       store(values, slot, places);
       if constexpr (!Full) {
         if (slot % slot_group == slot_group - 1 || slot == num_slots - 1) {
@@ -355,15 +468,16 @@ struct segment_writer {
   template <bool SlotBases, class Code>
   __device__ __forceinline__ void offsets(const lane_shares<R>& rows, int segment_base) const {
     auto* const codes = reinterpret_cast<Code*>(SlotBases ? after_slot_bases() : encoded);
+    slot_reader<R, Bits> slots(windows, rows);
     for (unsigned slot = 0; slot < num_slots; slot += batch_slots<R>) {
       int columns[batch_slots<R>][R];
-      load_columns(A, rows, slot, columns);
+      slots.load_columns(slot, columns);
       lane_places<Bits, R> places[batch_slots<R>];
 #pragma unroll
       for (int u = 0; u < batch_slots<R>; ++u) {
 #pragma unroll
         for (int r = 0; r < R; ++r) {
-          places[u].of_row[r] = columns[u][r] >= 0 ? given[A.source(rows.begin[r] + slot + u)] : Bits{0};
+          places[u].of_row[r] = slots.value(u, r);
         }
       }
 #pragma unroll
@@ -395,7 +509,7 @@ struct segment_writer {
   __device__ __forceinline__ void deltas(const lane_shares<R>& shares, int segment_base) const {
     const jump_rule jumps(static_cast<Code>(-1), sizeof(Bits));
     auto* const codes = reinterpret_cast<Code*>(encoded);
-    column_readers<R> rows(A, shares);
+    column_readers<R, Bits> rows(windows, shares);
     int column[R];
 #pragma unroll
     for (int r = 0; r < R; ++r) column[r] = segment_base;
@@ -414,11 +528,12 @@ struct segment_writer {
           column[r] += jump;
         } else {
           code.of_row[r] = static_cast<Code>(gap);
-          places.of_row[r] = given[A.source(rows.at(r))];
+          places.of_row[r] = rows.value(r);
           column[r] = rows.column(r);
           rows.advance(r);
         }
       }
+      rows.finish_step();
       store(codes, slot, code);
       store(values, slot, places);
     }
@@ -448,11 +563,12 @@ struct segment_writer {
 
 // `begins` are the sizes of all segments before each.
 template <class Bits, int R>
-__global__ void __launch_bounds__(threads_per_block)
+__global__ void __launch_bounds__(segment_threads)
     write_segments_kernel(const sorted_csr A, const Bits* __restrict__ given, const std::int64_t* __restrict__ begins,
                           sell_segment* __restrict__ segments, unsigned char* __restrict__ indices,
                           Bits* __restrict__ values) {
-  const std::int64_t segment = std::int64_t{blockIdx.x} * warps_per_block + threadIdx.x / 32;
+  __shared__ window_memory<R, Bits> memory[segment_warps];
+  const std::int64_t segment = std::int64_t{blockIdx.x} * segment_warps + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   if (segment >= A.num_segments) return;
   const std::int64_t begin = begins[segment];
@@ -465,10 +581,8 @@ __global__ void __launch_bounds__(threads_per_block)
     segments[segment].first_index = first_index;
   }
   const lane_shares<R> rows(A, segment, lane);
-  const segment_writer<Bits, R> writer{A,
-                                       given,
-                                       slots_and_encoding >> 3,
-                                       lane,
+  row_windows<R, Bits> windows(A, given, rows, slots_and_encoding >> 3, memory[threadIdx.x / 32]);
+  const segment_writer<Bits, R> writer{windows, slots_and_encoding >> 3, lane,
                                        values + std::int64_t{first_slot} * (sell_lanes * R),
                                        indices + std::size_t{first_index} * sell_index_unit};
   writer.write(static_cast<sell_encoding>(slots_and_encoding & 7u), rows, base);
@@ -542,7 +656,7 @@ found_sizes choose_encodings(const sorted_csr& A, const compressed_sell_options&
   WARPLOOM_CUDA_CHECK(cudaMemsetAsync(found, 0, sizeof(found_sizes), stream));
   with_rows_per_lane(options.rows_per_lane, [&](auto rows_per_lane) {
     choose_encodings_kernel<rows_per_lane>
-        <<<blocks_for((A.num_segments + 1) * 32, threads_per_block), threads_per_block, 0, stream>>>(
+        <<<blocks_for((A.num_segments + 1) * 32, segment_threads), segment_threads, 0, stream>>>(
             A, static_cast<int>(value_size), segments, of_segments, found);
   });
   check_launch("choose_encodings_kernel");
@@ -600,7 +714,7 @@ device_compressed_sell::device_compressed_sell(const device_csr& matrix, const c
   const auto write = [&]<class Bits>(Bits) {
     with_rows_per_lane(options.rows_per_lane, [&](auto rows_per_lane) {
       write_segments_kernel<Bits, rows_per_lane>
-          <<<blocks_for(num_segments * 32, threads_per_block), threads_per_block, 0, stream_>>>(
+          <<<blocks_for(num_segments * 32, segment_threads), segment_threads, 0, stream_>>>(
               A, matrix.values<Bits>(), sizes.as<const std::int64_t>(), segments_.data(),
               reinterpret_cast<unsigned char*>(indices_.data()), reinterpret_cast<Bits*>(data_.data()));
     });
