@@ -118,18 +118,29 @@ class row_windows {
     const int row_of_lane = lane_ >> log2_width_;
     const int rows_at_once = 32 >> log2_width_;
     sync_warp();  // what was there has been read
+    for (int i = 0; i < 32; i += batch_slots<R> * rows_at_once) {
+      // All loads of a batch are in flight before anything is stored.
+      int columns[batch_slots<R>][R];
+      [[maybe_unused]] Bits values[batch_slots<R>][R];
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
-#pragma unroll 4
-      for (int i = 0; i < 32; i += rows_at_once) {
-        const int owner = i + row_of_lane;
-        const unsigned j = from_lane(first[r], owner) + entry;
-        const bool there = j < from_lane(end_[r], owner);
-        const int column = there ? __ldg(A_.indices + j) : -1;
-        if constexpr (!std::is_same_v<Bits, no_values>) {
-          memory_.values[r][owner][entry] = there ? __ldg(given_ + A_.source(j)) : Bits{0};
+      for (int u = 0; u < batch_slots<R>; ++u) {
+        const int owner = i + u * rows_at_once + row_of_lane;
+#pragma unroll
+        for (int r = 0; r < R; ++r) {
+          const unsigned j = from_lane(first[r], owner) + entry;
+          const bool there = j < from_lane(end_[r], owner);
+          columns[u][r] = there ? __ldg(A_.indices + j) : -1;
+          if constexpr (reads_values) values[u][r] = there ? __ldg(given_ + A_.source(j)) : Bits{0};
         }
-        memory_.columns[r][owner][entry] = column;
+      }
+#pragma unroll
+      for (int u = 0; u < batch_slots<R>; ++u) {
+        const int owner = i + u * rows_at_once + row_of_lane;
+#pragma unroll
+        for (int r = 0; r < R; ++r) {
+          memory_.columns[r][owner][entry] = columns[u][r];
+          if constexpr (reads_values) memory_.values[r][owner][entry] = values[u][r];
+        }
       }
     }
     sync_warp();
@@ -140,6 +151,8 @@ class row_windows {
   __device__ __forceinline__ Bits value(int r, unsigned entry) const { return memory_.values[r][lane_][entry]; }
 
  private:
+  static constexpr bool reads_values = !std::is_same_v<Bits, no_values>;
+
   const sorted_csr& A_;
   const Bits* given_;
   window_memory<R, Bits>& memory_;
