@@ -37,13 +37,72 @@ struct key_layout {
 
 __device__ __forceinline__ int row_of(std::uint64_t payload) { return static_cast<int>(payload >> 32); }
 
-// The key and the payload of every nonzero, and the masks [panel][row block].
-template <class Word>
+// With more panels, masks are not collected in shared memory.
+constexpr unsigned most_collected_panels = 128;
+
+// The masks of one row block, collected by a warp.
+class collected_masks {
+ public:
+  // `masks`: [panel][row block], zeros before.
+  __device__ collected_masks(std::uint32_t* own, unsigned num_panels, std::int64_t num_row_blocks, std::uint32_t* masks)
+      : own_(own), num_panels_(num_panels), num_row_blocks_(num_row_blocks), masks_(masks) {
+    for (unsigned panel = lane_id(); panel < num_panels_; panel += 32) own_[panel] = 0;
+    sync_warp();
+  }
+
+  // For each lane, unless it is not `there`, that its row has a nonzero in the panel. Called by whole warps with rows
+  // that ascend; those of a call are fewer than rows_per_mask apart: in no more than two row blocks.
+  __device__ void add(int row, unsigned panel, bool there) {
+    const unsigned all = ballot(there);
+    if (all == 0) return;
+    const int first = from_lane(row, __ffs(static_cast<int>(all)) - 1) / rows_per_mask;
+    const int last = from_lane(row, 31 - __clz(static_cast<int>(all))) / rows_per_mask;
+    const int own = row / rows_per_mask;
+    const std::uint32_t bit = 1u << row % rows_per_mask;
+    go_to(first);
+    if (there && own == first) atomicOr(own_ + panel, bit);
+    if (last == first) return;
+    go_to(last);
+    if (there && own == last) atomicOr(own_ + panel, bit);
+  }
+
+  // Other warps may have nonzeros of the same row block.
+  __device__ void flush() {
+    if (row_block_ < 0) return;
+    sync_warp();
+    for (unsigned panel = lane_id(); panel < num_panels_; panel += 32) {
+      const std::uint32_t mask = own_[panel];
+      if (mask == 0) continue;
+      atomicOr(masks_ + panel * num_row_blocks_ + row_block_, mask);
+      own_[panel] = 0;
+    }
+    sync_warp();
+  }
+
+ private:
+  __device__ void go_to(int row_block) {
+    if (row_block == row_block_) return;
+    flush();
+    row_block_ = row_block;
+  }
+
+  std::uint32_t* own_;
+  unsigned num_panels_;
+  std::int64_t num_row_blocks_;
+  std::uint32_t* masks_;
+  int row_block_ = -1;
+};
+
+// The key and the payload of every nonzero, and the masks [panel][row block]. `Collects`: with as many panels at most
+// as are collected.
+template <class Word, bool Collects>
 __global__ void __launch_bounds__(threads_per_block)
     key_nonzeros_kernel(const std::int32_t* __restrict__ indptr, const std::int32_t* __restrict__ indices,
                         const Word* __restrict__ data, int num_rows, unsigned nnz, unsigned nnz_of_warp,
-                        key_layout layout, std::int64_t num_row_blocks, std::uint32_t* __restrict__ keys,
-                        std::uint64_t* __restrict__ payloads, std::uint32_t* masks) {
+                        key_layout layout, unsigned num_panels, std::int64_t num_row_blocks,
+                        std::uint32_t* __restrict__ keys, std::uint64_t* __restrict__ payloads, std::uint32_t* masks) {
+  __shared__ std::uint32_t memory[warps_per_block][Collects ? most_collected_panels : 1];
+  collected_masks collected(memory[threadIdx.x / 32], Collects ? num_panels : 0, num_row_blocks, masks);
   const unsigned warp = (blockIdx.x * threads_per_block + threadIdx.x) / 32;
   const unsigned first = min(warp * nnz_of_warp, nnz);
   for_each_nonzero(indptr, num_rows, first, min(first + nnz_of_warp, nnz), [&](unsigned j, int row, bool there) {
@@ -59,14 +118,19 @@ __global__ void __launch_bounds__(threads_per_block)
     const int row_before = from_lane_before(row);
     const unsigned panel_before = from_lane_before(panel);
     const bool repeats = lane_id() > 0 && row_before == row && panel_before == panel;
-    // A long row would set the same few bits again and again; another warp may do so at the same time.
-    const bool in_one_row = from_lane(row, 0) == from_lane(row, 31);
-    if (there && !repeats) {
-      std::uint32_t* const mask = masks + panel * num_row_blocks + row / rows_per_mask;
-      const std::uint32_t bit = 1u << row % rows_per_mask;
-      if (!in_one_row || (*mask & bit) == 0) atomicOr(mask, bit);
+    if constexpr (Collects) {
+      collected.add(row, panel, there && !repeats);
+    } else {
+      // A long row would set the same few bits again and again; another warp may do so at the same time.
+      const bool in_one_row = from_lane(row, 0) == from_lane(row, 31);
+      if (there && !repeats) {
+        std::uint32_t* const mask = masks + panel * num_row_blocks + row / rows_per_mask;
+        const std::uint32_t bit = 1u << row % rows_per_mask;
+        if (!in_one_row || (*mask & bit) == 0) atomicOr(mask, bit);
+      }
     }
   });
+  if constexpr (Collects) collected.flush();
 }
 
 // The first of the sorted nonzeros of each panel, and then the numbers of nonzeros and of sums.
@@ -322,9 +386,12 @@ device_column_panels::sorted_nonzeros device_column_panels::sort_by_panel(const 
     const pooled_memory payloads(nnz_ * sizeof(std::uint64_t), stream_);
     const unsigned share = nnz_per_warp(nnz_);
     dispatch_word(dtype_, [&]<class Word>(Word) {
-      key_nonzeros_kernel<<<blocks_for((nnz_ + share - 1) / share * 32), threads_per_block, 0, stream_>>>(
+      const auto panels = static_cast<unsigned>(num_panels());
+      const auto kernel =
+          panels <= most_collected_panels ? key_nonzeros_kernel<Word, true> : key_nonzeros_kernel<Word, false>;
+      kernel<<<blocks_for((nnz_ + share - 1) / share * 32), threads_per_block, 0, stream_>>>(
           matrix.indptr32(), matrix.indices(), matrix.values<Word>(), static_cast<int>(num_rows_),
-          static_cast<unsigned>(nnz_), share, layout, num_row_blocks(), keys.as<std::uint32_t>(),
+          static_cast<unsigned>(nnz_), share, layout, panels, num_row_blocks(), keys.as<std::uint32_t>(),
           payloads.as<std::uint64_t>(), sorted.masks.as<std::uint32_t>());
     });
     check_launch("key_nonzeros_kernel");
