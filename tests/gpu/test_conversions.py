@@ -186,6 +186,58 @@ def test_hubs_among_many_columns(entries_per_lane, hubs):
         check("hub-csr", matrix, options)
 
 
+@pytest.mark.parametrize("order", ["ascending", "repeated", "any"])
+@pytest.mark.parametrize("longest", [3, 40, 1024, 1025, 3000])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_blocks_of_rows_that_are_merged_and_sorted(dtype, longest, order):
+    """Rows by ascending column are merged unless one of them is very long."""
+    rng = np.random.default_rng(longest)
+    lengths = rng.integers(0, 9, 4999)
+    lengths[rng.integers(0, len(lengths), 5)] = longest
+    lengths[-1] = min(longest, 7)
+    columns = 4001
+    rows = [
+        rng.integers(0, columns, length) if order != "ascending" else rng.choice(columns, length, replace=False)
+        for length in lengths
+    ]
+    if order != "any":
+        rows = [np.sort(row) for row in rows]
+    indices = np.concatenate(rows).astype(np.int32)
+    values = (np.arange(len(indices)) % 61 + 1).astype(dtype)
+    A = csr_array((values, indices, np.r_[0, np.cumsum(lengths)]), shape=(len(lengths), columns))
+    for options in settings("bsr"):
+        check("bsr", A, options)
+
+
+@pytest.mark.parametrize(
+    "offsets", [[0], range(-3, 4), range(-40, 41), [-700, -30, 0, 1, 2, 30, 700], range(0, 700, 3)]
+)
+@pytest.mark.parametrize("missing", [0.0, 0.02, 0.5])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_segments_of_diagonals(dtype, missing, offsets):
+    """Rows of a segment end a window of entries in different steps."""
+    rng = np.random.default_rng(17)
+    rows = 3001
+    columns = np.arange(rows)[:, None] + np.array(offsets)
+    there = (columns >= 0) & (columns < rows) & (rng.random(columns.shape) >= missing)
+    indices = columns[there].astype(np.int32)
+    values = (np.arange(len(indices)) % 2039 + 1).astype(dtype)
+    A = csr_array((values, indices, np.r_[0, np.cumsum(there.sum(axis=1))]), shape=(rows, rows))
+    for options in settings("compressed-sell"):
+        check("compressed-sell", A, options)
+
+
+@pytest.mark.parametrize("panel_columns", [400, 546, 547, 3000, 40_000])
+def test_panels_of_rows_of_all_lengths(panel_columns):
+    """The masks of row blocks are collected in shared memory for up to 128 panels: 546 columns are one too few."""
+    for case in ("empty rows", "one giant row", "0 to 12", "over 8 warps", "power law"):
+        check("column-panels", rows_of(lengths_of(case), np.float32), {"panel_columns": panel_columns})
+    for matrix in (scattered(30_000, 70_000, 4, 5), scattered(200_000, 70_000, 1, 6), scattered(9, 70_000, 9000, 7)):
+        for dtype in DTYPES:
+            A = csr_array((matrix.data.astype(dtype), matrix.indices, matrix.indptr), shape=matrix.shape)
+            check("column-panels", A, {"panel_columns": panel_columns})
+
+
 @pytest.mark.parametrize("name", ON_GPU)
 def test_offsets_and_columns_of_64_bits(name):
     """They are narrowed before anything is converted."""
