@@ -376,7 +376,7 @@ __device__ __forceinline__ std::int64_t size_of_segment(std::int64_t slots, std:
 
 // sizes[num_segments] becomes 0.
 template <int R>
-__global__ void __launch_bounds__(segment_threads)
+__global__ void __launch_bounds__(segment_threads, 16)
     choose_encodings_kernel(const sorted_csr A, int value_size, sell_segment* __restrict__ segments,
                             std::int64_t* __restrict__ sizes, found_sizes* __restrict__ found) {
   __shared__ window_memory<R, no_values> memory[segment_warps];
