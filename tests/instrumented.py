@@ -1,14 +1,19 @@
 """Run the tests of the core with sanitizers, and say which lines of C++ they execute.
 
-``python tests/instrumented.py`` builds the preset ``instrumented`` (AddressSanitizer, UndefinedBehaviorSanitizer and
-counts of executed lines; GCC, without CUDA) in ``build/instrumented``, and runs
+``python tests/instrumented.py``
 
-1. the C++ tests and the fuzz targets' short runs, where memory that is never freed is an error, too, except those that
-   take many minutes so (``ctest --preset instrumented`` runs all);
-2. Python tests that reach the core, file by file until ``--seconds`` have passed, with an extension that is built for
-   it beside a copy of the package. Python itself is not instrumented: what it never frees is no error.
+1. builds the preset ``threads`` (ThreadSanitizer) in ``build/threads``, and runs the C++ tests whose subject is
+   threads: shared plans, updates, planners and models, and every format, kernel, order and feature where its loops are
+   split among threads;
+2. builds the preset ``instrumented`` (AddressSanitizer, UndefinedBehaviorSanitizer and counts of executed lines; GCC,
+   without CUDA) in ``build/instrumented``, and runs the C++ tests and the fuzz targets' short runs, where memory that
+   is never freed is an error, too, except those that take many minutes so (``ctest --preset instrumented`` runs all);
+3. runs Python tests that reach the core, with an extension that is built for it beside a copy of the package, file by
+   file until ``--seconds`` have passed since the start. Python itself is not instrumented: what it never frees is no
+   error.
 
-Then it prints how many lines of each folder of the core were executed, and with ``--lines`` which were not; and, where
+``--skip threads`` leaves the first step out, ``--only threads`` the others. Then it prints how many lines of each
+folder of the core were executed, and with ``--lines`` which were not; and, where
 the package ``coverage`` is installed, the same of each module of Python by these tests alone. The exit status is 1 if
 a test failed or a sanitizer found something; how many lines were executed changes nothing.
 
@@ -64,6 +69,21 @@ def output_of(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
+def run_with_thread_sanitizer() -> int:
+    """Build and run the tests whose subject is threads; a race ends a test, and with it this program."""
+    parallel = str(os.cpu_count() or 1)
+    left_out = "installed_package"  # another build, which no other threads see
+    return (
+        run("cmake", "--preset", "threads")
+        or run("cmake", "--build", "--preset", "threads")
+        or run(
+            *("ctest", "--preset", "threads", "-j", parallel, "-E", left_out, "--progress", "--timeout", "300"),
+            # A forked child starts threads of its own in one of the tests.
+            TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:die_after_fork=0",
+        )
+    )
+
+
 def build() -> int:
     folder = output_of(sys.executable, "-m", "pybind11", "--cmakedir")
     configure = [
@@ -82,9 +102,8 @@ def run_cpp_tests() -> int:
     return run("ctest", "--preset", "instrumented", "-j", parallel, "-E", left_out, "--progress", "--timeout", "600")
 
 
-def run_python_tests(files: list[str], seconds: float) -> bool:
-    """Run the files, which begin before `seconds` have passed; return whether any failed."""
-    latest = time.monotonic() + seconds
+def run_python_tests(files: list[str], latest: float) -> bool:
+    """Run the files, which begin before `latest`; return whether any failed."""
     package = BUILD / "package"
     shutil.rmtree(package, ignore_errors=True)
     ignored = shutil.ignore_patterns("*.so", "__pycache__")
@@ -160,17 +179,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", action="store_true", help="list the lines that were not executed")
     parser.add_argument(
-        "--seconds", type=float, default=150, help="for Python tests; files that begin later are left out"
+        "--seconds", type=float, default=580, help="for all; files of Python tests that begin later are left out"
     )
+    steps = parser.add_mutually_exclusive_group()
+    steps.add_argument("--skip", choices=["threads"], help="leave this step out")
+    steps.add_argument("--only", choices=["threads"], help="leave the others out")
     options, arguments = parser.parse_known_args()
+    latest = time.monotonic() + options.seconds
+    failed = options.skip != "threads" and run_with_thread_sanitizer() != 0
+    if options.only == "threads":
+        return int(failed)
     if build() != 0:
         return 1
     for counts in BUILD.rglob("*.gcda"):
         counts.unlink()
     shutil.rmtree(COUNTS_OF_PYTHON.parent, ignore_errors=True)
     COUNTS_OF_PYTHON.parent.mkdir()
-    failed = run_cpp_tests() != 0
-    failed |= run_python_tests(arguments or PYTHON_TESTS, options.seconds)
+    failed |= run_cpp_tests() != 0
+    failed |= run_python_tests(arguments or PYTHON_TESTS, latest)
     report(options.lines)
     if MEASURES_PYTHON:
         run(sys.executable, "-m", "coverage", "combine", "--quiet", COVERAGE_FILE=str(COUNTS_OF_PYTHON))

@@ -12,7 +12,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -346,6 +346,7 @@ class _Settings:
         return "/" not in self.select or self.select.startswith(f"{op}/")
 
 
+_T = TypeVar("_T")
 _FILE_FORMAT = "warploom plan 1"
 
 
@@ -429,12 +430,12 @@ def _loaded(
             dtype=arrays["data"].dtype,
             select=str(given["select"]),
             calls=math.inf if given["calls"] is None else _calls(given["calls"]),
-            verify=given["verify"],
-            patterns=given["patterns"],
-            cache=given["cache"],
+            verify=_a(bool, given["verify"]),
+            patterns=None if given["patterns"] is None else [_a(str, name) for name in _a(list, given["patterns"])],
+            cache=_a(str, given["cache"]),
             progress=None,
             inputs={key: _integers(key, values) for key, values in given["inputs"].items()},
-            updatable=given["updatable"],
+            updatable=_a(bool, given["updatable"]),
             budget=math.inf if given["budget"] is None else _positive("budget", given["budget"]),
             model=_model(given.get("model")),
             precision=_precision(given.get("precision")),
@@ -469,6 +470,13 @@ def _loaded(
     for (_, k, layout, _), plan in zip(choices, restored, strict=True):
         operator._plans[operator._key(k, layout)] = plan
     return operator
+
+
+def _a(kind: type[_T], value: Any) -> _T:
+    """Return a value of a file, which has to be of this type."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{value!r:.50} is no {kind.__name__}")
+    return value
 
 
 def _with_origin(plan: Plan, origin: Origin | None) -> Plan:

@@ -3,12 +3,17 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cstdint>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "planner/problems.hpp"
+#include "support.hpp"
 #include "warploom/warploom.hpp"
 
 namespace warploom {
@@ -152,6 +157,89 @@ TEST_CASE("threads analyse one matrix") {
           }
         }) == 0);
   CHECK(wrong == 0);
+}
+
+// Large enough that every loop is split among threads: their grains are up to 2^17 rows and 2^18 nonzeros. Rows of two
+// to seven neighbouring columns and, every thousandth, of 12.
+csr_matrix matrix_for_several_threads() {
+  std::vector<std::vector<std::int32_t>> rows((1 << 17) + (1 << 14));
+  const auto size = static_cast<std::int32_t>(rows.size());
+  for (std::int32_t row = 0; row < size; ++row) {
+    const std::int32_t length = row % 1000 == 7 ? 12 : row % 5 == 3 ? 0 : 2 + row % 6;
+    for (std::int32_t j = 0; j < length; ++j) rows[row].push_back((row / 2 * 2 + (row % 9 == 0 ? 1001 * j : j)) % size);
+  }
+  csr_matrix made = test::make_csr(size, rows);
+  for (std::int64_t j = 0; j < made.nnz(); ++j) {
+    const float value = static_cast<float>(j % 1013 - 500) / 7;
+    std::memcpy(made.data.data() + j * sizeof(value), &value, sizeof(value));
+  }
+  return made;
+}
+
+// What `compute` returns on one thread, and then on four: the same bits.
+template <class Compute>
+void check_same_on_four_threads(const std::string& name, Compute compute) {
+  CAPTURE(name);
+  set_num_threads(1);
+  const auto alone = compute();
+  set_num_threads(4);
+  CHECK((compute() == alone));
+}
+
+TEST_CASE("orders and features are the same on any number of threads, where loops are split among them") {
+  const csr_matrix A = matrix_for_several_threads();
+  const threads_for_scope scope(4);
+  for (const permutation_algorithm& algorithm : permutation_algorithms()) {
+    check_same_on_four_threads(algorithm.name, [&] { return algorithm.compute(A.view(), geometry{4, 4, 4}); });
+  }
+  for (const feature_set& features : feature_sets()) {
+    check_same_on_four_threads(features.name, [&] {
+      std::vector<double> values(features.names.size());
+      features.compute(A.view(), geometry{}, values.data());
+      std::vector<std::uint64_t> bits(values.size());  // not a number is equal to itself
+      std::memcpy(bits.data(), values.data(), values.size() * sizeof(double));
+      return bits;
+    });
+  }
+}
+
+TEST_CASE("formats are the same on any number of threads, where loops are split among them") {
+  const csr_matrix A = matrix_for_several_threads();
+  const threads_for_scope scope(4);
+  for (const format_description& format : formats()) {
+    check_same_on_four_threads(format.name, [&] {
+      const auto stored = store(format, A.view(), {});
+      csr_matrix back = stored->to_csr();
+      return std::tuple{stored->places(), std::move(back.indptr), std::move(back.indices), std::move(back.data)};
+    });
+  }
+}
+
+TEST_CASE("products are the same on any number of threads, where loops are split among them") {
+  const csr_matrix A = matrix_for_several_threads();
+  const threads_for_scope scope(4);
+  for (const operation op : {operation::spmv, operation::spmm}) {
+    for (const product_kernel& kernel : kernels(op)) {
+      if (!kernel.runs_on_cpu() || !kernel.works_on(value_type::float32)) continue;
+      problem given(A.view());
+      given.op = op;
+      given.k = op == operation::spmv ? 1 : 3;
+      given.order = op == operation::spmv ? layout::column_major : kernel.layouts.front();
+      const candidate chosen = make_candidate(kernel);
+      if (!reason_against(kernel, given.matrix(), {given.k, given.order, chosen.parameters, {}, {}, {}}).empty())
+        continue;
+      std::vector<float> x(A.num_cols * given.k);
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 89) / 11;
+      const bool by_row = given.order == layout::row_major;
+      check_same_on_four_threads(kernel.label(), [&] {
+        const auto prepared = prepare_candidate(given, chosen);
+        std::vector<float> y(A.num_rows * given.k);
+        prepared->multiply_on_host({x.data(), A.num_cols, given.k, by_row ? given.k : A.num_cols},
+                                   {y.data(), A.num_rows, given.k, by_row ? given.k : A.num_rows});
+        return y;
+      });
+    }
+  }
 }
 
 TEST_CASE("threads share a model") {

@@ -3,12 +3,13 @@
     python tests/fuzz/readers.py --seconds 600 --seed 7 mtx npz
 
 Files are changed at random, also inside their compression and their archives, where changes get further. A file has to
-give a valid matrix (of Matrix Market files: the one that the obvious reader below finds), a readable profile or the
-other measurements of its folder, or one of the errors of warploom, within limits of time and memory. The work is done
-in a process of its own: what ends it is found, too, and the file stays in the folder of results.
+give a valid matrix (of Matrix Market files: the one that the obvious reader below finds), a readable profile, a plan
+that multiplies as SciPy does, or the other measurements of its folder; or one of the errors of warploom, within limits
+of time and memory. The work is done in a process of its own: what ends it is found, too, and the file stays in the
+folder of results.
 
-Kinds: mtx, mtx.gz, npz, tar.gz, safetensors, parquet; all by default. `corpus/readers` holds files that once were read
-wrongly; they are read first.
+Kinds: mtx, mtx.gz, npz, tar.gz, safetensors (profiles), plan, parquet; all by default. `corpus/readers` holds files
+that once were read wrongly; they are read first.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import functools
 import gzip
 import io
 import json
+import math
 import os
 import pathlib
 import random
@@ -40,7 +42,7 @@ import numpy as np
 import scipy.sparse
 
 import warploom
-from warploom import profiles
+from warploom import _bfloat16, _plan_file, profiles
 from warploom.errors import WarploomError
 
 CORPUS = pathlib.Path(__file__).parent / "corpus"
@@ -188,6 +190,80 @@ def profile(source: random.Random) -> bytes:
         return made
 
 
+def plan(source: random.Random) -> bytes:
+    """Change a saved plan: anywhere, or in its description, metadata or arrays, with a digest that is right."""
+    whole = _saved_plan(source.choice(sorted(_PLANS)))
+    if source.random() < 0.2:
+        return changed(whole, source)
+    metadata, arrays = _plan_file.decode(whole)
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    change = source.randrange(4)
+    if change == 0:
+        _change_array(arrays, source)
+    elif change == 1:  # a value of the description, wherever it is
+        description = json.loads(metadata["plan"])
+        _change_value(description, source)
+        metadata["plan"] = json.dumps(description)
+    else:
+        key = "plan" if change == 2 else source.choice(sorted(metadata))
+        tokens = [b'"', b"{", b"}", b"[", b"-1", b"1e400", b"null", b"true", b"9" * 30, b"cuda", b"spmm", b"*"]
+        metadata[key] = changed(metadata[key].encode(), source, tokens).decode(errors="replace")
+    metadata["digest"] = _plan_file.digest(metadata, arrays)
+    return _plan_file.encode(metadata, arrays)
+
+
+def _change_array(arrays: dict[str, np.ndarray], source: random.Random) -> None:
+    name = source.choice(sorted(arrays))
+    array = arrays[name]
+    change = source.randrange(4)
+    if change == 0 and array.size:
+        odd = [0, -1, 1, 5, 7, 2**31 - 1, -(2**31)] if array.dtype.kind == "i" else [math.nan, math.inf, 1e-40]
+        array[source.randrange(array.size)] = source.choice(odd)
+    elif change == 1:
+        arrays[name] = array[: source.randrange(array.size + 1)].copy()
+    elif change == 2:
+        arrays[name] = array.astype(source.choice(["i4", "i8", "f2", "f4", "f8"]))
+    else:
+        arrays[name] = np.resize(array, source.choice([0, 1, 2 * array.size]))
+
+
+def _change_value(inside: object, source: random.Random) -> None:
+    """Replace a value in nested lists and dictionaries, take it out, or put one in."""
+    while True:
+        places = list(inside) if isinstance(inside, dict) else list(range(len(inside)))
+        if not places:
+            return
+        place = source.choice(places)
+        if isinstance(inside[place], dict | list) and source.random() < 0.7:
+            inside = inside[place]
+            continue
+        if source.random() < 0.2:
+            del inside[place]
+            return
+        odd = [None, True, 0, -1, 1, 4, 2**31, 2**70, 0.5, math.nan, "", "x", "cuda", "cpu", "*", "spmm", [], [1], {}]
+        odd += [inside[other] for other in places] + ["spmm/none/csr/row_split", "spmv/lpt/sell/basic", "row"]
+        inside[place] = source.choice(odd)
+        return
+
+
+_PLANS = {
+    "vector": {"op": "spmv", "select": "spmv/none/cmrs/basic[height=4]"},
+    "row": {"k": 4, "select": "spmm/lpt/csr/row_split"},
+    "column": {"k": 4, "layout": "column", "select": "spmm/none/dcsr/c_stationary", "updatable": True},
+    "operator": {"select": "spmv/none/csr/vector", "candidates": ["*/none/csr/row_split", "*/none/csr/vector"]},
+}
+
+
+@functools.cache
+def _saved_plan(kind: str) -> bytes:
+    A = scipy.sparse.random(9, 7, 0.3, format="csr", random_state=3, dtype=np.float32)
+    made = warploom.plan(A, device="cpu", **_PLANS[kind])
+    made @ np.ones(7, np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        made.save(pathlib.Path(folder, "plan"))
+        return pathlib.Path(folder, "plan").read_bytes()
+
+
 def measurements(source: random.Random) -> bytes:
     """Change a file of measurements: anywhere, or in the facts of a sweep that it holds."""
     import pyarrow.parquet as pq
@@ -245,6 +321,8 @@ def check(path: pathlib.Path, kind: str) -> str:
         if kind == "safetensors":
             for model in profiles.load(path).models.values():
                 model.predict(np.full((3, len(model.inputs)), 0.5))
+        elif kind == "plan":
+            _check_plan(path)
         else:
             _check_matrix(warploom.load(path), path, kind)
     except WarploomError as error:
@@ -252,6 +330,26 @@ def check(path: pathlib.Path, kind: str) -> str:
             raise Wrong("the message is too long") from error
         return type(error).__name__
     return "read"
+
+
+def _check_plan(path: pathlib.Path) -> None:
+    """Compare products with SciPy's of the matrix that the file holds."""
+    found = warploom.load_plan(path)
+    _, arrays = _plan_file.read(path)
+    nnz = int(arrays["indptr"][-1])  # the other arrays may be longer
+    data = _bfloat16.cast(arrays["data"][:nnz], np.dtype(np.float64))
+    A = scipy.sparse.csr_array((data, arrays["indices"][:nnz].copy(), arrays["indptr"].copy()), shape=found.shape)
+    A.check_format(full_check=True)
+    columns = () if isinstance(found, warploom.Operator) or found.op == "spmv" else (min(found.k, 50),)
+    B = np.random.default_rng(0).integers(-4, 5, (A.shape[1], *columns)).astype(np.float64)
+    C = _bfloat16.cast(np.asarray(found @ _bfloat16.cast(B, found.dtype)), np.dtype(np.float64))
+    with np.errstate(all="ignore"):
+        eps = 2.0**-7 if found.dtype.itemsize == 2 else float(np.finfo(found.dtype).eps)
+        bound = eps * (abs(A) @ abs(B)) * (A.shape[1] + 4)
+        expected = A @ B
+        same = (abs(C - expected) <= bound) | ~np.isfinite(bound) | ~np.isfinite(C)
+    if C.shape != expected.shape or not same.all():
+        raise Wrong("another product than that of the matrix in the file")
 
 
 def _check_matrix(A: scipy.sparse.csr_array, path: pathlib.Path, kind: str) -> None:
@@ -362,6 +460,7 @@ KINDS = {
     "npz": npz,
     "tar.gz": archive,
     "safetensors": profile,
+    "plan": plan,
     "parquet": measurements,
 }
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 SCRIPT = pathlib.Path(__file__).parents[1] / "fuzz" / "readers.py"
-RUNS = {"mtx": 300, "mtx.gz": 200, "npz": 200, "tar.gz": 200, "safetensors": 500, "parquet": 20}
+RUNS = {"mtx": 300, "mtx.gz": 200, "npz": 200, "tar.gz": 200, "safetensors": 500, "plan": 300, "parquet": 20}
 
 
 @pytest.mark.parametrize("kind", RUNS)
