@@ -15,6 +15,9 @@ product, and end.
 With ``--device cpu`` the same on the CPU, where no GPU is needed and children that were forked multiply.
 
 One line of JSON is printed for each process, and one for all of them; the exit status is 1 if anything was wrong.
+
+An hour may be run in slices: ``--output FILE`` appends the line for all processes to a file, with other matrices each
+time, and ``--sum FILE`` adds the slices up.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import argparse
 import collections
 import contextlib
 import ctypes
+import datetime
 import gc
 import json
 import os
@@ -47,8 +51,54 @@ HOST_GROWTH_BYTES, HOST_GROWTH_SHARE, POOL_GROWTH_BYTES = 32 << 20, 0.03, 64 << 
 # ---- The parent
 
 
+def slices(file: pathlib.Path) -> list[dict]:
+    """The slices that a file has: a line that was cut off, by a kill or a full disk, is none."""
+    found = []
+    for line in file.read_text().splitlines() if file.exists() else ():
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(line))
+    return found
+
+
+def append(file: pathlib.Path, summary: dict) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    before = file.read_bytes() if file.exists() else b""
+    with file.open("a") as stream:
+        stream.write(("\n" if before and not before.endswith(b"\n") else "") + json.dumps(summary) + "\n")
+
+
+def ends_of(result: dict, name: str) -> list[int]:
+    """The first and the last number that a process has noted."""
+    noted = result.get(name, [])
+    return [noted[0], noted[-1]] if noted else []
+
+
+def total_of(rows: list[dict]) -> dict:
+    """Slices added up: minutes, plans, products, and the most that memory grew by in a process of any of them."""
+    counts: collections.Counter = collections.Counter()
+    for row in rows:
+        counts.update(row["counts"])
+
+    def most(name: str) -> float | None:
+        return max((value for row in rows for value in row[name] if value is not None), default=None)
+
+    return {
+        "slices": len(rows),
+        "good": sum(row["verdict"] == "good" for row in rows),
+        "minutes": round(sum(row["minutes"] for row in rows), 2),
+        "processes": sum(row["processes"] for row in rows),
+        "plans": sum(number for name, number in counts.items() if name.startswith("plans ")),
+        "products": sum(number for name, number in counts.items() if "products" in name),
+        "counts": dict(sorted(counts.items())),
+        "most_host_growth_mb": most("host_growth_mb"),
+        "most_pool_growth_bytes": most("pool_growth_bytes"),
+    }
+
+
 def supervise(options: argparse.Namespace) -> int:
     gpus = visible_gpus() if options.device == "cuda" else []
+    if options.device == "cuda" and not gpus:
+        raise SystemExit("no GPU is visible; --device cpu needs none")
     start = time.monotonic()
     processes = []
     with tempfile.TemporaryDirectory() as folder:
@@ -65,8 +115,10 @@ def supervise(options: argparse.Namespace) -> int:
         used = []
         latest = start + 60 * options.minutes + 90
         while any(process.poll() is None for process, _ in processes) and time.monotonic() < latest:
-            time.sleep(5)
             used.append(used_mib(gpus))
+            noted = time.monotonic()
+            while time.monotonic() < noted + 5 and any(process.poll() is None for process, _ in processes):
+                time.sleep(0.1)
         found = []
         for number, (process, output) in enumerate(processes):
             ended = process.poll()
@@ -89,6 +141,9 @@ def supervise(options: argparse.Namespace) -> int:
         total.update({name: value for name, value in result.get("counts", {}).items()})
     quarter = max(1, len(used) // 4)
     summary = {
+        "date": datetime.date.today().isoformat(),
+        "device": options.device,
+        "seed": options.seed,
         "processes": len(found),
         "good": good,
         "threads": options.processes * options.threads,
@@ -96,6 +151,9 @@ def supervise(options: argparse.Namespace) -> int:
         "counts": dict(sorted(total.items())),
         "host_growth_mb": [result.get("host_growth_mb") for result in found],
         "pool_growth_bytes": [result.get("pool_growth_bytes") for result in found],
+        # Of each process, when its threads had stopped for the first time, and for the last.
+        "host_mb": [ends_of(result, "host_mb") for result in found],
+        "pool_bytes": [ends_of(result, "pool_bytes") for result in found],
         # While everything runs, so that it goes up and down: means of quarters.
         "gpu_used_mib": [
             [
@@ -107,6 +165,8 @@ def supervise(options: argparse.Namespace) -> int:
         "verdict": "good" if good == len(found) else "bad",
     }
     print(json.dumps(summary), flush=True)
+    if options.output:
+        append(options.output, summary)
     return int(good != len(found))
 
 
@@ -124,6 +184,11 @@ def growth(samples: list[tuple[float, int, int]], which: int) -> float:
     quarter = len(samples) // 4
     early, late = samples[quarter : 2 * quarter], samples[-quarter:]
     return (sum(s[which] for s in late) - sum(s[which] for s in early)) / max(quarter, 1)
+
+
+def shown(samples: list[tuple[float, int, int]]) -> list[tuple[float, int, int]]:
+    """The first, the last, and some between."""
+    return [*samples[:-1][:: max(1, len(samples) // 8)], *samples[-1:]]
 
 
 class Wrong(Exception):
@@ -474,8 +539,8 @@ def work(options: argparse.Namespace) -> int:
         "counts": dict(sorted(state.counts.items())),
         "host_growth_mb": round(host / 1e6, 2),
         "pool_growth_bytes": round(pools),
-        "host_mb": [round(s[1] / 1e6) for s in samples[:: max(1, len(samples) // 8)]],
-        "pool_bytes": [s[2] for s in samples[:: max(1, len(samples) // 8)]],
+        "host_mb": [round(s[1] / 1e6) for s in shown(samples)],
+        "pool_bytes": [s[2] for s in shown(samples)],
     }
     print(json.dumps(result), flush=True)
     return int(verdict != "good")
@@ -486,10 +551,18 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--threads", type=int, default=4, help="of each process")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, help="of the matrices; by default the number of slices that --output has")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--output", type=pathlib.Path, metavar="FILE", help="append the line for all processes to it")
+    parser.add_argument("--sum", type=pathlib.Path, metavar="FILE", help="add up the slices of this file, and run none")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.sum:
+        total = total_of(slices(options.sum))
+        print(json.dumps(total, indent=2))
+        return int(total["good"] != total["slices"] or not total["slices"])
+    if options.seed is None:
+        options.seed = len(slices(options.output)) if options.output else 0
     return supervise(options) if options.worker is None else work(options)
 
 

@@ -32,9 +32,10 @@ class pattern_graph {
   // Asks for the neighbours of nodes that will be visited soon: `soon` next, `later` after some more.
   void prefetch(std::int32_t soon, std::int32_t later) const {
     __builtin_prefetch(indptr_.data() + later);
-    const std::int32_t* const first = neighbours_.data() + indptr_[soon];
-    __builtin_prefetch(first);
-    __builtin_prefetch(first + 16);
+    // A number, since the second cache line may lie behind the array, of which there may be none.
+    const auto first = reinterpret_cast<std::uintptr_t>(neighbours_.data() + indptr_[soon]);
+    __builtin_prefetch(reinterpret_cast<const void*>(first));
+    __builtin_prefetch(reinterpret_cast<const void*>(first + 64));
   }
 
  private:

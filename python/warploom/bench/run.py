@@ -215,12 +215,13 @@ def sweep(
     start = time.monotonic()
     with contextlib.ExitStack() as stack:
         scratch = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="warploom-")))
+        # After Ctrl-C or a full disk, nobody waits for matrices that are in progress, which may take minutes.
         pool = _Pool(workers) if executor is None else _Given(executor)
-        stack.callback(pool.close)
+        stack.push(lambda error, *_: pool.close(now=error is not None))
         loaders = None
         if ahead > 0 and executor is None:
             loaders = _Pool(ahead * workers)
-            stack.callback(loaders.close)
+            stack.push(lambda error, *_: loaders.close(now=error is not None))
         _Loop(jobs, pool, loaders, workers, scratch, store, report, deadline, progress).run()
     report.seconds = time.monotonic() - start
     return report
@@ -338,8 +339,12 @@ class _Pool:
     def restart(self) -> None:
         self.close()
 
-    def close(self) -> None:
+    def close(self, *, now: bool = False) -> None:
+        """End the processes, `now` or when they have done what they are at."""
         if self._pool is not None:
+            if now:
+                for process in list((self._pool._processes or {}).values()):
+                    process.kill()
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
 
@@ -356,7 +361,7 @@ class _Given:
     def restart(self) -> None:
         pass
 
-    def close(self) -> None:
+    def close(self, *, now: bool = False) -> None:
         pass
 
 

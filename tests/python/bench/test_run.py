@@ -241,24 +241,36 @@ def test_waiting_for_a_gpu_does_not_count_as_measuring(monkeypatch):
     assert events == ["claimed", "watched", "prepared", "no longer"]
 
 
-SLEEPING_SWEEP = """
-import functools, os, pathlib, sys, time
-from warploom import corpus
-from warploom.bench import run
+SWEEP = """
+import concurrent.futures, functools, os, pathlib, resource, sys, time
+sys.path[:0] = {path!r}
+from bench.test_run import entry, square, sweep
 
 def sleep(folder, progress=None):
     (pathlib.Path(folder) / str(os.getpid())).touch()
     time.sleep(600)
 
+def progress(done, total, name):
+    if {quick} == done and {full_disk}:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))  # a part of a file is written
+
 if __name__ == "__main__":
     loader = functools.partial(sleep, sys.argv[1])
-    entries = [
-        corpus.Entry(name=name, family="test", kind="", source="folder", licence="", rows=None, cols=None, nnz=None,
-                     loader=loader)
-        for name in "ab"
-    ]
-    run.sweep(entries, ["spmv/float64"], sys.argv[2], device="cpu", ahead=int(sys.argv[3]))
+    entries = [square(f"quick-{{i}}") for i in range({quick} + {full_disk})]
+    if entries:  # in this process, which takes less time
+        sweep(entries, sys.argv[2], executor=concurrent.futures.ThreadPoolExecutor(1), workers=1, progress=progress)
+    slow = [entry(name, loader) for name in ("slow-1", "slow-2")]
+    sweep(entries + slow, sys.argv[2], ahead={ahead})
 """
+
+
+def start_sweep(folder, *, quick=0, ahead=1, full_disk=False):
+    """Start a sweep over quick matrices, and then over two that take ten minutes to make."""
+    (folder / "pids").mkdir()
+    script = folder / "sweep.py"
+    script.write_text(SWEEP.format(path=sys.path, quick=quick, ahead=ahead, full_disk=full_disk))
+    command = [sys.executable, script, folder / "pids", folder / "results"]
+    return subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
 
 
 def wait_until(condition, seconds=60):
@@ -279,20 +291,56 @@ def is_running(pid):
 @pytest.mark.parametrize("ahead", [0, 1])
 def test_processes_end_with_a_sweep_that_is_killed(tmp_path, ahead):
     """Else those that measure would keep their GPUs, and the sweep could not be resumed."""
-    (tmp_path / "pids").mkdir()
-    script = tmp_path / "sweep.py"
-    script.write_text(SLEEPING_SWEEP)
-    command = [sys.executable, script, tmp_path / "pids", tmp_path / "results", str(ahead)]
-    with subprocess.Popen(command) as process:
+    with start_sweep(tmp_path, ahead=ahead) as process:
         wait_until(lambda: any((tmp_path / "pids").iterdir()))
         process.kill()
-    workers = [int(path.name) for path in (tmp_path / "pids").iterdir()]
+    assert_ended(tmp_path)
+
+
+def assert_ended(folder):
+    workers = [int(path.name) for path in (folder / "pids").iterdir()]
     try:
         wait_until(lambda: not any(map(is_running, workers)), 20)
     finally:
         for pid in workers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize(
+    ("ahead", "end", "everybody"),
+    [(0, signal.SIGINT, False), (1, signal.SIGINT, True), (1, signal.SIGKILL, False)],
+)
+def test_a_sweep_that_is_stopped_keeps_what_it_has_and_is_resumed(tmp_path, ahead, end, everybody):
+    """Ctrl-C reaches all processes of a terminal, or the sweep alone: it ends at once, whatever is in progress."""
+    with start_sweep(tmp_path, quick=1, ahead=ahead) as process:
+        wait_until(lambda: any((tmp_path / "pids").iterdir()))
+        (os.killpg if everybody else os.kill)(process.pid, end)
+        try:
+            _, said = process.communicate(timeout=15)
+        finally:
+            process.kill()
+    assert process.returncode == -end, said
+    assert ("KeyboardInterrupt" in said) == (end == signal.SIGINT)
+    assert_ended(tmp_path)
+    assert_resumed(tmp_path / "results", done=1)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits the size of files")
+def test_a_sweep_whose_disk_is_full_keeps_what_it_has_and_is_resumed(tmp_path):
+    with start_sweep(tmp_path, quick=1, full_disk=True) as process:
+        _, said = process.communicate(timeout=60)
+    assert "StorageError" in said
+    assert_resumed(tmp_path / "results", done=1)
+
+
+def assert_resumed(folder, *, done):
+    assert len(Store(folder).done()) == done * len(SETTINGS)
+    assert Store(folder).broken == {}
+    here = concurrent.futures.ThreadPoolExecutor(1)
+    report = sweep([square(f"quick-{i}") for i in range(done + 1)], folder, executor=here)
+    assert (report.measured, report.resumed) == (1, done)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="users share no temporary folder")

@@ -1,0 +1,81 @@
+"""Slices of a long run add up, whatever cuts their file off; and every process has one of the GPUs that it may use."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = pathlib.Path(__file__).parents[1] / "gpu" / "endurance.py"
+
+
+def run(*arguments, **setting):
+    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **setting})
+
+
+def row(minutes, plans, growth, verdict="good"):
+    counts = {"plans named": plans, "plans loaded": 1, "products checked": 10 * plans, "products of shared plans": 5}
+    counts["forks"] = 6
+    made = {"verdict": verdict, "minutes": minutes, "processes": 2, "counts": counts}
+    return made | {"host_growth_mb": [growth, None], "pool_growth_bytes": [0, 7]}
+
+
+def test_slices_add_up(tmp_path):
+    file = tmp_path / "slices.jsonl"
+    file.write_text(f"{json.dumps(row(8.1, 100, 1.5))}\n{json.dumps(row(7.9, 50, -2))}\n" + '{"minutes": 3, "pro')
+    outcome = run("--sum", file)
+    assert outcome.returncode == 0, outcome.stderr
+    total = json.loads(outcome.stdout)
+    assert (total["slices"], total["good"], total["minutes"], total["processes"]) == (2, 2, 16.0, 4)
+    assert (total["plans"], total["products"], total["counts"]["forks"]) == (152, 1510, 12)
+    assert (total["most_host_growth_mb"], total["most_pool_growth_bytes"]) == (1.5, 7)
+    file.write_text(json.dumps(row(8, 1, 90, "bad")) + "\n")
+    assert run("--sum", file).returncode == 1
+    assert run("--sum", tmp_path / "none").returncode == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_slice_is_appended(tmp_path):
+    pytest.importorskip("torch")
+    file = tmp_path / "slices.jsonl"
+    first, cut = json.dumps(row(8, 100, 1)), '{"minutes": 3, "pro'
+    file.write_text(f"{first}\n{cut}")
+    run("--device", "cpu", "--minutes", 0.12, "--processes", 1, "--threads", 2, "--output", file)
+    assert file.read_text().splitlines()[:-1] == [first, cut]
+    found = json.loads(file.read_text().splitlines()[-1])
+    assert (found["seed"], found["device"], found["processes"]) == (1, "cpu", 1)
+    assert found["counts"]["products checked"] > 0
+    assert len(found["host_mb"][0]) == 2
+    assert min(found["host_mb"][0]) > 10
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a script in place of nvidia-smi")
+def test_processes_share_the_gpus_that_are_visible(tmp_path):
+    """Four GPUs are there, and two of them given to us."""
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text(
+        """#!/bin/sh
+case "$*" in
+*index,uuid*) for i in 0 1 2 3; do echo "$i, GPU-000$i"; done ;;
+*memory.used*) for i in 0 1 2 3; do echo "GPU-000$i, 1$i"; done ;;
+esac
+"""
+    )
+    smi.chmod(0o755)
+    # A Python that only says which GPU it was given, in place of a worker.
+    (tmp_path / "sitecustomize.py").write_text(
+        """
+import os, sys
+if "--worker" in sys.orig_argv:
+    print('{"process": 0, "verdict": "good", "gpu": "' + os.environ["CUDA_VISIBLE_DEVICES"] + '"}', flush=True)
+    os._exit(0)
+"""
+    )
+    setting = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(tmp_path)}
+    outcome = run("--minutes", 0.01, "--processes", 4, **setting, CUDA_VISIBLE_DEVICES="3,1")
+    given = [json.loads(line)["gpu"] for line in outcome.stdout.splitlines() if line.startswith('{"process": ')]
+    assert given == ["GPU-0003", "GPU-0001"] * 2, outcome.stdout + outcome.stderr
+    assert "no GPU is visible" in run("--minutes", 0.01, **setting, CUDA_VISIBLE_DEVICES="").stderr
