@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import csv
+import io
 import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from warploom import _core, corpus
+from warploom._lines import append_lines, cut_unfinished_line
 from warploom._matrix import as_csr
 from warploom.bench.measurements import read_matrices, set_matrix_column
 from warploom.bench.schema import OVERLAP
@@ -51,7 +53,9 @@ def collect(
         What the file has, by matrix.
     """
     path = Path(output)
-    if not path.exists():
+    if path.exists():
+        cut_unfinished_line(path)
+    if not path.exists() or not path.stat().st_size:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(",".join(_HEADER) + "\n")
     done = set(pd.read_csv(path)["matrix"])
@@ -77,8 +81,9 @@ def collect(
             if (*view.shape, view.nnz) != tuple(sizes.loc[name]):
                 progress(f"{name} is another matrix than the one that was measured")
                 continue
-            with path.open("a", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerow((name, _core.compute_hidden_overlap(view)))
+            line = io.StringIO()
+            csv.writer(line, lineterminator="\n").writerow((name, _core.compute_hidden_overlap(view)))
+            append_lines(path, line.getvalue())
     return pd.read_csv(path).set_index("matrix")["hidden_overlap"]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -21,6 +22,7 @@ import scipy.sparse
 
 from warploom import _core, corpus, permutations
 from warploom._device import Device
+from warploom._lines import append_lines, cut_unfinished_line
 from warploom._matrix import as_csr
 from warploom.bench.settings import Setting
 from warploom.candidates import Candidate, parse
@@ -179,6 +181,8 @@ def collect(
     """
     path = Path(output)
     known: frozenset[Key] = frozenset()
+    if path.exists():
+        cut_unfinished_line(path)
     if path.exists() and path.stat().st_size:
         table = pd.read_csv(path, usecols=list(_KEY), keep_default_na=False, dtype=str)
         known = frozenset(table.itertuples(index=False, name=None))
@@ -188,8 +192,9 @@ def collect(
     deadline = time.monotonic() + 60 * minutes
     added = 0
     for part in _parts(device, progress, deadline, matrices, arrangements, orders, settings, known):
-        with path.open("a", newline="") as file:
-            csv.DictWriter(file, list(COLUMNS), lineterminator="\n").writerows(part)
+        lines = io.StringIO()
+        csv.DictWriter(lines, list(COLUMNS), lineterminator="\n").writerows(part)
+        append_lines(path, lines.getvalue())
         added += len(part)
     return added
 

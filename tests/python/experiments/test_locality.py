@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pandas as pd
+import pytest
 
 from warploom import corpus, permutations
 from warploom._device import Device
+from warploom._lines import append_lines
 from warploom.experiments import find
 from warploom.experiments.locality import COLUMNS, MATRICES, ORDERS, SETTINGS, collect, locality
 
@@ -66,6 +68,36 @@ def test_a_file_goes_on_where_it_stopped(tmp_path):
     assert list(table.columns) == list(COLUMNS)
     assert not table.duplicated(["matrix", "arrangement", "order", "permuted", "setting", "candidate"]).any()
     assert set(table["matrix"]) == {SQUARE, WIDE}
+
+
+def test_a_line_that_was_cut_off_is_measured_again(tmp_path):
+    """By a kill, or a full disk: half a number is no measurement, and nothing is written behind it."""
+    path = tmp_path / "rows.csv"
+    options = {"arrangements": ["natural"], "settings": ["spmv/float64"], "orders": ["none"]}
+    collect(path, CPU, silent, matrices=[SQUARE], **options)
+    whole = path.read_text()
+    path.write_text(whole + WIDE.join(whole.splitlines()[-1].split(SQUARE)).replace('"', "")[:-4])
+    assert collect(path, CPU, silent, matrices=[SQUARE, WIDE], **options) > 0
+    assert path.read_text().startswith(whole)
+    table = pd.read_csv(path, keep_default_na=False)
+    assert set(table["matrix"]) == {SQUARE, WIDE}
+    assert not table.duplicated(["matrix", "arrangement", "order", "permuted", "setting", "candidate"]).any()
+
+
+def test_lines_are_appended_as_a_whole_or_not_at_all(tmp_path):
+    resource = pytest.importorskip("resource")
+    path = tmp_path / "rows.csv"
+    path.write_text("a\nb\n")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))  # as a disk that fills up
+    try:
+        with pytest.raises(OSError, match="large"):
+            append_lines(path, "c" * 20 + "\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert path.read_text() == "a\nb\n"
+    append_lines(path, "c\n")
+    assert path.read_text() == "a\nb\nc\n"
 
 
 def test_nothing_is_started_after_the_limit():
