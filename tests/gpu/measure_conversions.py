@@ -5,7 +5,8 @@ matrix, after one about the machine; without arguments, those whose conversion w
 minute. Values are in float64.
 
 - ``us``: the conversion of a plan for SpMV, from the request until the GPU has finished, median of 7 after a warm-up;
-  ``first_us``: the warm-up, which loads kernels and lets the memory pool grow;
+  ``first_us``: the warm-up, which loads kernels and lets the memory pool grow. Where PyTorch is installed, the matrix
+  is a tensor of it, and it allocates the memory (``torch``), as for users; else warploom does both;
 - ``product_us``: a product with that plan, and ``products``: how many of them the conversion takes;
 - ``rate``: 10^9 nonzeros per second;
 - ``kernels_us``: the kernels that took longest, of one more conversion under the profiler of PyTorch, where that is
@@ -20,21 +21,24 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import contextlib
+import functools
 import json
 import multiprocessing
 import os
 import pathlib
 import statistics
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-import warploom as wl
 from warploom import _core, corpus
+from warploom._device import Device
 from warploom._matrix import as_csr
 from warploom.candidates import parse
 from warploom.errors import WarploomError
+from warploom.plan import problem_of
 
 KERNELS = {
     "bsr": "vector",
@@ -77,21 +81,44 @@ def load(name: str) -> scipy.sparse.csr_array:
     return corpus.load(name).astype(np.float64)
 
 
-def microseconds(problem: _core.Problem, candidate: Any) -> float:
+@functools.cache
+def pytorch() -> Any:
+    """Return PyTorch, which the processes that make matrices need not load, or None."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch
+
+
+def problems(A: scipy.sparse.csr_array) -> Callable[[], _core.Problem]:
+    """Return a function that makes a problem whose matrix is in GPU memory."""
+    torch = pytorch()
+    if torch is None:
+        problem = _core.Problem(as_csr(A), "spmv", 1, "column", "warm", 0)
+        problem.resident()
+        return lambda: problem
+    arrays = (torch.as_tensor(part).to("cuda") for part in (A.indptr, A.indices, A.data))
+    resident = torch.sparse_csr_tensor(*arrays, size=A.shape, check_invariants=False)
+    return lambda: problem_of(resident, "spmv", 1, "float64", "row", "warm", Device.parse("cuda"))
+
+
+def microseconds(make: Callable[[], _core.Problem], candidate: Any) -> float:
     """Return how long the conversion of a plan takes."""
+    problem = make()
     steps = _core.prepare(problem, candidate).preparation_ms
     return 1e3 * float(sum(ms for step, ms in steps.items() if step != "upload"))
 
 
-def kernel_times(problem: _core.Problem, candidate: Any) -> dict[str, float]:
-    """Return the microseconds of the kernels of the conversion that take longest."""
-    try:
-        import torch
-        from torch.profiler import ProfilerActivity, profile
-    except ImportError:
+def kernel_times(make: Callable[[], _core.Problem], candidate: Any) -> dict[str, float]:
+    """Return the microseconds of the kernels of the conversion that take longest, and of what checks the matrix."""
+    torch = pytorch()
+    if torch is None:
         return {}
+    from torch.profiler import ProfilerActivity, profile
+
     with profile(activities=[ProfilerActivity.CUDA]) as profiled:
-        microseconds(problem, candidate)
+        microseconds(make, candidate)
         torch.cuda.synchronize()
     spent: dict[str, float] = {}
     for event in profiled.events():
@@ -103,13 +130,13 @@ def kernel_times(problem: _core.Problem, candidate: Any) -> dict[str, float]:
 
 def measure(name: str, matrix: str, A: scipy.sparse.csr_array) -> dict[str, Any]:
     """Measure the conversion of one matrix to one format."""
-    problem = _core.Problem(as_csr(A), "spmv", 1, "column", "warm", 0)
-    problem.resident()
+    make = problems(A)
     candidate = parse(f"spmv/none/{name}/{KERNELS[name]}")
     found: dict[str, Any] = {"format": name, "matrix": matrix, "rows": A.shape[0], "nnz": int(A.nnz)}
     try:
-        first_us = microseconds(problem, candidate)
-        us = statistics.median(microseconds(problem, candidate) for _ in range(REPEATS))
+        first_us = microseconds(make, candidate)
+        us = statistics.median(microseconds(make, candidate) for _ in range(REPEATS))
+        problem = _core.Problem(as_csr(A), "spmv", 1, "column", "warm", 0)
         plan = _core.prepare(problem, candidate)
     except WarploomError as error:
         return found | {"error": str(error)}
@@ -122,7 +149,7 @@ def measure(name: str, matrix: str, A: scipy.sparse.csr_array) -> dict[str, Any]
     found |= {"first_us": round(first_us, 1), "us": round(us, 1), "product_us": round(product_us, 2)}
     found |= {"products": round(us / product_us, 1), "rate": round(A.nnz / us / 1e3, 2)}
     with contextlib.suppress(RuntimeError):  # a profiler is in use already, or not allowed here
-        found["kernels_us"] = kernel_times(problem, candidate)
+        found["kernels_us"] = kernel_times(make, candidate)
     return found
 
 
@@ -141,7 +168,7 @@ def main(formats: list[str], matrices: list[str]) -> None:
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(min(8, os.cpu_count() or 1), mp_context=context) as processes:
         loading = {name: processes.submit(load, name) for names in wanted.values() for name in names}
-        say({"gpu": _core.cuda_info()["devices"][0]["name"], "threads": wl.num_threads()})
+        say({"gpu": _core.cuda_info()["devices"][0]["name"], "torch": pytorch() is not None})
         for name, names in wanted.items():
             for matrix in names:
                 say(measure(name, matrix, loading[matrix].result()))
