@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,9 +12,15 @@
 namespace warploom::cuda {
 namespace {
 
-// Those of products hold the largest copy of an operand (kernels/spmm/padded_copy.cpp) twice.
-constexpr std::uint64_t kept_bytes(memory_pool pool) {
-  return std::uint64_t{256} << (pool == memory_pool::products ? 21 : 20);
+// Those of products hold the largest copy of an operand (kernels/spmm/padded_copy.cpp) twice. Conversions of large
+// matrices sort 24 bytes a nonzero: what is not kept is unmapped whenever the stream is synchronised, and mapping it
+// again takes longer than sorting.
+std::uint64_t kept_bytes(memory_pool pool) {
+  constexpr std::uint64_t least = 256 << 20;
+  if (pool == memory_pool::products) return 2 * least;
+  std::size_t free = 0, total = 0;
+  WARPLOOM_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return std::max<std::uint64_t>(least, total / 256);
 }
 
 // Kept memory is never freed: at exit, the driver may have shut down already.
