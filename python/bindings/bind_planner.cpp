@@ -646,6 +646,7 @@ void bind_explanation(py::module_& module) {
       .def_readonly("copy_bandwidth", &explanation::copy_bandwidth)
       .def_readonly("gpu", &explanation::gpu)
       .def_readonly("profile_note", &explanation::profile_note)
+      .def_readonly("share_of_network", &explanation::share_of_network)
       .def_readonly("not_predicted", &explanation::not_predicted)
       .def_readonly("not_measured", &explanation::not_measured)
       .def_readonly("lacked_memory", &explanation::lacked_memory)
@@ -948,10 +949,11 @@ void bind_planning(py::module_& module) {
   module.attr("DEFAULT_BUDGET") = default_budget;
   module.attr("MAX_MEASURED") = max_measured;  // candidates of an unsure prediction
   py::class_<planner>(module, "Planner", "Plans products, with the profiles of some folders.")
-      .def(py::init([](const std::vector<std::string>& folders) {
-             return std::make_unique<planner>(std::vector<std::filesystem::path>(folders.begin(), folders.end()));
+      .def(py::init([](const std::vector<std::string>& folders, bool blend) {
+             return std::make_unique<planner>(std::vector<std::filesystem::path>(folders.begin(), folders.end()),
+                                              blend);
            }),
-           py::arg("profile_folders"))
+           py::arg("profile_folders"), py::kw_only(), py::arg("blend"))
       .def(
           "plan",
           [](planner& p, const bound_problem& of, const std::string& select, double calls, bool verify,

@@ -172,6 +172,9 @@ void bind_choice(py::module_& module) {
       .def_property_readonly("expected_loss", [](const choice& self) { return self.ranked().expected_loss; })
       .def_property_readonly("doubt", &choice::doubt, "The expected loss times how many others are near the first.")
       .def_property_readonly("unsure", &choice::unsure)
+      .def_property_readonly(
+          "share_of_network", [](const choice& self) { return self.ranked().share_of_network; },
+          "By how much the predictions of a network count beside those of trees.")
       .def_property_readonly("outside", [](const choice& self) { return self.ranked().outside; });
 }
 
@@ -193,8 +196,10 @@ void bind_selector(py::module_& module) {
       },
       py::arg("op"), py::arg("dtype"), py::arg("layout"), py::arg("cache"));
   py::class_<selector>(module, "Selector", "Chooses candidates by the models of a profile.")
-      .def(py::init([](std::shared_ptr<profile> from) { return std::make_unique<selector>(std::move(from)); }),
-           py::arg("profile"))
+      .def(py::init([](std::shared_ptr<profile> from, std::shared_ptr<profile> networks) {
+             return std::make_unique<selector>(std::move(from), std::move(networks));
+           }),
+           py::arg("profile"), py::arg("networks").none(true) = nullptr)
       .def("names", &selector::names, "Settings that models choose for.")
       .def(
           "feature_sets",

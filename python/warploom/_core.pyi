@@ -199,6 +199,11 @@ class Choice:
     @property
     def scores(self) -> numpy.typing.NDArray[numpy.float64]: ...
     @property
+    def share_of_network(self) -> float:
+        """
+        By how much the predictions of a network count beside those of trees.
+        """
+    @property
     def shortlist(self) -> tuple[typing.Any, ...]:
         """
         Candidates that may be as fast as the fastest.
@@ -210,7 +215,7 @@ class Selector:
     """
     Chooses candidates by the models of a profile.
     """
-    def __init__(self, profile: Profile) -> None: ...
+    def __init__(self, profile: Profile, networks: Profile | None = None) -> None: ...
     def choose(
         self,
         features: MatrixFeatures,
@@ -593,6 +598,8 @@ class Explanation:
     @property
     def rows(self) -> list[Row]: ...
     @property
+    def share_of_network(self) -> float: ...
+    @property
     def spent(self) -> dict[str, typing.Any]: ...
     @property
     def stands_in(self) -> str: ...
@@ -744,7 +751,7 @@ class Planner:
     """
     Plans products, with the profiles of some folders.
     """
-    def __init__(self, profile_folders: collections.abc.Sequence[str]) -> None: ...
+    def __init__(self, profile_folders: collections.abc.Sequence[str], *, blend: bool) -> None: ...
     def plan(
         self,
         problem: Problem,

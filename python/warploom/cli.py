@@ -188,7 +188,9 @@ def main() -> None:
 @click.option(
     "--model",
     metavar="NAME",
-    help="What predicts: trees (default), network, or a paper's: " + ", ".join(paper_models.names()) + ".",
+    help="What predicts: blend (default: trees and network), trees, network, or a paper's: "
+    + ", ".join(paper_models.names())
+    + ".",
 )
 @click.option(
     "--budget",

@@ -420,6 +420,10 @@ def _of_prediction(found: _core.Explanation, product: Product) -> list[str]:
         f"expected to be {found.expected_loss:.1%} above the fastest"
         + (": unsure, more than for most matrices" if found.unsure and not found.outside else ""),
         *([f"unsure, since outside what was measured: {found.outside}"] if found.outside else []),
+        *(
+            [f"predicted by trees ({1 - found.share_of_network:.0%}) and a network ({found.share_of_network:.0%})"]
+            * (found.share_of_network > 0)
+        ),
         *_of_memory(found),
         *(note for note in (found.profile_note, found.stands_in, found.not_predicted) if note),
         f"break-even: products after which preparing a candidate instead of {found.baseline} has paid off"

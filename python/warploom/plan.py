@@ -112,7 +112,8 @@ def plan(
         Seconds that measuring all candidates may take: the most promising come first, and those for which there is no
         time are left out. One at least is measured, however long it takes. `math.inf` leaves none out.
     model : str, optional
-        What predicts: ``"trees"``, which is the default, or ``"network"``, both trained on all kernels. Or a model of a
+        What predicts: ``"trees"`` or ``"network"``, both trained on all kernels; or ``"blend"``, which is the default:
+        trees, averaged with the network where that is better with families of matrices left out. Or a model of a
         paper, which chooses among the few that the paper compares, whatever their preparation takes: for SpMM
         ``"mehrabi2021"``, ``"mehrabi2021/classifier"``, ``"mehrabi2021/ten"``, ``"mehrabi2021/ten-classifier"``, for
         SpMV ``"gao2024"``, ``"gao2024/blockwise"`` (`warploom.paper_models`). For a GPU only, and without effect where
@@ -227,7 +228,7 @@ class _Settings:
     inputs: dict[str, np.ndarray[Any, Any]]
     updatable: bool
     budget: float
-    model: str = profiles.MODELS[0]
+    model: str = profiles.BLEND
     precision: str | None = None
 
     @property
@@ -242,7 +243,7 @@ class _Settings:
         # What else an operator meets, and its transpose, the default models choose.
         if of_paper is not None and select in ("auto", "predict") and A is not None and problem.op == of_paper.op:
             return self._plan_as_in(of_paper, problem, A)
-        planner = _planner(*map(str, profiles.folders(_kept_by(self.model))))
+        planner = _planner_of(self.model)
         measures = select == "measure" or (select == "auto" and self.target.kind == "cpu")
         on_host = measures and self.target.kind == "cpu"
         # A prediction is made before there is anything to show.
@@ -552,7 +553,7 @@ def predict(
         choice = of_paper.choose(found_profile.profile, A, problem)
         where = f"predicted for {found_profile.profile.gpu}"
         return choice.explanation(Product.of(problem, gpu), where, predicts, found_profile.note)
-    planner = _planner(*map(str, profiles.folders(_kept_by(predicts))))
+    planner = _planner_of(predicts)
     patterns = checked_patterns(candidates, "candidates")
     found = planner.predict(problem, gpu, calls=_calls(calls), patterns=patterns)
     _warn(planner)
@@ -705,9 +706,16 @@ def _problem_of(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, de
     return _core.Problem(as_csr(A, dtype=wanted), op, columns, order, cache, device.number, allocate)
 
 
+def _planner_of(model: str) -> _core.Planner:
+    """Return what plans by a model."""
+    kept = _kept_by(model)
+    blend = kept == profiles.BLEND
+    return _planner(blend, *map(str, profiles.folders(profiles.MODELS[0] if blend else kept)))
+
+
 @functools.lru_cache(maxsize=8)
-def _planner(*folders: str) -> _core.Planner:
-    return _core.Planner(list(folders))
+def _planner(blend: bool, *folders: str) -> _core.Planner:
+    return _core.Planner(list(folders), blend=blend)
 
 
 def _warn(planner: _core.Planner) -> None:
@@ -718,8 +726,12 @@ def _warn(planner: _core.Planner) -> None:
 def _model(name: str | None) -> str:
     """Check the name of a model that predicts."""
     if name is None:
-        return profiles.MODELS[0]
-    known = (*(kind for kind in profiles.MODELS if kind not in paper_models.names()), *paper_models.names())
+        return profiles.BLEND
+    known = (
+        profiles.BLEND,
+        *(kind for kind in profiles.MODELS if kind not in paper_models.names()),
+        *paper_models.names(),
+    )
     if name not in known:
         raise ParameterError(f"model must be one of {', '.join(known)}, got {name!r}", argument="model")
     return name
@@ -751,8 +763,8 @@ def _check_model(model: str, target: _device.Device) -> None:
 
 
 def _kept_by(model: str) -> str:
-    """Return the kind of profiles that a plan reads: where the model of a paper does not choose, the default's."""
-    return model if model in profiles.MODELS and paper_models.find(model) is None else profiles.MODELS[0]
+    """Return what a plan is chosen by: where the model of a paper does not choose, the default."""
+    return model if paper_models.find(model) is None else profiles.BLEND
 
 
 def _calls(calls: float) -> float:

@@ -45,6 +45,79 @@ def selector(inputs=SPMV_INPUTS, margin=0.05, loss=0.25, **facts):
     return Profile("NVIDIA H200", (9, 0), "13.0", models, metrics=metrics).selector()
 
 
+def profile_of(scores, loss=0.1, inputs=SPMV_INPUTS, data_hash="same", gpu="NVIDIA H200", blend=None):
+    """A profile of three candidates with scores that depend on one of the inputs."""
+    outputs = {REFERENCE: (0.5, {}), LOSS: (loss, {})} | {
+        name: (score, {"log_nnz": 0.01}) for name, score in scores.items()
+    }
+    models = {"spmv-float32-warm": linear(inputs, outputs)}
+    models["preparation-spmv-float32"] = linear(PREPARATION_INPUTS, {name: (0, {"one": 1.0}) for name in scores})
+    metrics = {"selectors": {"spmv-float32-warm": {"margin": 0.05, "unsure_doubt": 1.0}}}
+    metrics |= {} if blend is None else {"blend": {"spmv-float32-warm": blend}}
+    return Profile(gpu, (9, 0), "13.0", models, data_hash=data_hash, metrics=metrics)
+
+
+BLEND = {"share": 0.25, "margin": 0.3, "unsure_doubt": 0.01}
+OF_TREES = {FAST: 0.0, EASY: 0.04, SLOW: 0.15}
+OF_NETWORK = {SLOW: 0.0, FAST: 0.4, EASY: 0.08}  # in another order
+
+
+def test_a_network_counts_by_its_share():
+    trees, networks = profile_of(OF_TREES, 0.1), profile_of(OF_NETWORK, 0.3, SPMV_INPUTS[::-1], blend=BLEND)
+    alone, other = (one.selector().choose(FEATURES, "spmv") for one in (trees, networks))
+    both = trees.selector(networks).choose(FEATURES, "spmv")
+    expected = 0.75 * alone.scores + 0.25 * other.scores[[other.candidates.index(name) for name in alone.candidates]]
+    np.testing.assert_allclose(both.scores, expected, rtol=1e-6)
+    assert both.candidate == EASY != alone.candidate
+    assert np.log1p(both.expected_loss) == pytest.approx(0.75 * 0.1 + 0.25 * 0.3)
+    assert (both.margin, both.share_of_network) == (0.3, 0.25)
+    assert both.unsure
+    assert not alone.unsure
+    assert alone.share_of_network == 0
+
+
+@pytest.mark.parametrize("change", [{"data_hash": "another"}, {"gpu": "NVIDIA H100"}, {"blend": None}])
+def test_networks_of_other_measurements_do_not_count(change):
+    trees, networks = profile_of(OF_TREES), profile_of(OF_NETWORK, **{"blend": BLEND} | change)
+    choice = trees.selector(networks).choose(FEATURES, "spmv")
+    assert choice.share_of_network == 0
+    assert choice.scores.tolist() == trees.selector().choose(FEATURES, "spmv").scores.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"blend": BLEND | {"share": 1.5}}, "share"),
+        ({"blend": {"share": 0.5, "margin": 0.1}}, "unsure_doubt"),
+        ({"scores": {FAST: 0.0, SLOW: 0.1}}, "does not know"),
+        ({"inputs": INPUTS}, "which trees do not"),
+    ],
+)
+def test_networks_that_do_not_fit_are_refused(change, message):
+    networks = profile_of(**{"scores": OF_NETWORK, "blend": BLEND} | change)
+    with pytest.raises(ProfileError, match=message):
+        profile_of(OF_TREES).selector(networks)
+
+
+def test_what_decides_a_blend_is_named():
+    trees = profile_of(OF_TREES)
+    networks = profile_of(OF_NETWORK, blend=BLEND)
+    weight = networks.models["spmv-float32-warm"].arrays["layer.0.weight"]
+    weight[0, 2 + list(OF_NETWORK).index(SLOW), SPMV_INPUTS.index("log_rows")] = 0.5
+    networks.models["spmv-float32-warm"] = Model(
+        "network",
+        SPMV_INPUTS,
+        networks.models["spmv-float32-warm"].outputs,
+        {"activation": "identity", "output": "identity"},
+        dict(networks.models["spmv-float32-warm"].arrays),
+    )
+    chooser = trees.selector(networks)
+    choice = chooser.choose(FEATURES, "spmv", among=lambda name: name in (FAST, SLOW))
+    assert chooser.deciding_inputs(FEATURES, choice, "spmv")[0] == "log_rows"
+    alone = trees.selector()
+    assert alone.deciding_inputs(FEATURES, alone.choose(FEATURES, "spmv"), "spmv") == []
+
+
 @pytest.mark.parametrize(("rows", "outside"), [(199, True), (200, False), (4000, False), (4001, True)])
 def test_sizes_far_from_those_measured_are_unsure(rows, outside):
     chooser = selector(loss=0.0, sizes={"rows": [400, 2000], "k": [1, 1]})

@@ -110,10 +110,11 @@ struct explanation {
   double copy_bandwidth = candidate_row::unknown;           // bytes per second
 
   // Of predictions.
-  std::string gpu;            // whose profile predicted
-  std::string profile_note;   // that it is another GPU's, or empty
-  std::string not_predicted;  // candidates that no model knows and that were not measured, or empty
-  std::string stands_in;      // the value type whose model stood in for the problem's, or empty
+  std::string gpu;              // whose profile predicted
+  std::string profile_note;     // that it is another GPU's, or empty
+  double share_of_network = 0;  // by how much a network counts beside trees
+  std::string not_predicted;    // candidates that no model knows and that were not measured, or empty
+  std::string stands_in;        // the value type whose model stood in for the problem's, or empty
   double calls = std::numeric_limits<double>::infinity();
   double expected_loss = 0;  // above the fastest, as a share of its time
   bool unsure = false;

@@ -63,8 +63,9 @@ std::vector<std::filesystem::path> default_profile_folders(
 // Knows profiles, the user's own before those that ship. Safe to use from several threads.
 class planner {
  public:
-  // Folders with profiles, the ones that come first first; most programs give default_profile_folders().
-  explicit planner(std::vector<std::filesystem::path> profile_folders);
+  // Folders with profiles, the ones that come first first; most programs give default_profile_folders(). With `blend`,
+  // the networks in their folders "network" count too where families left out say that this is better.
+  explicit planner(std::vector<std::filesystem::path> profile_folders, bool blend = true);
   ~planner();
 
   // Throws error_kind::parameter for an unknown name, patterns that match nothing, or a candidate that cannot run the
@@ -84,6 +85,7 @@ class planner {
   std::shared_ptr<const prediction_source> source_for(const problem& given);
 
   std::vector<std::filesystem::path> folders_;
+  std::vector<std::filesystem::path> network_folders_;
   std::mutex loading_;
   std::map<std::string, std::shared_ptr<const prediction_source>> known_;  // by GPU
   std::map<int, std::shared_ptr<const prediction_source>> of_device_;      // by number

@@ -42,6 +42,7 @@ struct ranking {
   double calls = many_calls;         // products with one preparation
   double least_us = 0;               // the least time
   double margin = 0;                 // scores within it of the least one belong to the short list
+  double share_of_network = 0;       // by how much the predictions of a network count in these, from 0 to 1
   double expected_loss = 0;          // what the time of the first is expected to be above the least, as a share of it
   bool unsure = false;  // whether the models may be far off: sizes are outside, or the expected loss is too high
   // Profiles that say how much doubt is too much: see `choice::doubt`.
@@ -95,7 +96,11 @@ class choice {
 class selector {
  public:
   // Throws error_kind::profile if the profile has no models that choose, or lacks what belongs to them.
-  explicit selector(std::shared_ptr<const profile> from);
+  //
+  // `networks`, if there is one, is the profile of networks that were trained on the same measurements for the same
+  // GPU; one of others is not used. What it says under "blend" in its metrics is by how much its predictions count
+  // beside those of `from`, by setting: predicted logarithms are averaged. Other settings are those of `from` alone.
+  explicit selector(std::shared_ptr<const profile> from, std::shared_ptr<const profile> networks = nullptr);
   ~selector();
   selector(selector&&) noexcept;
   selector& operator=(selector&&) noexcept;
@@ -137,8 +142,9 @@ class selector {
   const known& find(const setting& of, const matrix_features& features) const;
 
   std::shared_ptr<const profile> profile_;
-  std::vector<known> known_;    // by name
-  std::vector<places> places_;  // by the members of a setting: a plan asks several times
+  std::shared_ptr<const profile> networks_;  // or null
+  std::vector<known> known_;                 // by name
+  std::vector<places> places_;               // by the members of a setting: a plan asks several times
   const trained_model* features_cost_ = nullptr;
 };
 

@@ -25,7 +25,11 @@ bool is_unknown(const error& failure) {
 
 // ---- Profiles
 
-planner::planner(std::vector<std::filesystem::path> profile_folders) : folders_(std::move(profile_folders)) {}
+planner::planner(std::vector<std::filesystem::path> profile_folders, bool blend)
+    : folders_(std::move(profile_folders)) {
+  if (!blend) return;
+  for (const std::filesystem::path& folder : folders_) network_folders_.push_back(folder / "network");
+}
 planner::~planner() = default;
 
 std::vector<std::string> planner::take_warnings() {
@@ -41,9 +45,12 @@ std::shared_ptr<const prediction_source> planner::source_for_gpu(const std::stri
   const auto wanted = capability ? std::optional(*capability) : std::nullopt;
   const auto found = find_profile(name, wanted, folders_, warnings_);
   std::shared_ptr<const prediction_source> made;
-  if (found)
+  if (found) {
+    const auto networks = find_profile(found->loaded->gpu, std::nullopt, network_folders_, warnings_);
+    selector chooser(found->loaded, networks ? networks->loaded : nullptr);
     made = std::make_shared<const prediction_source>(
-        prediction_source{selector(found->loaded), found->loaded->gpu, found->note, found->holds_for_gpu});
+        prediction_source{std::move(chooser), found->loaded->gpu, found->note, found->holds_for_gpu});
+  }
   if (made) known_[key] = made;  // one may be calibrated later
   return made;
 }

@@ -209,6 +209,7 @@ explanation explain(const problem& given, prediction& predicted, const predictio
   found.stands_in = stands_in(given, from.chooser);
   const ranking& ranked = predicted.ranked();
   found.calls = ranked.calls;
+  found.share_of_network = ranked.share_of_network;
   found.expected_loss = ranked.expected_loss;
   found.outside = ranked.outside;
   found.lacked_memory = predicted.lacked_memory;

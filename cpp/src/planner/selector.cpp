@@ -223,6 +223,11 @@ struct selector::known {
   bool needs_spmm;
   bool needs_column_vectors;
   bool needs_locality;
+  // A network whose predictions are averaged with the model's, or null; its inputs and outputs by their positions.
+  const trained_model* network = nullptr;
+  double network_share = 0;
+  std::vector<std::size_t> network_inputs;   // of the network's inputs, among the model's
+  std::vector<std::size_t> network_outputs;  // of the model's outputs, among the network's
 
   known(const profile& from, const std::string& of, const json& facts)
       : name(of), model(&model_called(from, of)), preparation(&model_called(from, preparation_name(of))) {
@@ -245,6 +250,48 @@ struct selector::known {
     }
     loss_spared = name.starts_with(quick_prefix) ? number_of(facts, "loss_spared") : 0;
     ranges = ranges_of(facts);
+  }
+
+  // `facts` is what the profile of networks says of this setting.
+  void blend_with(const profile& networks, const json& facts) {
+    network = &model_called(networks, name);
+    network_share = number_of(facts, "share");
+    if (!(network_share > 0 && network_share < 1)) refuse_facts("'share' is not between 0 and 1");
+    margin = number_of(facts, "margin");
+    most_doubt = number_of(facts, "unsure_doubt");
+    const std::vector<std::string>& read = model->inputs();
+    for (const std::string& input : network->inputs()) {
+      const auto found = std::find(read.begin(), read.end(), input);
+      if (found == read.end()) refuse(name, "the network of '" + name + "' reads '" + input + "', which trees do not");
+      network_inputs.push_back(static_cast<std::size_t>(found - read.begin()));
+    }
+    for (const std::string& output : model->outputs()) {
+      const std::optional<std::size_t> found = network->find_output(output);
+      if (!found) refuse(name, "the network of '" + name + "' does not know '" + output + "'");
+      network_outputs.push_back(*found);
+    }
+  }
+
+  // Rows of inputs, and of the outputs of the model.
+  void predict(std::span<const double> values, std::span<double> outputs) const {
+    model->evaluated().predict(values, outputs);
+    if (network == nullptr) return;
+    const std::size_t width = inputs.size(), rows = values.size() / width;
+    std::vector<double> taken;
+    taken.reserve(rows * network_inputs.size());
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (const std::size_t input : network_inputs) taken.push_back(values[row * width + input]);
+    }
+    const std::size_t count = network->outputs().size();
+    std::vector<double> others(rows * count);
+    network->evaluated().predict(taken, others);
+    double* value = outputs.data();
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (const std::size_t output : network_outputs) {
+        *value += network_share * (others[row * count + output] - *value);
+        ++value;
+      }
+    }
   }
 
   void resolve_inputs() {
@@ -313,11 +360,20 @@ struct selector::known {
   }
 };
 
-selector::selector(std::shared_ptr<const profile> from) : profile_(std::move(from)) {
+selector::selector(std::shared_ptr<const profile> from, std::shared_ptr<const profile> networks)
+    : profile_(std::move(from)), networks_(std::move(networks)) {
   const json* const facts = profile_->metrics.find("selectors");
   const json::object* const settings = facts ? facts->as_object() : nullptr;
   if (!settings || settings->empty()) refuse("metrics", "the profile has no selectors");
   for (const auto& [name, of] : *settings) known_.emplace_back(*profile_, name, of);
+  if (networks_ && (networks_->gpu != profile_->gpu || networks_->data_hash != profile_->data_hash))
+    networks_ = nullptr;
+  if (const json* const blend = networks_ ? networks_->metrics.find("blend") : nullptr) {
+    if (!blend->as_object()) refuse_facts("'blend'");
+    for (known& one : known_) {
+      if (const json* const of = blend->find(one.name)) one.blend_with(*networks_, *of);
+    }
+  }
   const auto position = [&](const std::string& name) {
     const auto found = std::find_if(known_.begin(), known_.end(), [&](const known& one) { return one.name == name; });
     return found == known_.end() ? -1 : static_cast<int>(found - known_.begin());
@@ -402,7 +458,7 @@ ranking selector::rank(const matrix_features& features, std::int64_t k, const se
   std::vector<double> inputs(model.inputs.size());
   model.write_inputs(features, columns, inputs.data());
   std::vector<double> outputs(model.model->outputs().size());
-  model.model->evaluated().predict(inputs, outputs);
+  model.predict(inputs, outputs);
   const double reference = outputs[0];
   const double loss = outputs[1];
   const size_features sizes = sizes_of(features);
@@ -414,6 +470,7 @@ ranking selector::rank(const matrix_features& features, std::int64_t k, const se
   found.least_us = std::exp(reference) *
                    roofline_us(sizes.rows, sizes.cols, sizes.nnz, columns, static_cast<double>(size_of(of.dtype)));
   found.margin = model.margin;
+  found.share_of_network = model.network_share;
   found.expected_loss = std::expm1(std::max(loss, 0.0));
   found.outside = model.outside(features, columns);
   found.unsure = loss > model.unsure_loss || !found.outside.empty();
@@ -437,7 +494,7 @@ std::vector<std::string> selector::deciding_inputs(const matrix_features& featur
   }
   const std::size_t num_outputs = model.model->outputs().size();
   std::vector<double> outputs((1 + 2 * width) * num_outputs);
-  model.model->evaluated().predict(inputs, outputs);
+  model.predict(inputs, outputs);
   const auto gain = [&](std::size_t row) {
     const double* const scores = outputs.data() + row * num_outputs + 2;
     return scores[other] - scores[chosen];

@@ -17,6 +17,7 @@ from warploom.errors import ParameterError
 
 if TYPE_CHECKING:
     from warploom.bench import Measurements
+    from warploom.training.train import HeldOut
 
 __all__ = ["calibrate", "train"]
 
@@ -55,8 +56,9 @@ def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     wanted = models or (profiles.MODELS if kept is None else ("trees",))
     target = Path(output)
+    held_out_trees: dict[str, HeldOut] = {}
     if "trees" in wanted:
-        trees = _train_trees(inputs, held_out, kept)
+        trees = _train_trees(inputs, held_out, kept, held_out_trees)
         _save(target, trees)
         _refit_beside(target.parent / "network" / target.name, trees, wanted)
     elif kept is None and not target.exists():
@@ -71,7 +73,7 @@ def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None
         if model == "trees":
             continue
         try:
-            profile = _TRAINERS[model](sweeps_of(inputs), trees)
+            profile = _TRAINERS[model](sweeps_of(inputs), trees, held_out_trees)
         except ParameterError as error:
             if models:  # somebody asked for it
                 raise
@@ -111,7 +113,9 @@ def sweeps_of(inputs: Sequence[str]) -> list[Measurements]:
     )
 
 
-def _train_trees(inputs: tuple[str, ...], held_out: bool, kept: str | None) -> profiles.Profile:
+def _train_trees(
+    inputs: tuple[str, ...], held_out: bool, kept: str | None, held_out_trees: dict[str, HeldOut]
+) -> profiles.Profile:
     from warploom.bench import shipped
     from warploom.experiments import load as load_findings
     from warploom.training.preparation import refit_preparation
@@ -119,7 +123,7 @@ def _train_trees(inputs: tuple[str, ...], held_out: bool, kept: str | None) -> p
 
     findings = load_findings("preparation", inputs)
     if kept is None:
-        profile = train_profile(sweeps_of(inputs), splits=held_out)
+        profile = train_profile(sweeps_of(inputs), splits=held_out, keep=held_out_trees)
     elif findings is None and not any(Path(name).exists() or name in shipped() for name in inputs):
         raise _data_package.missing(f"{', '.join(inputs)}: no such folder, and there are no measurements with a name")
     elif findings is None:
@@ -138,14 +142,18 @@ def _train_trees(inputs: tuple[str, ...], held_out: bool, kept: str | None) -> p
     return profile
 
 
-def _train_network(sweeps: list[Measurements], trees: profiles.Profile) -> profiles.Profile:
+def _train_network(
+    sweeps: list[Measurements], trees: profiles.Profile, held_out_trees: dict[str, HeldOut]
+) -> profiles.Profile:
+    from warploom.training.train import predicted_by_trees
     from warploom.training.train_networks import train_networks
 
+    known = held_out_trees or predicted_by_trees(sweeps)
     with progress_bar("training networks", remaining=True) as show:
-        return train_networks(sweeps, trees, progress=show)
+        return train_networks(sweeps, trees, progress=show, held_out_trees=known)
 
 
-def _train_row_order(sweeps: list[Measurements], trees: profiles.Profile) -> profiles.Profile:
+def _train_row_order(sweeps: list[Measurements], trees: profiles.Profile, _: dict[str, HeldOut]) -> profiles.Profile:
     from warploom.training import row_order
     from warploom.training.train import data_hash
 
@@ -153,7 +161,9 @@ def _train_row_order(sweeps: list[Measurements], trees: profiles.Profile) -> pro
     return dataclasses.replace(trees, models=models, metrics={}, data_hash=data_hash(sweeps[:1]))
 
 
-def _train_threads_per_row(sweeps: list[Measurements], trees: profiles.Profile) -> profiles.Profile:
+def _train_threads_per_row(
+    sweeps: list[Measurements], trees: profiles.Profile, _: dict[str, HeldOut]
+) -> profiles.Profile:
     from warploom.training import threads_per_row
     from warploom.training.train import data_hash
 
@@ -167,7 +177,7 @@ _TREES = ("boosted trees", "decision tree")
 _TRIALS = 4
 """Parameters that are tried of each family."""
 
-_TRAINERS: Mapping[str, Callable[[list[Measurements], profiles.Profile], profiles.Profile]] = {
+_TRAINERS: Mapping[str, Callable[[list[Measurements], profiles.Profile, dict[str, HeldOut]], profiles.Profile]] = {
     "network": _train_network,
     "mehrabi2021": _train_row_order,
     "gao2024": _train_threads_per_row,

@@ -36,6 +36,7 @@ from warploom.predictor import Model
 from warploom.profiles import _safetensors
 
 __all__ = [
+    "BLEND",
     "MODELS",
     "FoundProfile",
     "Profile",
@@ -51,7 +52,11 @@ __all__ = [
 ]
 
 MODELS = ("trees", "network", "mehrabi2021", "gao2024")
-"""Kinds of models that there are profiles of; the first is the default."""
+"""Kinds of models that there are profiles of."""
+
+BLEND = "blend"
+"""What plans by default: the first two of `MODELS`, averaged by what the profile of networks says. It has no profile of
+its own."""
 
 _FORMAT = "warploom-profile"
 _VERSION = "2"
@@ -88,24 +93,31 @@ class Profile:
     data_hash: str = ""
     metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-    def selector(self) -> _core.Selector:
+    def selector(self, networks: Profile | None = None) -> _core.Selector:
         """Return what chooses candidates by the models.
+
+        Parameters
+        ----------
+        networks : Profile, optional
+            Networks trained on the same measurements, whose predictions are averaged with those of the models by what
+            its ``metrics["blend"]`` says. Networks of other measurements or of another GPU are not used.
 
         Raises
         ------
         ProfileError
             There are no models that choose, or what belongs to them is lacking.
         """
-        return _core.Selector(
-            _core.Profile(
-                self.gpu,
-                self.compute_capability,
-                self.cuda,
-                {name: model.core for name, model in self.models.items()},
-                dict(self.geometry),
-                self.data_hash,
-                _to_json(dict(self.metrics)),
-            )
+        return _core.Selector(self._core(), None if networks is None else networks._core())
+
+    def _core(self) -> _core.Profile:
+        return _core.Profile(
+            self.gpu,
+            self.compute_capability,
+            self.cuda,
+            {name: model.core for name, model in self.models.items()},
+            dict(self.geometry),
+            self.data_hash,
+            _to_json(dict(self.metrics)),
         )
 
 
@@ -240,7 +252,7 @@ def fingerprint(device_name: str, model: str = MODELS[0]) -> dict[str, str] | No
     device_name : str
         Product name of the GPU; case does not matter.
     model : str
-        One of `MODELS`.
+        One of `MODELS`, or `BLEND`, which is what the profiles of trees and of networks together are.
 
     Returns
     -------
@@ -248,6 +260,10 @@ def fingerprint(device_name: str, model: str = MODELS[0]) -> dict[str, str] | No
         ``gpu`` and ``model`` as given; ``data_hash`` and ``digest`` of its profile or, if it has none of its own, of
         all that it may get. None if there are no profiles.
     """
+    if model == BLEND:
+        parts = [found for kind in MODELS[:2] if (found := fingerprint(device_name, kind)) is not None]
+        both = {name: " ".join(part[name] for part in parts) for name in ("data_hash", "digest")}
+        return {"gpu": device_name, "model": model} | both if parts else None
     seen = [
         texts
         for folder in folders(model)

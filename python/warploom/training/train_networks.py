@@ -19,12 +19,14 @@ from warploom.model_inputs import LOCALITY_INPUTS, LOSS, SPMV_INPUTS, model_inpu
 from warploom.predictor import Model
 from warploom.profiles import Profile
 from warploom.training.between import rows_between_each
+from warploom.training.blend import blends
 from warploom.training.data import Dataset
 from warploom.training.joint_network import JointOptions, Split, descend, family_folds, folds
 from warploom.training.selector import DEFAULTS, candidates_of, inputs_of, predictions, unseen_losses
 from warploom.training.train import (
     FOLDS,
     QUICK,
+    HeldOut,
     Unseen,
     candidates_known,
     data_hash,
@@ -51,6 +53,7 @@ def train_networks(
     folds_of_families: int = 5,
     samples: int = 1000,
     progress: _Progress | None = None,
+    held_out_trees: Mapping[str, HeldOut] | None = None,
 ) -> Profile:
     """Train networks on what trees were trained on.
 
@@ -68,12 +71,16 @@ def train_networks(
         Bootstrap samples for the intervals of the metrics.
     progress : callable, optional
         Called as ``progress(done, total, what)`` before each network.
+    held_out_trees : mapping from str to HeldOut, optional
+        What the trees predict for held-out matrices, which `warploom.training.train.train` keeps.
 
     Returns
     -------
     Profile
         Its metrics are those of `warploom.training.train.train`, scored on the same kinds of splits. ``families_over``
-        is by how much the oracle's share on families left out exceeds that of the trees.
+        is by how much the oracle's share on families left out exceeds that of the trees. ``metrics["blend"]``, where
+        `held_out_trees` is given, is what `warploom.training.blend.blends` says: by how much the networks count beside
+        the trees in plans.
 
     Raises
     ------
@@ -91,6 +98,7 @@ def train_networks(
         raise ParameterError("there are no times to train on", argument="measurements")
     models = preparation_models(trees)
     selectors: dict[str, Any] = {}
+    blend: dict[str, Any] = {}
     of_families = sum(_splits_of(datasets, folds_of_families) for datasets in by_op.values())
     shown = _Shown(progress, 2 * (2 * FOLDS + 1) * len(by_op) + 2 * of_families)
     for op, datasets in by_op.items():
@@ -107,12 +115,18 @@ def train_networks(
                 share = selectors[name]["families"]["oracle_share"][0]
                 selectors[name]["families_over"] = round(share - known["families"]["oracle_share"][0], 5)
             _log.info("%s: %s", name, selectors[name])
+        if held_out_trees is not None:
+            of_networks = {name: HeldOut(found.unseen, found.families) for name, found in full.items()}
+            decided = blends(datasets, held_out_trees, of_networks, samples=samples)
+            _log.info("%s: blends %s", op, decided)
+            blend |= decided
         epochs = next(iter(full.values())).facts["epochs"]
         quick = trained.train(tuple(name for name in SPMV_INPUTS if name in inputs), epochs)
         for name, found in quick.items():
             models[f"{QUICK}{name}"] = found.model
             selectors[f"{QUICK}{name}"] = found.facts | spared(found.unseen, full[name].unseen)
-    return dataclasses.replace(trees, models=models, metrics={"selectors": selectors}, data_hash=data_hash(parts))
+    metrics = {"selectors": selectors} | ({} if held_out_trees is None else {"blend": blend})
+    return dataclasses.replace(trees, models=models, metrics=metrics, data_hash=data_hash(parts))
 
 
 def preparation_models(profile: Profile) -> dict[str, Model]:

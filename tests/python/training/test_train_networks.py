@@ -1,13 +1,15 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
 from training.training_tables import CANDIDATES, sweep
 from warploom import _core, features, profiles
 from warploom.errors import ParameterError
-from warploom.model_inputs import INPUTS, LOSS, REFERENCE, model_name
+from warploom.model_inputs import INPUTS, LOSS, REFERENCE, model_inputs, model_name
 from warploom.training.data import Dataset
 from warploom.training.joint_network import JointOptions
-from warploom.training.train import QUICK, train
+from warploom.training.train import QUICK, predicted_by_trees, train
 from warploom.training.train_networks import train_networks
 
 pytest.importorskip("torch")
@@ -21,8 +23,13 @@ def measurements():
 
 
 @pytest.fixture(scope="module")
-def trees(measurements):
-    return train(measurements, family_folds=3, samples=20)
+def held_out_trees():
+    return {}
+
+
+@pytest.fixture(scope="module")
+def trees(measurements, held_out_trees):
+    return train(measurements, family_folds=3, samples=20, keep=held_out_trees)
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +38,15 @@ def seen():
 
 
 @pytest.fixture(scope="module")
-def profile(measurements, trees, seen):
+def profile(measurements, trees, seen, held_out_trees):
     return train_networks(
-        measurements, trees, SMALL, folds_of_families=3, samples=20, progress=lambda *now: seen.append(now)
+        measurements,
+        trees,
+        SMALL,
+        folds_of_families=3,
+        samples=20,
+        progress=lambda *now: seen.append(now),
+        held_out_trees=held_out_trees,
     )
 
 
@@ -65,6 +78,35 @@ def test_metrics_are_of_matrices_and_families_held_out(profile, trees):
         share, other = (p.metrics["selectors"][name]["families"]["oracle_share"][0] for p in (profile, trees))
         assert facts["families_over"] == pytest.approx(share - other, abs=1e-5)
         assert 0 <= profile.metrics["selectors"][f"{QUICK}{name}"]["loss_spared"] < 1
+
+
+def test_held_out_predictions_of_trees_are_those_of_training(measurements, trees, held_out_trees):
+    again = predicted_by_trees(measurements, family_folds=3)
+    assert set(again) == set(held_out_trees) == {name for name in trees.metrics["selectors"] if QUICK not in name}
+    for name, known in held_out_trees.items():
+        assert again[name].unseen.predicted.tolist() == known.unseen.predicted.tolist()
+        assert again[name].families.predicted.tolist() == known.families.predicted.tolist()
+
+
+def test_it_says_by_how_much_it_counts_beside_trees(profile, trees, measurements):
+    """Predictions of the plans' blend are the average of what both models say, as Python computes them."""
+    name = model_name("spmv", "float32", "", "warm")
+    assert set(profile.metrics["blend"]) <= set(trees.metrics["selectors"])
+    blend = {name: {"share": 0.4, "margin": 0.1, "unsure_doubt": 0.2}}
+    networks = dataclasses.replace(profile, metrics=dict(profile.metrics) | {"blend": blend})
+    chooser = trees.selector(networks)
+    dataset = Dataset.of(measurements, "spmv/float32", "warm")
+    of_trees, of_network = (
+        one.models[name].predict(model_inputs(dataset.features, dataset.k, one.models[name].inputs))
+        for one in (trees, networks)
+    )
+    assert trees.models[name].outputs == networks.models[name].outputs
+    expected = 0.6 * of_trees + 0.4 * of_network
+    for i in range(len(dataset)):
+        vectors = {of: [dataset.features[f"{of}_{name}"][i] for name in features.names(of)] for of in features.sets()}
+        choice = chooser.choose(_core.MatrixFeatures(**vectors), "spmv", dtype="float32", cache="warm")
+        assert choice.share_of_network == 0.4
+        np.testing.assert_allclose(choice.scores, expected[i, 2:], rtol=1e-5, atol=1e-7)
 
 
 def test_one_network_reads_what_is_known_of_every_value_type():

@@ -1,0 +1,109 @@
+"""By how much a network counts beside trees, setting by setting.
+
+Trees and networks err in different ways, so that the average of what they predict can choose better than either. What
+both predict for families of matrices that they have not seen decides whether it does, and how much the network counts.
+Nothing is trained for it: plans evaluate both, and average the logarithms that they predict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warploom.training.data import Dataset
+from warploom.training.evaluate import losses
+from warploom.training.selector import unseen_losses
+from warploom.training.train import HeldOut, Unseen, held_out, of_its_type
+
+__all__ = ["LEAST_GAIN", "SHARES", "averaged", "blends", "speed"]
+
+SHARES = (0.3, 0.4, 0.5, 0.6)
+"""By how much a network may count; trees count by the rest."""
+
+LEAST_GAIN = 0.001
+"""What a blend has to add to the share of the fastest, with families left out, to be taken: less is noise."""
+
+
+def averaged(trees: Unseen, network: Unseen, share: float, dataset: Dataset) -> Unseen:
+    """Return what the average of both predicts for rows that neither has seen.
+
+    Parameters
+    ----------
+    trees, network : Unseen
+        Of the same rows; a row need not be held out by the same split.
+    share : float
+        By how much the network counts.
+    dataset : Dataset
+    """
+    # Candidates are chosen for each split: of those that only one of the models knows, that one is believed.
+    one = np.fmin(trees.predicted, network.predicted)
+    known = np.isfinite(trees.predicted) & np.isfinite(network.predicted)
+    both = (1 - share) * np.where(known, trees.predicted, 0.0) + share * np.where(known, network.predicted, 0.0)
+    predicted = np.where(known, both, one)
+    expected = (1 - share) * trees.expected + share * network.expected
+    return Unseen(predicted, unseen_losses(dataset, predicted), expected).as_sure_as_may_be(dataset)
+
+
+def speed(dataset: Dataset, predicted: NDArray[np.float64]) -> float:
+    """Return the share of the fastest that choices by predictions reach: the mean of the sweeps, which count alike.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    predicted : ndarray of float64, shape (n, candidates)
+        See `warploom.training.selector.predictions`.
+    """
+    lost = np.log1p(losses(dataset, predicted.argmin(axis=1)))
+    counts = of_its_type(dataset) & np.isfinite(lost)
+    return float(
+        np.mean([np.exp(-lost[counts & (dataset.sweeps == s)].mean()) for s in np.unique(dataset.sweeps[counts])])
+    )
+
+
+def blends(
+    datasets: Mapping[str, Dataset],
+    trees: Mapping[str, HeldOut],
+    networks: Mapping[str, HeldOut],
+    *,
+    samples: int = 1000,
+) -> dict[str, dict[str, Any]]:
+    """Decide by how much networks count.
+
+    Parameters
+    ----------
+    datasets, trees, networks : mapping from str
+        By the names of the selectors; those that are not in all three are left out.
+    samples : int
+        Bootstrap samples for the intervals of the metrics.
+
+    Returns
+    -------
+    dict from str to dict
+        Of the selectors where a blend is better than trees by `LEAST_GAIN`, with families left out: ``share``, what
+        plans have to know (``margin``, ``unsure_doubt``), ``families_over``, which is by how much it is better, and
+        the metrics of `warploom.training.train.held_out`.
+    """
+    found = {}
+    for name, dataset in datasets.items():
+        if name not in trees or name not in networks:
+            continue
+        of_trees, of_network = trees[name], networks[name]
+        if of_trees.families is None or of_network.families is None:
+            continue
+        before = speed(dataset, of_trees.families.predicted)
+        tried = {share: averaged(of_trees.families, of_network.families, share, dataset) for share in SHARES}
+        speeds = {share: speed(dataset, of.predicted) for share, of in tried.items()}
+        share = max(speeds, key=lambda one: speeds[one])
+        if speeds[share] - before < LEAST_GAIN:
+            continue
+        unseen = averaged(of_trees.unseen, of_network.unseen, share, dataset)
+        found[name] = {
+            "share": share,
+            "margin": unseen.margin(dataset),
+            "unsure_doubt": unseen.unsure_doubt,
+            "families_over": round(speeds[share] - before, 5),
+        } | held_out(dataset, unseen, tried[share], samples=samples)
+    return found
