@@ -246,15 +246,16 @@ def models_table() -> Summary:
     for gpu in profiles.names("network"):
         found = {model: profiles.find(gpu, model=model) for model in ("trees", "network")}
         of = {model: one.profile.metrics["selectors"] for model, one in found.items() if one is not None}
+        of["blend"] = found["network"].profile.metrics.get("blend", {}) if found["network"] else {}
         for name in sorted((name for name in of["network"] if "random" in of["network"][name]), key=_order):
-            scores = {model: found[name] for model, found in of.items()}
+            scores = {model: found.get(name, {}) for model, found in of.items()}
             rows.append(_shares_of(_words(name), scores))
             further = {model: found.get("further", {}) for model, found in scores.items()}
             if any(further.values()):
                 rows.append(_shares_of(f"{_words(name)}: large matrices", further))
     notes = [
         "Geometric mean of least time / time of the choice, without measuring, over matrices that were not seen in "
-        "training, with 95 % intervals."
+        "training, with 95 % intervals. Where there is no blend, plans take trees alone."
     ]
     return Summary("Trees and networks", pd.DataFrame(rows), notes)
 

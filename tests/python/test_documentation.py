@@ -23,6 +23,7 @@ from warploom.bench import Measurements, orders
 from warploom.candidates import kernels, parse
 from warploom.cli import main
 from warploom.reproduce import items
+from warploom.training.blend import LEAST_GAIN, SHARES
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -238,27 +239,20 @@ def test_figures_about_choosing_for_large_matrices_are_those_of_the_table():
     assert {f"{float(share):.0f}" for share in measured} == {"98"}
 
 
-def test_figures_about_trees_and_networks_are_those_of_the_profiles():
-    trees, network = (
-        wl.profiles.find("NVIDIA H200", model=model).profile.metrics["selectors"] for model in ("trees", "network")
-    )
-
-    def better_by(of):
-        shares = [
-            [of(found[name])["families"]["oracle_share"][0] for found in (trees, network)]
-            for name in trees
-            if name in network and "families" in of(trees[name])
-        ]
-        return [100 * (of_trees - of_network) for of_trees, of_network in shares]
-
-    text = " ".join((DOCS / "guide" / "models.md").read_text().split())
-    worse, *first = sorted(better_by(lambda facts: facts))
-    assert f"better by up to {max(first):.2f} points" in text
-    assert f"where the network is, by {-worse:.2f};" in text
-    worse, *large = sorted(better_by(lambda facts: facts.get("further", {})))
-    assert min(first + large) > 0
-    said = f"by {min(large):.1f} to {max(large):.1f}, but for SpMM with a cold cache"
-    assert f"{said}, where the network is, by {-worse:.1f}." in text
+def test_blends_are_better_than_the_trees_that_ship():
+    trees, networks = (wl.profiles.find("NVIDIA H200", model=model).profile for model in ("trees", "network"))
+    blends = networks.metrics.get("blend")
+    if blends is None:
+        pytest.skip("networks that were trained before blends")
+    assert trees.data_hash == networks.data_hash
+    chooser = trees.selector(networks)
+    for name, facts in blends.items():
+        assert name in chooser.names()
+        assert facts["families_over"] >= LEAST_GAIN
+        assert facts["share"] in SHARES
+        if "further" not in facts:
+            alone = trees.metrics["selectors"][name]["families"]["oracle_share"][0]
+            assert facts["families"]["oracle_share"][0] > alone
 
 
 def test_figures_about_row_orders_are_those_of_the_measurements():

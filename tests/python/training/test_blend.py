@@ -73,6 +73,14 @@ def test_trees_stay_alone_where_a_network_adds_nothing(dataset):
     assert blends({"a": dataset}, *kept, samples=5) == {}
 
 
+def test_random_folds_have_to_agree(dataset):
+    of_trees, of_network = opposed(dataset)
+    right = unseen(truth(dataset))
+    trees = {"a": HeldOut(right, of_trees)}
+    assert blends({"a": dataset}, trees, {"a": HeldOut(of_network, of_network)}, samples=5) == {}
+    assert "a" in blends({"a": dataset}, trees, {"a": HeldOut(right, of_network)}, samples=5)
+
+
 def test_without_families_nothing_is_decided(dataset):
     of_trees, of_network = opposed(dataset)
     kept = {"a": HeldOut(of_trees, None)}, {"a": HeldOut(of_network, of_network)}
