@@ -953,7 +953,7 @@ void bind_planning(py::module_& module) {
              return std::make_unique<planner>(std::vector<std::filesystem::path>(folders.begin(), folders.end()),
                                               blend);
            }),
-           py::arg("profile_folders"), py::kw_only(), py::arg("blend"))
+           py::arg("profile_folders"), py::kw_only(), py::arg("blend") = true)
       .def(
           "plan",
           [](planner& p, const bound_problem& of, const std::string& select, double calls, bool verify,

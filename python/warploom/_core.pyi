@@ -751,7 +751,7 @@ class Planner:
     """
     Plans products, with the profiles of some folders.
     """
-    def __init__(self, profile_folders: collections.abc.Sequence[str], *, blend: bool) -> None: ...
+    def __init__(self, profile_folders: collections.abc.Sequence[str], *, blend: bool = True) -> None: ...
     def plan(
         self,
         problem: Problem,

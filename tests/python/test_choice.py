@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 
+import warploom as wl
 from warploom import _core, features, profiles
 from warploom.errors import ParameterError, ProfileError
 from warploom.model_inputs import INPUTS, LOSS, PREPARATION_INPUTS, REFERENCE, SPMV_INPUTS, expand, roofline_us
@@ -97,6 +99,47 @@ def test_networks_that_do_not_fit_are_refused(change, message):
     networks = profile_of(**{"scores": OF_NETWORK, "blend": BLEND} | change)
     with pytest.raises(ProfileError, match=message):
         profile_of(OF_TREES).selector(networks)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Profiles of trees and of networks for a GPU that none is shipped for."""
+    monkeypatch.setenv("WARPLOOM_PROFILES", str(tmp_path))
+    (tmp_path / "network").mkdir()
+    profiles.save(tmp_path / "some.safetensors", profile_of(OF_TREES, gpu="Some GPU"))
+    profiles.save(tmp_path / "network" / "some.safetensors", profile_of(OF_NETWORK, gpu="Some GPU", blend=BLEND))
+    return tmp_path
+
+
+def table(model=None):
+    A = scipy.sparse.random_array(
+        (3000, 3000), density=0.01, format="csr", rng=np.random.default_rng(0), dtype=np.float32
+    )
+    return str(wl.predict(A, "spmv", gpu="Some GPU", calls=np.inf, model=model))
+
+
+NOTE = "predicted by trees (75%) and a network (25%)"
+
+
+@pytest.mark.parametrize("model", [None, "blend"])
+def test_plans_take_the_blend_by_default_and_say_so(folder, model):
+    assert NOTE in table(model)
+    assert all("trees" not in table(one) for one in ("trees", "network"))
+
+
+def test_trees_that_were_calibrated_since_choose_alone(folder):
+    profiles.save(folder / "some.safetensors", profile_of(OF_TREES, gpu="Some GPU", data_hash="calibrated"))
+    assert NOTE not in table()
+
+
+def test_a_plan_is_told_from_one_by_another_network(folder):
+    before, of_trees = (profiles.fingerprint("Some GPU", model) for model in ("blend", "trees"))
+    assert before["model"] == "blend"
+    profiles.save(folder / "network" / "some.safetensors", profile_of(OF_NETWORK, 0.7, gpu="Some GPU", blend=BLEND))
+    after = profiles.fingerprint("Some GPU", "blend")
+    assert after["data_hash"] == before["data_hash"]
+    assert after["digest"] != before["digest"]
+    assert profiles.fingerprint("Some GPU", "trees") == of_trees
 
 
 def test_what_decides_a_blend_is_named():
