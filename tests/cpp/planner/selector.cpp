@@ -56,6 +56,45 @@ using names = std::vector<std::string>;
 
 }  // namespace
 
+TEST_CASE("a network counts by its share, on the same measurements") {
+  const auto networks = [](const std::string& blend) {
+    profile made = made_up().make();
+    // Inputs and outputs in another order than those of the trees.
+    made.models["spmv-float32-warm"] =
+        linear({"log_nnz", "log_rows"},
+               {{easy, 0}, {slow, 0.5, "log_rows", 0.25f}, {"loss", 0.75}, {fast, 1}, {"reference", 2}});
+    made.metrics = parse_json(R"({"blend": {"spmv-float32-warm": {)" + blend + "}}}");
+    return std::make_shared<profile>(std::move(made));
+  };
+  const std::string facts = R"("margin": 0.5, "unsure_doubt": 8)";
+  const auto trees = std::make_shared<const profile>(made_up().make());
+  const auto rank = [](const selector& by) { return by.rank(test::example_features(), 1, spmv); };
+  const ranking alone = rank(selector(trees));
+  CHECK(alone.share_of_network == 0);
+
+  const auto given = networks(R"("share": 0.25, )" + facts);
+  const ranking both = rank(selector(trees, given));
+  REQUIRE(both.scores.size() == 3);
+  CHECK(both.share_of_network == 0.25);
+  CHECK(both.scores[0] == doctest::Approx(0.25));               // fast
+  CHECK(both.scores[1] == doctest::Approx(0.75 * 0.0625));      // easy
+  CHECK(both.scores[2] > 0.75 * alone.scores[2] + 0.25 * 0.5);  // slow: and by log_rows
+  CHECK(std::log1p(both.expected_loss) == doctest::Approx(0.75 * 0.25 + 0.25 * 0.75));
+  CHECK(both.least_us == doctest::Approx(alone.least_us * std::exp(0.5)));
+  CHECK(both.order.front() == 1);
+  CHECK(both.margin == 0.5);
+  CHECK(both.most_doubt == 8);
+
+  const auto other = networks(R"("share": 0.25, )" + facts);
+  other->data_hash = "of others";
+  CHECK(rank(selector(trees, other)).scores == alone.scores);
+  const auto refused = [&](const std::string& blend) {
+    return test::error_of([&] { selector(trees, networks(blend)); });
+  };
+  CHECK(refused(R"("share": 1, )" + facts).kind() == error_kind::profile);
+  CHECK(refused(R"("share": 0.5)").kind() == error_kind::profile);
+}
+
 TEST_CASE("names of settings") {
   CHECK(spmv.name() == "spmv-float32-warm");
   CHECK(setting{operation::spmm, value_type::float64, layout::column_major, cache_state::cold}.name() ==
