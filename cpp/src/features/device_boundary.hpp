@@ -5,17 +5,13 @@
 
 #include "device/workspace.hpp"
 #include "features/sets.hpp"
+#include "host_device.hpp"
 
 namespace warploom::cuda {
 
 // The first of several positions, found as a maximum: zeroed memory then means that there is none.
 inline constexpr std::uint64_t no_position = 0;
-#ifdef __CUDACC__
-__host__ __device__
-#endif
-    inline std::uint64_t as_maximum(std::uint64_t position) {
-  return ~position;
-}
+WARPLOOM_HOST_DEVICE std::uint64_t as_maximum(std::uint64_t position) { return ~position; }
 inline std::int64_t as_position(std::uint64_t maximum) { return static_cast<std::int64_t>(~maximum); }
 
 // What a pass over indptr finds, with maxima for positions.

@@ -7,11 +7,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define WARPLOOM_HOST_DEVICE __host__ __device__ __forceinline__
-#else
-#define WARPLOOM_HOST_DEVICE inline
-#endif
+#include "host_device.hpp"
 
 namespace warploom {
 

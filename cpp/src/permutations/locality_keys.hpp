@@ -3,11 +3,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define WARPLOOM_HOST_DEVICE __host__ __device__
-#else
-#define WARPLOOM_HOST_DEVICE
-#endif
+#include "host_device.hpp"
 
 namespace warploom {
 
@@ -34,5 +30,3 @@ WARPLOOM_HOST_DEVICE constexpr std::uint32_t mixed(std::uint32_t x) {
 WARPLOOM_HOST_DEVICE constexpr std::uint32_t minhash_salt(int h) { return mixed(static_cast<std::uint32_t>(h) + 1); }
 
 }  // namespace warploom
-
-#undef WARPLOOM_HOST_DEVICE

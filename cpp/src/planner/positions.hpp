@@ -9,11 +9,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define WARPLOOM_HOST_DEVICE __host__ __device__
-#else
-#define WARPLOOM_HOST_DEVICE
-#endif
+#include "host_device.hpp"
 
 namespace warploom {
 
@@ -47,5 +43,3 @@ WARPLOOM_HOST_DEVICE constexpr std::uint32_t read_position(Word word, int round,
 }
 
 }  // namespace warploom
-
-#undef WARPLOOM_HOST_DEVICE

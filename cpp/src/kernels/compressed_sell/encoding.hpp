@@ -4,13 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "host_device.hpp"
 #include "warploom/formats/compressed_sell.hpp"
-
-#ifdef __CUDACC__
-#define WARPLOOM_HOST_DEVICE __host__ __device__ __forceinline__
-#else
-#define WARPLOOM_HOST_DEVICE inline
-#endif
 
 namespace warploom {
 
@@ -117,5 +112,3 @@ struct encoding_choice {
 };
 
 }  // namespace warploom
-
-#undef WARPLOOM_HOST_DEVICE
