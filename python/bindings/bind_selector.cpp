@@ -27,7 +27,8 @@ Value parse(const char* argument, const std::string& name, std::initializer_list
   std::string all;
   for (const auto& [known_name, value] : known) {
     if (name == known_name) return value;
-    all += (all.empty() ? "" : ", ") + std::string(known_name);
+    if (!all.empty()) all += ", ";
+    all += known_name;
   }
   throw error(error_kind::parameter, argument, -1,
               "unknown " + std::string(argument) + " '" + name + "'; known are: " + all);
