@@ -218,6 +218,20 @@ def test_repeatable_and_safe_from_several_threads():
     assert len(set(expected)) == 4
 
 
+def test_threads_count_matrices_with_tables_of_all_sizes():
+    """Each launches the same kernels with another amount of shared memory."""
+    rng = np.random.default_rng(0)
+    resident = []
+    for num_cols in (2_000, 33_000, 60_000, 200_000, 500_000, 1_000_000):
+        columns = np.sort(rng.integers(0, num_cols, size=(3000, 10)), axis=1)
+        resident.append(resident_on_gpu(as_csr(from_rows(columns, num_cols))))
+    jobs = [("spmm", matrix) for matrix in resident] * 40
+    expected = [_core.compute_features_device(*job).tobytes() for job in jobs]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda job: _core.compute_features_device(*job).tobytes(), jobs))
+    assert found == expected
+
+
 # Matrices of other libraries.
 
 

@@ -11,7 +11,7 @@ import pytest
 from magnitudes import KINDS, check
 from products import ORDER, operand, tensor_of, unwritten
 from test_everything_once import banded, mixed
-from warploom import _bfloat16, _core
+from warploom import _bfloat16, _core, _device
 from warploom._matrix import as_csr
 from warploom.candidates import Candidate, kernels
 
@@ -46,6 +46,7 @@ def prepared(kernel, layout, dtype):
 
 
 def digests() -> dict[str, str]:
+    _device.load_cublas()  # another process has not done so yet
     found = {}
     for case in CASES:
         kernel, layout, dtype = case.values

@@ -446,14 +446,20 @@ uniform_divider divide_by(int divisor) {
   return {positive, std::has_single_bit(positive) ? std::countr_zero(positive) : -1};
 }
 
+// Of a thread block of the first kernel, beside a few variables.
+std::size_t most_bytes_of_shared_memory() {
+  return static_cast<std::size_t>(cuda::device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)) - 64;
+}
+
 // Launches the first kernel with a table of so many places, or with one that lines share.
 template <class Position, int Threads>
 void count_nonzeros(const work_view& work, int places, cudaStream_t stream) {
   const auto kernel = count_nonzeros_kernel<Position, Threads>;
   const std::size_t shared_bytes =
       sizeof(staged_arrays<Position, Threads>) + (places > 0 ? places * bytes_of_place : bytes_of_hashed_places);
-  WARPLOOM_CUDA_CHECK(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
+  // For the largest table: other threads launch the same kernel with other ones.
+  WARPLOOM_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           static_cast<int>(most_bytes_of_shared_memory())));
   int resident = 0;
   WARPLOOM_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, Threads, shared_bytes));
   const std::int64_t busy =
@@ -477,9 +483,8 @@ void count_nonzeros(const work_view& work, cudaStream_t stream) {
   if (work.num_lines <= few_lines) {
     return count_nonzeros<std::int32_t, threads_per_block>(work, places, stream);
   }
-  const auto most_bytes = static_cast<std::size_t>(cuda::device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
-  const std::size_t wanted = sizeof(staged_arrays<std::int32_t, threads>) + work.num_lines * bytes_of_place + 64;
-  if (wanted <= most_bytes) return count_nonzeros<std::int32_t, threads>(work, places, stream);
+  const std::size_t wanted = sizeof(staged_arrays<std::int32_t, threads>) + work.num_lines * bytes_of_place;
+  if (wanted <= most_bytes_of_shared_memory()) return count_nonzeros<std::int32_t, threads>(work, places, stream);
   count_nonzeros<std::int32_t, threads_per_block>(work, 0, stream);
 }
 
