@@ -511,8 +511,8 @@ def half_speedups_table(measured: Measurements, wide: Measurements) -> Summary:
     formats |= dict.fromkeys(("below 0.97", "on tensor cores"), ".0%")
     note = (
         "Geometric means over the fastest of cuSPARSE's algorithms in the same type, and the least; the share on which "
-        "warploom's fastest is slower than 0.97 of it; over warploom's own in float32; and the share on which tensor "
-        "cores are the fastest. Warm L2 cache."
+        "warploom's fastest is slower than 0.97 of it; over warploom's own in float32; and the share on which sparse "
+        "formats on tensor cores are the fastest. Warm L2 cache."
     )
     return Summary("", pd.DataFrame(found), [note], formats=formats)
 
