@@ -148,13 +148,14 @@ def _load(library: str, load: Callable[[str], None]) -> str | None:
     return reason
 
 
-def load_libraries(rows: int, cols: int, nnz: int) -> None:
+def load_libraries(op: str, rows: int, cols: int, nnz: int) -> None:
     """Open the vendor's libraries that products of such a matrix can use.
 
-    Opening that of dense products takes a while, and it is of use only where a matrix may be stored as a dense one.
+    Opening that of dense products takes a while, and it is of use only to SpMM with a matrix that may be stored as a
+    dense one.
     """
     load_cusparse()
-    if rows * cols <= 64 * nnz + 4096:
+    if op == "spmm" and rows * cols <= 64 * nnz + 4096:
         load_cublas()
 
 

@@ -238,7 +238,7 @@ class _Settings:
     def plan(self, problem: _core.Problem, A: Any, select: str, inputs: Mapping[str, Any]) -> Plan:
         """Choose and prepare. Without `A`, the plan has no transpose."""
         if self.target.kind == "cuda":
-            _device.load_libraries(*problem.shape, problem.nnz)
+            _device.load_libraries(problem.op, *problem.shape, problem.nnz)
         of_paper = paper_models.find(self.model)
         # What else an operator meets, and its transpose, the default models choose.
         if of_paper is not None and select in ("auto", "predict") and A is not None and problem.op == of_paper.op:
