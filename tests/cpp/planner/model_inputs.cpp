@@ -89,8 +89,8 @@ TEST_CASE("names of inputs are unique, and say which features they need") {
 }
 
 TEST_CASE("inputs of a matrix without rows are finite") {
-  const matrix_features empty{std::vector<double>(11, 0.0), std::vector<double>(24, 0.0), std::vector<double>(8, 0.0),
-                              {-1.0}};
+  const matrix_features empty{
+      std::vector<double>(11, 0.0), std::vector<double>(24, 0.0), std::vector<double>(8, 0.0), {-1.0}};
   for (const model_input& input : model_inputs()) CHECK(std::isfinite(input.value(empty, 1)));
 }
 
