@@ -1,5 +1,6 @@
 # Puts this folder on the module path for the tests in folders below.
 import os
+import signal
 from pathlib import Path
 
 # The measurements of this checkout, also where warploom is installed from it: they are no part of its wheel. Set here
@@ -7,3 +8,7 @@ from pathlib import Path
 os.environ.setdefault(
     "WARPLOOM_MEASUREMENTS", str(Path(__file__).parents[2] / "python" / "warploom-data" / "warploom_data")
 )
+
+# A shell starts jobs in the background with Ctrl-C ignored, and so are the programs that they start. Tests press it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
