@@ -39,6 +39,12 @@ def averaged(trees: Unseen, network: Unseen, share: float, dataset: Dataset) -> 
     share : float
         By how much the network counts.
     dataset : Dataset
+        What the rows are of.
+
+    Returns
+    -------
+    Unseen
+        The weighted means of predicted logarithms and of expected losses, and the losses of what they choose.
     """
     # Candidates are chosen for each split: of those that only one of the models knows, that one is believed.
     one = np.fmin(trees.predicted, network.predicted)
