@@ -4,6 +4,7 @@
 
 #include "common.hpp"
 #include "device/release.hpp"
+#include "kernels/row_split/row_loads.hpp"
 #include "kernels/spmm/padded_copy.hpp"
 #include "warploom/cublas.hpp"
 #include "warploom/cusparse.hpp"
@@ -44,6 +45,14 @@ void choose_padded_copies(const std::string& when, std::int64_t panel_bytes) {
   make_padded_copies(found->second, panel_bytes);
 }
 
+void choose_row_loads_by_name(const std::string& when) {
+  static const std::map<std::string, row_loads> known{
+      {"by size", row_loads::by_size}, {"one by one", row_loads::one_by_one}, {"several", row_loads::several}};
+  const auto found = known.find(when);
+  if (found == known.end()) throw py::value_error("unknown: " + when);
+  choose_row_loads(found->second);
+}
+
 // Of Python, and never destroyed: memory may be released while the interpreter ends.
 PyObject* capture_query = nullptr;
 
@@ -74,6 +83,9 @@ void bind_device(py::module_& module) {
       "make_padded_copies", &choose_padded_copies, py::arg("when") = "where they pay", py::arg("panel_bytes") = 0,
       "For tests: whether products on a GPU copy operands whose rows do not begin on 16 bytes: 'where they pay', "
       "'always' or 'never'; and how large the copy of a panel may be.");
+  module.def("choose_row_loads", &choose_row_loads_by_name, py::arg("when") = "by size",
+             "For tests: whether threads of row_split on a GPU load rows of B 'one by one', 'several' at once, or 'by size' "
+             "of the grid.");
   module.def(
       "memory_in_pools",
       [](int device) {

@@ -6,12 +6,15 @@ types, operations and candidates of the registries: predicted, from a list, name
 operands of NumPy and of PyTorch, on a stream of its own; gives plans new values, transposes, saves and loads them; and
 multiplies plans that other threads made while those use them. Samples of every result are compared with float64 sums.
 
-Every few seconds the threads of a process stop and drop what they have. Then its host memory (resident, after what is
-free was given back) and what the GPU's pools of the core hold are noted. From the second quarter of the time to the
-last host memory must not grow by more than 32 MB and 3 %, and the pools by more than 64 MB beyond what they may keep.
-The memory in use on each of
-those GPUs, whoever uses it, is noted too. Each process forks children, which must get a clean error instead of a
-product, and end.
+Every few seconds the threads of a process stop and drop what they have. Then its host memory is noted, by what malloc
+has given out (all of it, whichever library asked) and by what is resident after what is free was given back, and what
+the GPU's pools of the core hold. From the second quarter of the time to the last what malloc has given out must not
+grow by more than 32 MB and 3 %, and the pools by more than 64 MB beyond what they may keep. Resident memory is told
+and not judged where malloc counts: it also grows because threads have arenas of their own, which keep gaps, and because
+CUDA maps kernels when they are first used. The memory in use on each of those GPUs, whoever uses it, is noted too.
+Each process forks children, which must get a clean error instead of a product, and end.
+
+``--without cublas`` leaves out kernels whose name contains that, to see what a library adds.
 
 With ``--device cpu`` the same on the CPU, where no GPU is needed and children that were forked multiply.
 
@@ -81,16 +84,18 @@ def total_of(rows: list[dict]) -> dict:
         counts.update(row["counts"])
 
     def most(name: str) -> float | None:
-        return max((value for row in rows for value in row[name] if value is not None), default=None)
+        return max((value for row in rows for value in row.get(name, ()) if value is not None), default=None)
 
     return {
         "slices": len(rows),
         "good": sum(row["verdict"] == "good" for row in rows),
         "minutes": round(sum(row["minutes"] for row in rows), 2),
+        "process_minutes": round(sum(row["minutes"] * row["processes"] for row in rows), 1),
         "processes": sum(row["processes"] for row in rows),
         "plans": sum(number for name, number in counts.items() if name.startswith("plans ")),
         "products": sum(number for name, number in counts.items() if "products" in name),
         "counts": dict(sorted(counts.items())),
+        "most_in_use_growth_mb": most("in_use_growth_mb"),
         "most_host_growth_mb": most("host_growth_mb"),
         "most_pool_growth_bytes": most("pool_growth_bytes"),
     }
@@ -106,6 +111,7 @@ def supervise(options: argparse.Namespace) -> int:
         for number in range(options.processes):
             command = [sys.executable, __file__, "--worker", str(number), "--minutes", str(options.minutes)]
             command += ["--threads", str(options.threads), "--seed", str(options.seed), "--device", options.device]
+            command += [argument for name in options.without for argument in ("--without", name)]
             environment = {
                 **os.environ,
                 "CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)] if gpus else "",
@@ -150,9 +156,12 @@ def supervise(options: argparse.Namespace) -> int:
         "threads": options.processes * options.threads,
         "minutes": round((time.monotonic() - start) / 60, 2),
         "counts": dict(sorted(total.items())),
+        "without": options.without,
+        "in_use_growth_mb": [result.get("in_use_growth_mb") for result in found],
         "host_growth_mb": [result.get("host_growth_mb") for result in found],
         "pool_growth_bytes": [result.get("pool_growth_bytes") for result in found],
         # Of each process, when its threads had stopped for the first time, and for the last.
+        "in_use_mb": [ends_of(result, "in_use_mb") for result in found],
         "host_mb": [ends_of(result, "host_mb") for result in found],
         "pool_bytes": [ends_of(result, "pool_bytes") for result in found],
         # While everything runs, so that it goes up and down: means of quarters.
@@ -180,16 +189,38 @@ def resident_bytes() -> int:
     return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def growth(samples: list[tuple[float, int, int]], which: int) -> float:
+class MallocInfo(ctypes.Structure):
+    """What glibc's mallinfo2 returns (mallinfo(3))."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    ]
+
+
+def in_use_bytes() -> int | None:
+    """What malloc has given out in all arenas; None where the C library does not say."""
+    with contextlib.suppress(OSError, AttributeError):
+        mallinfo = ctypes.CDLL("libc.so.6").mallinfo2
+        mallinfo.restype = MallocInfo
+        info = mallinfo()
+        return info.uordblks + info.hblkhd
+    return None
+
+
+def growth(samples: list[tuple[float, ...]], which: int) -> float:
     """By how much the mean of the last quarter is above that of the second."""
     quarter = len(samples) // 4
     early, late = samples[quarter : 2 * quarter], samples[-quarter:]
     return (sum(s[which] for s in late) - sum(s[which] for s in early)) / max(quarter, 1)
 
 
-def shown(samples: list[tuple[float, int, int]]) -> list[tuple[float, int, int]]:
+def shown(samples: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
     """The first, the last, and some between."""
-    return [*samples[:-1][:: max(1, len(samples) // 8)], *samples[-1:]]
+    return [*samples[:-1][:: max(1, len(samples) // 16)], *samples[-1:]]
 
 
 class Wrong(Exception):
@@ -214,7 +245,13 @@ class Work:
         on_gpu = self.device == "cuda"
         without = _device.load_cusparse() if on_gpu else "a GPU's"
         self.kernels = {
-            op: [k for k in kernels(op) if not (k.vendor and without) and self.device in k.devices]
+            op: [
+                k
+                for k in kernels(op)
+                if not (k.vendor and without)
+                and self.device in k.devices
+                and not any(name in f"{k.format}/{k.name}" for name in options.without)
+            ]
             for op in ("spmv", "spmm")
         }
         self.permutations = [name for name in wl.permutations.names() if name != "none"]
@@ -310,6 +347,8 @@ class Work:
         shape = {"k": draw.choice([1, 2, 3, 5, 8, 16, 31, 32, 33, 64, 100]), "layout": layout} if op == "spmm" else {}
         # On a CPU nothing is predicted.
         weights = [60, 20, 18, 2] if self.device == "cuda" else [94, 0, 0, 6]
+        if self.options.without:
+            weights[2] = 0  # whatever is predicted
         way = draw.choices(["named", "listed", "predicted", "measured"], weights)[0]
         options = {"device": self.device, "cache": draw.choice(["warm", "cold"]), **shape}
         if way == "named":
@@ -523,30 +562,35 @@ def work(options: argparse.Namespace) -> int:
     state = Work(options)
     state.load_every_kernel(begin + 0.25 * 60 * options.minutes)
     state.fork()
-    samples: list[tuple[float, int, int]] = []
+    samples: list[tuple[float, ...]] = []  # time, resident, in pools, in use
     period = max(2.0, min(10.0, 60 * options.minutes / 40))
     while time.monotonic() < end - 1 and not state.failures:
         state.slice(min(period, end - time.monotonic() - 1))
-        samples.append((time.monotonic() - begin, resident_bytes(), state.pool_bytes()))
+        resident, in_use = resident_bytes(), in_use_bytes()
+        samples.append((time.monotonic() - begin, resident, state.pool_bytes(), resident if in_use is None else in_use))
     if not state.failures:
         state.fork()
     kept = state.kept_bytes()
-    host, pools = growth(samples, 1), growth([(time_s, rss, max(pool, kept)) for time_s, rss, pool in samples], 2)
-    allowed = HOST_GROWTH_BYTES + HOST_GROWTH_SHARE * (samples[0][1] if samples else 0)
+    host, in_use = growth(samples, 1), growth(samples, 3)
+    pools = growth([(*sample[:2], max(sample[2], kept)) for sample in samples], 2)
+    allowed = HOST_GROWTH_BYTES + HOST_GROWTH_SHARE * (samples[0][3] if samples else 0)
     verdict = "good"
     if state.failures:
         verdict = "failed: " + state.failures[0]
     elif len(samples) < 8:
         verdict = "too short for a verdict on memory"
-    elif host > allowed or pools > POOL_GROWTH_BYTES:
+    elif in_use > allowed or pools > POOL_GROWTH_BYTES:
         verdict = "memory grows"
     result = {
         "process": options.worker,
         "verdict": verdict,
         "seconds": round(time.monotonic() - begin, 1),
         "counts": dict(sorted(state.counts.items())),
+        "in_use_growth_mb": round(in_use / 1e6, 2),
         "host_growth_mb": round(host / 1e6, 2),
         "pool_growth_bytes": round(pools),
+        "at_s": [round(s[0]) for s in shown(samples)],
+        "in_use_mb": [round(s[3] / 1e6, 1) for s in shown(samples)],
         "host_mb": [round(s[1] / 1e6) for s in shown(samples)],
         "pool_bytes": [s[2] for s in shown(samples)],
     }
@@ -561,6 +605,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=4, help="of each process")
     parser.add_argument("--seed", type=int, help="of the matrices; by default the number of slices that --output has")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--without", action="append", default=[], metavar="NAME", help="leave kernels with it out")
     parser.add_argument("--output", type=pathlib.Path, metavar="FILE", help="append the line for all processes to it")
     parser.add_argument("--sum", type=pathlib.Path, metavar="FILE", help="add up the slices of this file, and run none")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)

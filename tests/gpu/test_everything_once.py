@@ -201,6 +201,21 @@ def test_copies_of_operands(kernel, dtype, copies):
         check(kernel, "row", mixed(_bfloat16.as_dtype(dtype)), k)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kernel", [k for k in OURS if k.op == "spmm" and k.name == "row_split"])
+def test_rows_one_by_one(kernel, dtype):
+    """As in grids that fill a GPU."""
+    if dtype not in kernel.dtypes:
+        pytest.skip("another value type")
+    _core.choose_row_loads("one by one")
+    try:
+        for k in (4, 8, 40, 72, 136, 161):
+            has_time()
+            check(kernel, "row", mixed(_bfloat16.as_dtype(dtype)), k)
+    finally:
+        _core.choose_row_loads()
+
+
 class OnGpu:
     """An array on the GPU that belongs to no framework."""
 

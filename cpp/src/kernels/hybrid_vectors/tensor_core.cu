@@ -89,7 +89,8 @@ class hybrid_plan final : public product_plan, public finishing_plan {
         row_ids_(request.row_ids),
         num_others_(others.num_rows()),
         as_one_(as_one),
-        launch_others_(row_split::row_split_shape(request), static_cast<std::int64_t>(others_.size()), others.nnz()) {}
+        launch_others_(row_split::row_split_shape(request), static_cast<std::int64_t>(others_.size()), others.nnz(),
+                       request.parameters.at("segment_length")) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;

@@ -9,17 +9,20 @@
 // partial sums in a workspace; the one that finishes last adds them in their order, so that the result does not depend
 // on which one that was.
 //
-// Rows of B need not start on 16 bytes: their length in elements may be odd, or B itself may start in between. Loads
-// stay wide and aligned all the same (`covering_kernel`): threads load the vectors that cover a row, and have sums for
-// each place within a vector at which a row can start. That takes up to twice as long as rows that do: where enough
-// nonzeros are multiplied by each row of B, they are read from a copy, panel by panel of columns (kernels/spmm/
-// padded_copy.hpp), by `exchanging_kernel`, which stores rows of C that start anywhere.
+// What limits the kernel is how many rows of B are under way at once. A grid that fills the GPU has most of them with
+// few registers a thread and one row a thread; only small grids load several at once (`unroll`). Both add the same
+// products in the same order.
+//
+// Rows of B need not start on 16 bytes: their length in elements may be odd, or B itself may start in between. Threads
+// then load as many columns at once as all rows let them, down to one, and more threads take the columns of a row.
+// Where enough nonzeros are multiplied by each row of B, rows are read from a copy, panel by panel of columns (kernels/
+// spmm/padded_copy.hpp), by `exchanging_kernel`, which stores rows of C that start anywhere.
 //
 // Values of two bytes are multiplied and summed in float32 and rounded once; a thread then moves eight columns at once.
 // The bytes of B decide how long a product takes: m rows of C and n rows of B once, (4 + s) bytes a nonzero and 4 a row
 // of A are the least (s bytes a value), and where rows of B miss the caches each nonzero costs its row of B, s k bytes.
 //
-// With an epilogue, sums are finished where they are stored. Rows of B that start anywhere have none: C is passed over.
+// With an epilogue, sums are finished where they are stored; only what is computed from a copy of B is passed over.
 //
 // Device code only. wide_values.cu has the instances for values of four and eight bytes, half_values.cu those of two,
 // and finished_*.cu those with an epilogue.
@@ -40,6 +43,7 @@
 #include "kernels/finishing.hpp"
 #include "kernels/padded_csr/device_padded.hpp"
 #include "kernels/row_split/plans.hpp"
+#include "kernels/row_split/row_loads.hpp"
 #include "kernels/spmm/copied_panels.hpp"
 #include "kernels/spmm/device_rows.hpp"
 #include "kernels/spmm/device_segments.hpp"
@@ -122,27 +126,32 @@ struct segment_items {
   }
 };
 
-// T = 1 << column_bits threads on neighbouring columns, S = 1 << nonzero_bits on the nonzeros.
+// T = 1 << column_bits threads on neighbouring columns, S = 1 << nonzero_bits on the nonzeros, of which each takes
+// `at_once` in a row.
 struct thread_shape {
   int column_bits;
   int nonzero_bits;
+  int at_once = 4;
 
   __host__ __device__ int column_threads() const { return 1 << column_bits; }
   __host__ __device__ int group_size() const { return 1 << (column_bits + nonzero_bits); }
 };
 
-// The columns of one thread: N vectors of V consecutive columns, T vectors apart.
-template <class Value, int V, int N>
+// The columns of one thread: N vectors of V consecutive columns, T vectors apart. With T known to the compiler, loads
+// of them differ by a constant; 0 stands for any.
+template <class Value, int V, int N, int T = 0>
 struct thread_columns {
   int first;
-  int stride;
+  int columns_apart;
   int k;
 
   __device__ thread_columns(const thread_shape& shape, int lane, int num_columns)
-      : first((((blockIdx.y * N) << shape.column_bits) + lane) * V), stride(V << shape.column_bits), k(num_columns) {}
-  __device__ thread_columns(int first_column, int columns_apart, int end)
-      : first(first_column), stride(columns_apart), k(end) {}
-  __device__ int column(int i) const { return first + i * stride; }
+      : first((((blockIdx.y * N) << shape.column_bits) + lane) * V),
+        columns_apart(V << shape.column_bits),
+        k(num_columns) {}
+  __device__ thread_columns(int first_column, int apart, int end) : first(first_column), columns_apart(apart), k(end) {}
+  __device__ int stride() const { return T > 0 ? V * T : columns_apart; }
+  __device__ int column(int i) const { return first + i * stride(); }
   __device__ bool any_valid() const { return first < k; }
   __device__ bool valid(int i) const { return i == 0 || column(i) < k; }  // given any_valid()
 };
@@ -210,7 +219,7 @@ __device__ __forceinline__ void accumulate(vector<sum_type_t<Value>, V> (&sums)[
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         if (chunk.column[u] >= 0 && columns.valid(i)) {
-          b[u][i].load_from(reinterpret_cast<const Value*>(row) + i * columns.stride);
+          b[u][i].load_from(reinterpret_cast<const Value*>(row) + i * columns.stride());
         }
       }
     }
@@ -227,6 +236,54 @@ __device__ __forceinline__ void accumulate(vector<sum_type_t<Value>, V> (&sums)[
         }
       }
     }
+  }
+}
+
+// Adds the product of one nonzero and its row of B.
+template <class Value, int V, int N, class Columns>
+__device__ __forceinline__ void add_product(vector<sum_type_t<Value>, V> (&sums)[N], std::int32_t column, Value value,
+                                            const char* B, const row_major_operands<Value>& operands,
+                                            const Columns& columns) {
+  const auto* row =
+      reinterpret_cast<const Value*>(B + std::uint64_t{static_cast<std::uint32_t>(column)} * operands.ldb_bytes);
+  loaded_values<Value, V> b[N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (columns.valid(i)) b[i].load_from(row + i * columns.stride());
+  }
+  const sum_type_t<Value> a = widen(value);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (!columns.valid(i)) continue;
+#pragma unroll
+    for (int v = 0; v < V; ++v) sums[i].lane[v] += a * b[i][v];
+  }
+}
+
+// The nonzeros begin .. end of a row, one after another.
+template <class Value, int V, int N, class Item, class Columns>
+__device__ __forceinline__ void add_products(vector<sum_type_t<Value>, V> (&sums)[N], const Item& item, int begin,
+                                             int end, const char* B, const row_major_operands<Value>& operands,
+                                             const Columns& columns) {
+  constexpr bool has_padding = std::is_same_v<Item, padded_item<Value>>;
+#pragma unroll 4
+  for (int j = begin; j < end; ++j) {
+    const std::int32_t column = __ldg(item.indices + j);
+    const Value value = read_only(item.data + j);
+    if (!has_padding || column >= 0) add_product<Value, V, N>(sums, column, value, B, operands, columns);
+  }
+}
+
+// What accumulate() adds, in the same order, with one row of B under way and few registers.
+template <class Value, int V, int N, class Item, class Columns>
+__device__ __forceinline__ void accumulate_one_by_one(vector<sum_type_t<Value>, V> (&sums)[N], const Item& item,
+                                                      int part, int parts, int at_once,
+                                                      const row_major_operands<Value>& operands,
+                                                      const Columns& columns) {
+  const char* const B = reinterpret_cast<const char*>(operands.B + columns.first);
+  if (parts == 1) return add_products<Value, V, N>(sums, item, 0, item.length, B, operands, columns);
+  for (int j = part * at_once; j < item.length; j += parts * at_once) {
+    add_products<Value, V, N>(sums, item, j, min(j + at_once, item.length), B, operands, columns);
   }
 }
 
@@ -328,14 +385,14 @@ __device__ void finish_cut_row(const segments_view<Value>& A, const work_item<Va
   row.reset(shape.group_size());
 }
 
-// What the kernel below does, as part of another kernel too: item `i`, the same for all threads of a group. Called by
-// whole warps.
-template <int U, class Value, int V, int N, class Items, class Operands>
+// What the kernel below does, as part of another kernel too: item `i`, the same for all threads of a group. U rows of B
+// are under way at once. Called by whole warps.
+template <int U, class Value, int V, int N, int T = 0, class Items, class Operands>
 __device__ __forceinline__ void multiply_item(const Items& items, const Operands& operands, const thread_shape& shape,
                                               unsigned i) {
   const int column_lane = threadIdx.x & (shape.column_threads() - 1);
   const int nonzero_lane = (threadIdx.x & (shape.group_size() - 1)) >> shape.column_bits;
-  const thread_columns<Value, V, N> columns(shape, column_lane, operands.k);
+  const thread_columns<Value, V, N, T> columns(shape, column_lane, operands.k);
 
   // Threads past the end stay with their warp for the shuffles, with nothing to add and nothing to store.
   const bool active = i < items.size() && columns.any_valid();
@@ -343,7 +400,12 @@ __device__ __forceinline__ void multiply_item(const Items& items, const Operands
   item.partial = -1;
   if (active) item = items[i];
   vector<sum_type_t<Value>, V> sums[N] = {};
-  accumulate<U, Value>(sums, item, nonzero_lane, 1 << shape.nonzero_bits, operands, columns);
+  const int parts = 1 << shape.nonzero_bits;
+  if constexpr (U == 1) {
+    accumulate_one_by_one<Value>(sums, item, nonzero_lane, parts, shape.at_once, operands, columns);
+  } else {
+    accumulate<U, Value>(sums, item, nonzero_lane, parts, operands, columns);
+  }
   add_over_nonzero_lanes(sums, shape);
 
   const bool stores = active && nonzero_lane == 0;
@@ -356,267 +418,20 @@ __device__ __forceinline__ void multiply_item(const Items& items, const Operands
   }
 }
 
-template <int U, class Value, int V, int N, class Items, class Operands>
-__global__ void __launch_bounds__(256)
+// Thread blocks of 256 threads on a multiprocessor. Beside its sums, a thread with one row of B under way needs few
+// registers: 40, 48 or 64 are enough.
+template <int U, class Value, int V, int N>
+constexpr unsigned resident_blocks() {
+  constexpr int sum_words = V * N * static_cast<int>(sizeof(sum_type_t<Value>)) / 4;
+  return blocks_with_registers(256, U > 1 ? 1 : sum_words <= 4 ? 6 : sum_words <= 8 ? 5 : 4);
+}
+
+template <int U, class Value, int V, int N, int T, class Items, class Operands>
+__global__ void __launch_bounds__(256, resident_blocks<U, Value, V, N>())
     row_split_kernel(const Items items, const Operands operands, const thread_shape shape) {
-  const unsigned i = (blockIdx.x * blockDim.x + threadIdx.x) >> (shape.column_bits + shape.nonzero_bits);
-  multiply_item<U, Value, V, N>(items, operands, shape, i);
-}
-
-// ---- Rows of B that start anywhere
-//
-// A row of B starts some elements past a boundary of V elements: where depends on its number, on the leading dimension
-// and on where B starts. It is a multiple of V / R, R = V / gcd(V, leading dimension, first element of B). Threads load
-// the aligned vectors that cover the columns of the tile. A row that starts at s has column c at element s + c of them,
-// so its products go to set s / (V / R) of R sets of sums, by instructions under a predicate: a product with zero would
-// turn the infinities of neighbouring rows into NaN. When a row of C is done, the sets are shifted into place by way of
-// shared memory, added in their order and stored in full sectors.
-//
-// T N vectors hold T N V - s columns. For those beyond, thread l has one more, loaded by itself: column
-// T N V - (V - V / R) + l. That also saves a second tile, or threads without work, for a few columns more than T N V.
-//
-// A vector with an element of B in it does not reach over the memory that holds B: allocations start on more than 16
-// bytes. But it may reach over the end of B by some elements: threads that have such a vector postpone the last row of
-// B and load it element by element.
-
-// `sum` += a b where `start` is `wanted`. In assembly because nvcc makes branches or selects of it otherwise.
-__device__ __forceinline__ void add_product_if_equal(int start, int wanted, float a, float b, float& sum) {
-  asm("{ .reg .pred p; setp.eq.s32 p, %1, %2; @p fma.rn.f32 %0, %3, %4, %0; }"
-      : "+f"(sum)
-      : "r"(start), "r"(wanted), "f"(a), "f"(b));
-}
-__device__ __forceinline__ void add_product_if_equal(int start, int wanted, double a, double b, double& sum) {
-  asm("{ .reg .pred p; setp.eq.s32 p, %1, %2; @p fma.rn.f64 %0, %3, %4, %0; }"
-      : "+d"(sum)
-      : "r"(start), "r"(wanted), "d"(a), "d"(b));
-}
-
-// What one thread has of R sets of sums over T N vectors of V elements, and of its single column.
-template <class Sum, int V, int R, int N>
-struct covering_sums {
-  Sum of_start[R][N][V];
-  Sum single;
-};
-
-// What one thread loads of rows of B, in bytes: a row starts at 0, V / R, 2 V / R ... elements past a boundary.
-template <class Value, int V, int R, int N>
-struct covering_loads {
-  static constexpr int size = sizeof(Value);
-  static constexpr int vector_bytes = V * size;
-  static constexpr int start_step = V / R;             // elements
-  static constexpr int latest_start = V - start_step;  // elements
-  static constexpr int no_row = -64;                   // as a start
-
-  const char* B;  // this thread's first vector, in a row that starts on a boundary
-  std::uint32_t ldb_bytes;
-  std::uint32_t single;      // from there to its single column
-  int apart;                 // from one of its vectors to the next
-  int needed_after[N];       // vector i has columns of the tile if the row starts after this
-  int single_from;           // the single column is in no vector if the row starts here or later
-  std::uint32_t whole_rows;  // of B, whose vectors can be loaded: all, or all but the last
-
-  __device__ covering_loads(const row_major_operands<Value>& operands, const thread_shape& shape, int lane, int first,
-                            int num_columns, int last_row)
-      : B(reinterpret_cast<const char*>(operands.B + first + V * lane)),
-        ldb_bytes(operands.ldb_bytes),
-        apart(vector_bytes << shape.column_bits),
-        whole_rows(last_row + 1) {
-    const int single_column = ((N * V) << shape.column_bits) - latest_start + lane;
-    single = static_cast<std::uint32_t>((single_column - V * lane) * size);
-    single_from = single_column < num_columns ? max(0, latest_start - lane) * size : vector_bytes;
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      const int past_end = ((i << shape.column_bits) + lane) * V - num_columns;
-      needed_after[i] = max(past_end * size, no_row);
-      if (past_end > -V && past_end < latest_start) whole_rows = last_row;
-    }
-    // Not to be computed anew for each nonzero.
-    asm("" : "+r"(single), "+r"(single_from));
-    if constexpr (size == 2) asm("" : "+r"(whole_rows));
-#pragma unroll
-    for (int i = 0; i < N; ++i) asm("" : "+r"(needed_after[i]));
-  }
-
-  __device__ const char* row(std::uint32_t column) const { return B + std::uint64_t{column} * ldb_bytes; }
-  __device__ static int start_of(const char* row) {
-    return static_cast<int>(reinterpret_cast<std::uintptr_t>(row) & (vector_bytes - 1));
-  }
-  __device__ const Value* vector_at(const char* row, int i) const {
-    const auto boundary = reinterpret_cast<std::uintptr_t>(row) & ~std::uintptr_t{vector_bytes - 1};
-    return reinterpret_cast<const Value*>(boundary + static_cast<std::uint32_t>(i * apart));
-  }
-  __device__ const Value* single_at(const char* row) const { return reinterpret_cast<const Value*>(row + single); }
-  __device__ bool needs(int i, int start) const { return start > needed_after[i]; }
-  // Whether element v of vector i is a column of the tile or one before it, for a vector at the end of a row.
-  __device__ bool needs(int i, int start, int v) const { return start > needed_after[i] + v * size; }
-};
-
-// accumulate() for rows of B that start anywhere.
-template <int U, class Value, int V, int R, int N, class Item>
-__device__ __forceinline__ void accumulate_covering(covering_sums<sum_type_t<Value>, V, R, N>& sums, const Item& item,
-                                                    int part, int parts, const covering_loads<Value, V, R, N>& loads) {
-  nonzeros<Value, U> next;
-  int postponed_from = item.length;
-  int j = part * U;
-  if (j < item.length) fetch(next, item, j);
-  while (j < item.length) {
-    const nonzeros<Value, U> chunk = next;
-    loaded_values<Value, V> b[U][N];
-    loaded_values<Value, 1> single[U];
-    int starts[U];
-    bool at_end = false;
-#pragma unroll
-    for (int u = 0; u < U; ++u) {
-      const auto column = static_cast<std::uint32_t>(chunk.column[u]);
-      const char* row = loads.row(column);
-      starts[u] = column < loads.whole_rows ? loads.start_of(row) : loads.no_row;
-      at_end = at_end || column == loads.whole_rows;
-      if (starts[u] >= loads.single_from) single[u].load_from(loads.single_at(row));
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        if (loads.needs(i, starts[u])) b[u][i].load_from(loads.vector_at(row, i));
-      }
-    }
-    if (at_end) postponed_from = min(postponed_from, j);
-    j += U * parts;
-    if (j < item.length) fetch(next, item, j);
-    // All loads are under way before the first product waits for one: nvcc mixes them otherwise.
-    cuda::keep_load_order_of_active();
-#pragma unroll
-    for (int u = 0; u < U; ++u) {
-      const sum_type_t<Value> a = widen(chunk.value[u]);
-#pragma unroll
-      for (int set = 0; set < R; ++set) {
-#pragma unroll
-        for (int i = 0; i < N; ++i) {
-#pragma unroll
-          for (int v = 0; v < V; ++v) {
-            add_product_if_equal(starts[u], set * loads.start_step * loads.size, a, b[u][i][v],
-                                 sums.of_start[set][i][v]);
-          }
-        }
-      }
-      if (starts[u] >= loads.single_from) sums.single += a * single[u][0];
-    }
-  }
-
-  // The last row of B, element by element.
-  for (j = postponed_from; j < item.length; j += U * parts) {
-    for (int u = j; u < min(j + U, item.length); ++u) {
-      const auto column = static_cast<std::uint32_t>(__ldg(item.indices + u));
-      if (column != loads.whole_rows) continue;
-      const sum_type_t<Value> a = widen(read_only(item.data + u));
-      const char* row = loads.row(column);
-      const int start = loads.start_of(row);
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-          if (!loads.needs(i, start, v)) continue;
-          const sum_type_t<Value> b = widen(read_only(loads.vector_at(row, i) + v));
-#pragma unroll
-          for (int set = 0; set < R; ++set) {
-            add_product_if_equal(start, set * loads.start_step * loads.size, a, b, sums.of_start[set][i][v]);
-          }
-        }
-      }
-      if (start >= loads.single_from) sums.single += a * widen(read_only(loads.single_at(row)));
-    }
-  }
-}
-
-// Sums of shared memory that T threads exchange: R sets of T N vectors, and the single columns. As long as this, groups
-// of few threads are in different banks.
-template <int V, int R, int N>
-__host__ __device__ constexpr int exchanged_sums(int column_threads) {
-  return R * N * V * column_threads + (column_threads > V ? column_threads : V);
-}
-
-// Adds the sets of sums in their order, each shifted to where its rows start: thread l gets columns l, l + T, ... of
-// N V + 1. Called by whole warps.
-template <class Sum, int V, int R, int N>
-__device__ __forceinline__ void add_sets(const covering_sums<Sum, V, R, N>& sums, const thread_shape& shape, int lane,
-                                         vector<Sum, 1> (&columns)[N * V + 1]) {
-  extern __shared__ float4 exchanged[];
-  constexpr int at_once = 16 / sizeof(Sum);
-  constexpr int start_step = V / R, latest_start = V - start_step;
-  const int T = shape.column_threads();
-  const int width = T * N * V;
-  Sum* const sets = reinterpret_cast<Sum*>(exchanged) + (threadIdx.x >> shape.column_bits) * exchanged_sums<V, R, N>(T);
-  Sum* const singles = sets + R * width;
-#pragma unroll
-  for (int set = 0; set < R; ++set) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-#pragma unroll
-      for (int v = 0; v < V; v += at_once) {
-        vector<Sum, at_once> piece;
-#pragma unroll
-        for (int w = 0; w < at_once; ++w) piece.lane[w] = sums.of_start[set][i][v + w];
-        *reinterpret_cast<vector<Sum, at_once>*>(sets + set * width + (i * T + lane) * V + v) = piece;
-      }
-    }
-  }
-  singles[lane] = sums.single;
-  sync_warp();
-#pragma unroll
-  for (int m = 0; m <= N * V; ++m) {
-    const int column = m * T + lane;
-    Sum sum = 0;
-#pragma unroll
-    for (int set = 0; set < R; ++set) {
-      const int element = column + set * start_step;
-      // Only the last few columns can be beyond the vectors of some rows.
-      const bool in_vectors = m < N * V - latest_start || element < width;
-      if (m < N * V && in_vectors) sum += sets[set * width + element];
-    }
-    if (m >= N * V - latest_start) {
-      const int owner = column - (width - latest_start);
-      if (owner >= 0 && owner < T) sum += singles[owner];
-    }
-    columns[m].lane[0] = sum;
-  }
-}
-
-template <int U, class Value, int V, int R, int N, class Items>
-__global__ void __launch_bounds__(256)
-    covering_kernel(const Items items, const row_major_operands<Value> operands, const thread_shape shape,
-                    const int tile_columns, const int last_row) {
-  const unsigned i = (blockIdx.x * blockDim.x + threadIdx.x) >> (shape.column_bits + shape.nonzero_bits);
-  const int column_lane = threadIdx.x & (shape.column_threads() - 1);
-  int nonzero_lane = (threadIdx.x & (shape.group_size() - 1)) >> shape.column_bits;
-  const int first = blockIdx.y * tile_columns;
-  const int end = min(first + tile_columns, operands.k);
-  thread_columns<Value, 1, N * V + 1> columns(first + column_lane, shape.column_threads(), end);
-
-  const bool active = i < items.size() && columns.any_valid();
-  typename Items::item item{};
-  item.partial = -1;
-  if (active) item = items[i];
-  vector<sum_type_t<Value>, 1> sums[N * V + 1];
-  {
-    covering_sums<sum_type_t<Value>, V, R, N> sets = {};
-    const covering_loads<Value, V, R, N> loads(operands, shape, column_lane, first, end - first, last_row);
-    accumulate_covering<U>(sets, item, nonzero_lane, 1 << shape.nonzero_bits, loads);
-    add_sets(sets, shape, column_lane, sums);
-  }
-  if constexpr (std::is_same_v<Items,
-                               segment_items<Value>>) {  // computed again: the loop has no registers to keep them
-    unsigned thread = threadIdx.x;
-    asm("" : "+r"(thread));
-    nonzero_lane = static_cast<int>(thread & (shape.group_size() - 1)) >> shape.column_bits;
-    columns.first = first + static_cast<int>(thread & (shape.column_threads() - 1));
-  }
-  add_over_nonzero_lanes(sums, shape);
-
-  const bool stores = active && nonzero_lane == 0;
-  const bool cut = item.partial >= 0;
-  if (stores && !cut) store<Value, 1, N * V + 1>(operands.C + item.row * operands.ldc, sums, columns);
-  if constexpr (std::is_same_v<Items, segment_items<Value>>) {
-    if (any_lane(cut)) {
-      finish_cut_row<Value, 1, N * V + 1>(items.A, item, cut, nonzero_lane, shape, sums, operands, columns);
-    }
-  }
+  const int group_bits = shape.column_bits + shape.nonzero_bits;
+  const unsigned i = blockIdx.x * (blockDim.x >> group_bits) + (threadIdx.x >> group_bits);
+  multiply_item<U, Value, V, N, T>(items, operands, shape, i);
 }
 
 // ---- Rows of C that start anywhere
@@ -625,6 +440,12 @@ __global__ void __launch_bounds__(256)
 // their sums by way of shared memory, so that neighbouring threads store neighbouring columns: sectors are written in
 // full. B may have fewer columns than its vectors hold if what follows them in a row is memory of B, too.
 
+// Sums of shared memory that T threads exchange. As long as this, groups of few threads are in different banks.
+template <int V, int N>
+__host__ __device__ constexpr int exchanged_sums(int column_threads) {
+  return N * V * column_threads + (column_threads > V ? column_threads : V);
+}
+
 // Thread l gets columns l, l + T, ... of the N V T that T threads have sums of. Called by whole warps.
 template <class Sum, int V, int N>
 __device__ __forceinline__ void exchange_columns(const vector<Sum, V> (&sums)[N], const thread_shape& shape, int lane,
@@ -632,8 +453,7 @@ __device__ __forceinline__ void exchange_columns(const vector<Sum, V> (&sums)[N]
   extern __shared__ float4 exchanged[];
   constexpr int at_once = 16 / sizeof(Sum);
   const int T = shape.column_threads();
-  Sum* const group =
-      reinterpret_cast<Sum*>(exchanged) + (threadIdx.x >> shape.column_bits) * exchanged_sums<V, 1, N>(T);
+  Sum* const group = reinterpret_cast<Sum*>(exchanged) + (threadIdx.x >> shape.column_bits) * exchanged_sums<V, N>(T);
 #pragma unroll
   for (int i = 0; i < N; ++i) {
 #pragma unroll
@@ -650,9 +470,10 @@ __device__ __forceinline__ void exchange_columns(const vector<Sum, V> (&sums)[N]
 }
 
 template <int U, class Value, int V, int N, class Items>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, resident_blocks<U, Value, V, N>())
     exchanging_kernel(const Items items, const row_major_operands<Value> operands, const thread_shape shape) {
-  const unsigned i = (blockIdx.x * blockDim.x + threadIdx.x) >> (shape.column_bits + shape.nonzero_bits);
+  const int group_bits = shape.column_bits + shape.nonzero_bits;
+  const unsigned i = blockIdx.x * (blockDim.x >> group_bits) + (threadIdx.x >> group_bits);
   const int column_lane = threadIdx.x & (shape.column_threads() - 1);
   const int nonzero_lane = (threadIdx.x & (shape.group_size() - 1)) >> shape.column_bits;
   const int first = (blockIdx.y * (N * V)) << shape.column_bits;
@@ -667,7 +488,12 @@ __global__ void __launch_bounds__(256)
     const thread_columns<Value, V, N> loaded(shape, column_lane, operands.k);
     if (!loaded.any_valid()) item.length = 0;  // a thread may have columns to store but none to load
     vector<sum_type_t<Value>, V> loaded_sums[N] = {};
-    accumulate<U>(loaded_sums, item, nonzero_lane, 1 << shape.nonzero_bits, operands, loaded);
+    const int parts = 1 << shape.nonzero_bits;
+    if constexpr (U == 1) {
+      accumulate_one_by_one<Value>(loaded_sums, item, nonzero_lane, parts, shape.at_once, operands, loaded);
+    } else {
+      accumulate<U>(loaded_sums, item, nonzero_lane, parts, operands, loaded);
+    }
     add_over_nonzero_lanes(loaded_sums, shape);
     exchange_columns(loaded_sums, shape, column_lane, sums);
   }
@@ -691,12 +517,11 @@ int row_alignment(const row_major_operands<Value>& operands) {
   return (1 << std::countr_zero(bytes)) / static_cast<int>(sizeof(Value));
 }
 
-// What `covering_kernel` takes longer than rows that are aligned, measured on an H200 (docs/static/columns.csv). With
-// two sets of sums products of four and eight bytes take as long.
+// What rows take longer that are not loaded 16 bytes at once, measured on an H200 (docs/static/columns.csv).
 template <class Value>
-unaligned_cost covering_cost(int alignment) {
-  if constexpr (sizeof(Value) == 2) return alignment == 1 ? unaligned_cost{5, 0.5} : unaligned_cost{0, 0.05};
-  if (sizeof(Value) == 4 && alignment == 1) return {8, 0.1};
+unaligned_cost cost_of_alignment(int alignment) {
+  if (sizeof(Value) == 4 && alignment == 1) return {1.5, 0.06};
+  if (sizeof(Value) == 2) return alignment == 1 ? unaligned_cost{1.5, 0.16} : unaligned_cost{1, 0.06};
   return {};
 }
 
@@ -747,59 +572,58 @@ struct row_split_shape {
   int tile_columns() const { return threads.column_threads() * columns_per_thread; }
   std::int64_t tiles(std::int64_t k) const { return (k + tile_columns() - 1) / tile_columns(); }
   // At most, whatever the alignment of the operands.
-  std::int64_t most_tiles(std::int64_t k) const {
-    const int narrowest = tile_columns() + threads.column_threads() - (columns_per_thread - 1);
-    return columns_per_thread < 4 ? tiles(k) : std::max(tiles(k), (k + narrowest - 1) / narrowest);
-  }
+  std::int64_t most_tiles(std::int64_t k) const;
 };
 
-// How `covering_kernel` takes the columns: vectors of V elements, R places of them at which rows of B can start, and
-// tiles of columns of one width.
-struct covering_shape {
-  int V;
-  int R;
+// How threads share the columns where they load V < 16 bytes' worth at once: fewer than 32 threads have up to
+// `most_vectors` vectors each before more threads take part. Measured on an H200: threads that idle cost more than
+// vectors.
+struct narrow_shape {
   thread_shape threads;
-  int tile_columns;
+  int vectors_per_thread;
   int tiles;
 
-  // Columns that fit into a tile, and a multiple of which tiles start at.
-  int start_step() const { return V / R; }
-  int capacity(int columns_per_thread) const {
-    return threads.column_threads() * (columns_per_thread + 1) - (V - start_step());
+  static constexpr int fewest_bits = 3, most_bits = 5;  // of threads on the columns
+  static constexpr int most_vectors(int V, int column_bits) {
+    constexpr int one[] = {3, 4, 5}, two[] = {2, 3, 3}, four[] = {2, 2, 2};
+    return (V == 1 ? one : V == 2 ? two : four)[column_bits - fewest_bits];
+  }
+  // More than half as many threads can take.
+  static constexpr int fewest_vectors(int V, int column_bits) {
+    return column_bits == fewest_bits ? 1 : most_vectors(V, column_bits - 1) / 2 + 1;
   }
 
-  template <class Value>
-  covering_shape(const row_major_operands<Value>& operands, const row_split_shape& shape)
-      : V(std::min(16 / static_cast<int>(sizeof(Value)), shape.columns_per_thread)), threads(shape.threads) {
-    const std::uint64_t elements =
-        (reinterpret_cast<std::uintptr_t>(operands.B) | operands.ldb_bytes) / sizeof(Value) | 8u;
-    const int common = 1 << std::countr_zero(elements);
-    if (V / common > 2 && sizeof(Value) == 2) V = 4;  // eight places would take too many registers
-    // One would be enough for a few columns more than a tile of aligned rows, which is not worth its kernels.
-    R = std::max(2, V / common);
-    // Two threads for 8 columns, say, have none left for those that do not fit into their vectors.
-    const int k = operands.k;
-    while (capacity(shape.columns_per_thread) < k && k <= threads.column_threads() * shape.columns_per_thread &&
-           threads.column_threads() < shape.most_column_threads) {
-      ++threads.column_bits;
-      --threads.nonzero_bits;
-    }
-    const int most = capacity(shape.columns_per_thread);
-    tiles = (k + most - 1) / most;
-    tile_columns = k;
-    if (tiles > 1) {  // as even as possible, and each starting where R places still are enough
-      const int even = ((k + tiles - 1) / tiles + V - 1) / V * V;
-      tile_columns = std::min(even, most / start_step() * start_step());
-      tiles = (k + tile_columns - 1) / tile_columns;
-    }
+  narrow_shape(int V, std::int64_t k, const thread_shape& asked) : threads(asked) {
+    const std::int64_t vectors = (k + V - 1) / V;
+    const std::int64_t widest = std::int64_t{most_vectors(V, most_bits)} << most_bits;
+    tiles = static_cast<int>((vectors + widest - 1) / widest);
+    const std::int64_t in_tile = (vectors + tiles - 1) / tiles;
+    threads.column_bits = fewest_bits;
+    while (in_tile > std::int64_t{most_vectors(V, threads.column_bits)} << threads.column_bits) ++threads.column_bits;
+    vectors_per_thread = static_cast<int>((in_tile + threads.column_threads() - 1) >> threads.column_bits);
+    threads.nonzero_bits = std::max(0, asked.column_bits + asked.nonzero_bits - threads.column_bits);
   }
 };
+
+inline std::int64_t row_split_shape::most_tiles(std::int64_t k) const {
+  return columns_per_thread < 4 ? tiles(k) : std::max<std::int64_t>(tiles(k), narrow_shape(1, k, threads).tiles);
+}
+
+inline std::int64_t resident_threads() {
+  return std::int64_t{device_attribute(cudaDevAttrMultiProcessorCount)} *
+         device_attribute(cudaDevAttrMaxThreadsPerMultiProcessor);
+}
 
 template <class Value, class Items>
 class launcher {
  public:
-  launcher(const row_split_shape& shape, std::int64_t num_items, std::int64_t nnz)
-      : shape_(shape), num_items_(num_items), nnz_(nnz) {
+  // `longest`: nonzeros of the longest item.
+  launcher(const row_split_shape& shape, std::int64_t num_items, std::int64_t nnz, std::int64_t longest)
+      : shape_(shape),
+        num_items_(num_items),
+        nnz_(nnz),
+        threads_for_one_by_one_(one_by_one_pays(num_items, nnz, longest) ? resident_threads()
+                                                                         : std::numeric_limits<std::int64_t>::max()) {
     make_pool(memory_pool::products);
   }
 
@@ -809,21 +633,17 @@ class launcher {
     // A grid has at most 65,535 tiles of columns; what is wider takes several. A thread has a column or more.
     for (std::int64_t left = operands.k; left > 0; left -= widest_launch()) {
       operands.k = static_cast<int>(std::min(left, widest_launch()));
-      launch_tiles(items, operands, static_cast<int>(rows_of_B - 1), false, stream);
+      launch_tiles(items, operands, false, stream);
       operands.B += operands.k;
       operands.C += operands.k;
     }
   }
 
-  // The same with an epilogue, unless another kernel multiplies such operands: rows that begin anywhere.
-  bool finish(const Items& items, const finishing_operands<Value>& operands, cudaStream_t stream) const {
-    const int k = operands.k;
-    if (k > widest_launch()) return false;
-    const int width = std::min(vector_width<Value>(operands), shape_.columns_per_thread);
-    const bool few = k <= narrow && width < widest_vector();
-    if (!few && width < widest_vector() && shape_.columns_per_thread >= 4) return false;
-    const int columns = std::min<int>(shape_.columns_per_thread, std::bit_ceil(static_cast<unsigned>(k)));
-    by_width(items, operands, width, few ? columns : shape_.columns_per_thread, stream);
+  // The same with an epilogue, unless the product is computed from a copy.
+  bool finish(const Items& items, const finishing_operands<Value>& operands, std::int64_t rows_of_B,
+              cudaStream_t stream) const {
+    if (operands.k > widest_launch() || columns_to_copy(operands, rows_of_B) > 0) return false;
+    launch_tiles(items, operands, false, stream);
     return true;
   }
 
@@ -832,15 +652,20 @@ class launcher {
 
   std::int64_t widest_launch() const { return std::int64_t{65528} * shape_.threads.column_threads(); }
 
-  // The same from a copy of B whose rows are aligned, if that takes less time and there is memory for it.
+  // Of a copy of B whose rows are aligned, if the product takes less time from such; 0: it does not.
+  std::int64_t columns_to_copy(const row_major_operands<Value>& operands, std::int64_t rows_of_B) const {
+    if constexpr (sizeof(Value) == 8) return 0;
+    const int alignment = row_alignment(operands);
+    if (shape_.columns_per_thread < 4 || operands.k <= narrow || alignment >= widest_vector()) return 0;
+    const unaligned_product product{nnz_, rows_of_B, operands.k, sizeof(Value), cost_of_alignment<Value>(alignment)};
+    return std::min(copied_columns(product, shape_.tile_columns()), widest_launch());
+  }
+
+  // The same from such a copy, if there is memory for it.
   bool multiply_copy(const Items& items, const row_major_operands<Value>& operands, std::int64_t rows_of_B,
                      cudaStream_t stream) const {
-    if constexpr (sizeof(Value) == 8) return false;
     constexpr std::int64_t size = sizeof(Value);
-    const int alignment = row_alignment(operands);
-    if (shape_.columns_per_thread < 4 || operands.k <= narrow || alignment >= widest_vector()) return false;
-    const unaligned_product product{nnz_, rows_of_B, operands.k, size, covering_cost<Value>(alignment)};
-    const std::int64_t panel = std::min(copied_columns(product, shape_.tile_columns()), widest_launch());
+    const std::int64_t panel = columns_to_copy(operands, rows_of_B);
     if (panel == 0) return false;
     const auto multiply = [&](const dense_view& copy, std::int64_t first, std::int64_t columns) {
       row_major_operands<Value> part = operands;
@@ -854,7 +679,7 @@ class launcher {
       }
       launcher of_panel = *this;
       of_panel.shape_ = shape_.for_columns(columns);
-      of_panel.launch_tiles(items, part, static_cast<int>(rows_of_B - 1), copied, stream);
+      of_panel.launch_tiles(items, part, copied, stream);
     };
     const dense_view B{const_cast<Value*>(operands.B), rows_of_B, operands.k, operands.ldb_bytes / size};
     return multiply_copied_panels(B, size, panel, narrow, stream, multiply);
@@ -864,9 +689,9 @@ class launcher {
   int widest_vector() const { return std::min(16 / static_cast<int>(sizeof(Value)), shape_.columns_per_thread); }
 
   // `padded`: rows of B begin on 16 bytes and are filled up to such.
-  void launch_tiles(const Items& items, const row_major_operands<Value>& operands, int last_row, bool padded,
-                    cudaStream_t stream) const {
-    const int width = std::min(vector_width(operands), shape_.columns_per_thread);
+  template <class Operands>
+  void launch_tiles(const Items& items, const Operands& operands, bool padded, cudaStream_t stream) const {
+    const int width = std::min(vector_width<Value>(operands), shape_.columns_per_thread);
     const int widest = widest_vector();
     // Nothing is gained for what fits into one vector, or where the request is for fewer columns than that.
     if (operands.k <= narrow && width < widest) {
@@ -874,19 +699,12 @@ class launcher {
                       std::min<int>(shape_.columns_per_thread, std::bit_ceil(static_cast<unsigned>(operands.k))),
                       stream);
     }
-    if (shape_.columns_per_thread >= 4) {
-      const covering_shape covering(operands, shape_);
-      const int tiles = static_cast<int>(shape_.tiles(operands.k));
-      const int in_last_tile = operands.k - (tiles - 1) * shape_.tile_columns();
-      const bool saves_last_tile = covering.tiles == tiles - 1 && in_last_tile <= shape_.threads.column_threads();
-      if (width < widest && !saves_last_tile && sizeof(Value) < 8) {
+    if (shape_.columns_per_thread >= 4 && width < widest) {
+      if constexpr (std::is_same_v<Operands, row_major_operands<Value>> && sizeof(Value) < 8) {
         const bool whole_vectors = padded || operands.k % widest == 0;
         if (whole_vectors && row_alignment(operands) >= widest) return by_exchange(items, operands, stream);
       }
-      if (width < widest || saves_last_tile) {
-        // Of a copy, vectors can be loaded from the last row as from the others.
-        return by_covering_vectors(items, operands, covering, padded ? last_row + 1 : last_row, stream);
-      }
+      return by_narrow_vectors(items, operands, width, stream);
     }
     by_width(items, operands, width, shape_.columns_per_thread, stream);
   }
@@ -913,24 +731,66 @@ class launcher {
     if constexpr (V * sizeof(Value) <= 16) {
       switch (columns_per_thread / V) {
         case 1:
-          if (shape_.unroll == 8) return launch<8, V, 1>(items, operands, columns_per_thread, stream);
-          return launch<4, V, 1>(items, operands, columns_per_thread, stream);
+          return by_rows_at_once<V, 1>(items, operands, stream);
         case 2:
-          if constexpr (most_vectors >= 2) return launch<4, V, 2>(items, operands, columns_per_thread, stream);
+          if constexpr (most_vectors >= 2) return by_rows_at_once<V, 2>(items, operands, stream);
           break;
         case 4:
-          if constexpr (most_vectors >= 4) return launch<4, V, 4>(items, operands, columns_per_thread, stream);
+          if constexpr (most_vectors >= 4) return by_rows_at_once<V, 4>(items, operands, stream);
           break;
       }
     }
   }
 
-  template <int U, int V, int N, class Operands>
-  void launch(const Items& items, const Operands& operands, int columns_per_thread, cudaStream_t stream) const {
-    const int tile_columns = shape_.threads.column_threads() * columns_per_thread;
-    const dim3 grid(blocks(), static_cast<unsigned>((operands.k + tile_columns - 1) / tile_columns));
-    row_split_kernel<U, Value, V, N, Items, Operands>
-        <<<grid, shape_.threads_per_block, 0, stream>>>(items, operands, shape_.threads);
+  // Rows of B that a thread has under way: with one vector a row as many as the request says.
+  template <int V, int N, class Operands>
+  void by_rows_at_once(const Items& items, const Operands& operands, cudaStream_t stream) const {
+    thread_shape threads = shape_.threads;
+    threads.at_once = N == 1 ? shape_.unroll : 4;
+    const int tile_columns = V * N * threads.column_threads();
+    const int tiles = (operands.k + tile_columns - 1) / tile_columns;
+    if (fills_gpu(threads, tiles)) return launch<1, V, N>(items, operands, threads, tiles, stream);
+    if constexpr (N == 1) {
+      if (shape_.unroll == 8) return launch<8, V, N>(items, operands, threads, tiles, stream);
+    }
+    launch<4, V, N>(items, operands, threads, tiles, stream);
+  }
+
+  template <class Operands>
+  void by_narrow_vectors(const Items& items, const Operands& operands, int width, cudaStream_t stream) const {
+    const narrow_shape shape(width, operands.k, shape_.threads);
+    const auto of_width = [&]<int V>() {
+      switch (shape.threads.column_bits) {
+        case 3:
+          return launch_narrow<V, 3>(items, operands, shape, stream);
+        case 4:
+          return launch_narrow<V, 4>(items, operands, shape, stream);
+        default:
+          return launch_narrow<V, 5>(items, operands, shape, stream);
+      }
+    };
+    if (width == 1) return of_width.template operator()<1>();
+    if constexpr (sizeof(Value) < 8) {
+      if (width == 2) return of_width.template operator()<2>();
+    }
+    if constexpr (sizeof(Value) == 2) of_width.template operator()<4>();
+  }
+
+  template <int V, int column_bits, int N = narrow_shape::most_vectors(V, column_bits), class Operands>
+  void launch_narrow(const Items& items, const Operands& operands, const narrow_shape& shape,
+                     cudaStream_t stream) const {
+    if constexpr (N > narrow_shape::fewest_vectors(V, column_bits)) {
+      if (shape.vectors_per_thread < N) return launch_narrow<V, column_bits, N - 1>(items, operands, shape, stream);
+    }
+    launch<1, V, N, 1 << column_bits>(items, operands, shape.threads, shape.tiles, stream);
+  }
+
+  template <int U, int V, int N, int T = 0, class Operands>
+  void launch(const Items& items, const Operands& operands, const thread_shape& threads, int tiles,
+              cudaStream_t stream) const {
+    row_split_kernel<U, Value, V, N, T, Items, Operands>
+        <<<dim3(blocks(threads), static_cast<unsigned>(tiles)), shape_.threads_per_block, 0, stream>>>(items, operands,
+                                                                                                       threads);
     check_launch("row_split");
   }
 
@@ -946,54 +806,47 @@ class launcher {
   void launch_exchanging(const Items& items, const row_major_operands<Value>& operands, cudaStream_t stream) const {
     const thread_shape& threads = shape_.threads;
     const std::size_t shared = sizeof(sum_type_t<Value>) * (shape_.threads_per_block >> threads.column_bits) *
-                               exchanged_sums<V, 1, N>(threads.column_threads());
-    const dim3 grid(blocks(), static_cast<unsigned>(shape_.tiles(operands.k)));
-    exchanging_kernel<4, Value, V, N><<<grid, shape_.threads_per_block, shared, stream>>>(items, operands, threads);
-    check_launch("row_split");
-  }
-
-  void by_covering_vectors(const Items& items, const row_major_operands<Value>& operands,
-                           const covering_shape& covering, int last_row, cudaStream_t stream) const {
-    const auto vectors = [&]<int V, int R>() {
-      if (shape_.columns_per_thread == 8) {
-        launch_covering<V, R, 8 / V>(items, operands, covering, last_row, stream);
-      } else if constexpr (V <= 4) {
-        launch_covering<V, R, 4 / V>(items, operands, covering, last_row, stream);
-      }
+                               exchanged_sums<V, N>(threads.column_threads());
+    const int tiles = static_cast<int>(shape_.tiles(operands.k));
+    const auto launch_with = [&]<int U>() {
+      exchanging_kernel<U, Value, V, N, Items>
+          <<<dim3(blocks(threads), static_cast<unsigned>(tiles)), shape_.threads_per_block, shared, stream>>>(
+              items, operands, threads);
     };
-    if constexpr (sizeof(Value) == 8) {
-      vectors.template operator()<2, 2>();
-    } else if (covering.V == 8) {
-      if constexpr (sizeof(Value) == 2) vectors.template operator()<8, 2>();
-    } else if (covering.R == 2) {
-      vectors.template operator()<4, 2>();
+    if (fills_gpu(threads, tiles)) {
+      launch_with.template operator()<1>();
     } else {
-      vectors.template operator()<4, 4>();
+      launch_with.template operator()<4>();
     }
-  }
-
-  template <int V, int R, int N>
-  void launch_covering(const Items& items, const row_major_operands<Value>& operands, const covering_shape& covering,
-                       int last_row, cudaStream_t stream) const {
-    const thread_shape& threads = covering.threads;
-    const std::size_t shared = sizeof(sum_type_t<Value>) * (shape_.threads_per_block >> threads.column_bits) *
-                               exchanged_sums<V, R, N>(threads.column_threads());
-    const dim3 grid(blocks(), static_cast<unsigned>(covering.tiles));
-    covering_kernel<4, Value, V, R, N>
-        <<<grid, shape_.threads_per_block, shared, stream>>>(items, operands, threads, covering.tile_columns, last_row);
     check_launch("row_split");
   }
 
-  unsigned blocks() const {
-    const std::int64_t group_size = shape_.threads.group_size();
-    return static_cast<unsigned>((num_items_ * group_size + shape_.threads_per_block - 1) / shape_.threads_per_block);
+  // Whether rows of B are loaded one by one: there are so many threads that more registers for each would leave room
+  // for fewer.
+  bool fills_gpu(const thread_shape& threads, int tiles) const {
+    const row_loads when = chosen_row_loads();
+    if (when != row_loads::by_size) return when == row_loads::one_by_one;
+    return num_items_ * threads.group_size() * tiles >= threads_for_one_by_one_;
+  }
+
+  // Measured on an H200: in float32 and for padded rows, whose entries are found without waiting, both ways take as
+  // long. One thread with a row much longer than the others should not wait for each row of B.
+  static bool one_by_one_pays(std::int64_t num_items, std::int64_t nnz, std::int64_t longest) {
+    constexpr bool is_padded = std::is_same_v<Items, padded_items<Value>>;
+    if (sizeof(Value) == 4 || (sizeof(Value) == 2 && is_padded)) return false;
+    return longest <= std::max<std::int64_t>(256, 32 * nnz / std::max<std::int64_t>(1, num_items));
+  }
+
+  unsigned blocks(const thread_shape& threads) const {
+    const std::int64_t groups_per_block = shape_.threads_per_block / threads.group_size();
+    return static_cast<unsigned>((num_items_ + groups_per_block - 1) / groups_per_block);
   }
 
   row_split_shape shape_;
   std::int64_t num_items_;
   std::int64_t nnz_;
+  std::int64_t threads_for_one_by_one_;
 };
-
 template <class Value>
 row_major_operands<Value> make_operands(const dense_view& B, const dense_view& C) {
   const std::int64_t ldb_bytes = B.leading_dimension * static_cast<std::int64_t>(sizeof(Value));
@@ -1013,7 +866,7 @@ finishing_operands<Value> make_operands(const dense_view& B, const dense_view& C
 // launcher::finish, in files of instances of their own (finished_wide_values.cu, finished_half_values.cu).
 template <class Value, class Items>
 bool finish(const launcher<Value, Items>& launch, const Items& items, const finishing_operands<Value>& operands,
-            cudaStream_t stream);
+            std::int64_t rows_of_B, cudaStream_t stream);
 
 // launcher::operator() on segments, in half_values.cu and wide_values.cu, for plans that hold segments among others.
 template <class Value>
@@ -1025,7 +878,8 @@ class row_plan final : public product_plan, public finishing_plan {
  public:
   row_plan(const device_csr& matrix, stored_rows which, const product_request& request,
            const device_allocator& allocate)
-      : rows_(matrix, which, request, allocate), launch_(row_split_shape(request), rows_.num_items(), matrix.nnz()) {}
+      : rows_(matrix, which, request, allocate),
+        launch_(row_split_shape(request), rows_.num_items(), matrix.nnz(), matrix.summary().longest_row) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
@@ -1035,7 +889,7 @@ class row_plan final : public product_plan, public finishing_plan {
   }
   bool run_finished(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) override {
     if (by.bias_is_column || rows_.num_items() < C.num_rows) return false;  // the others are cleared
-    return finish(launch_, row_items<Value>{rows_.view()}, make_operands<Value>(B, C, by), stream);
+    return finish(launch_, row_items<Value>{rows_.view()}, make_operands<Value>(B, C, by), B.num_rows, stream);
   }
   std::size_t bytes() const override { return rows_.bytes(); }
   std::vector<value_array> value_arrays() override { return {rows_.all_values()}; }
@@ -1049,14 +903,15 @@ template <class Value>
 class padded_plan final : public product_plan, public finishing_plan {
  public:
   padded_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
-      : rows_(matrix, request.row_ids, allocate), launch_(row_split_shape(request), matrix.num_rows(), matrix.nnz()) {}
+      : rows_(matrix, request.row_ids, allocate),
+        launch_(row_split_shape(request), matrix.num_rows(), matrix.nnz(), matrix.summary().longest_row) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
     launch_(items(), make_operands<Value>(B, C), B.num_rows, stream);
   }
   bool run_finished(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) override {
-    return !by.bias_is_column && finish(launch_, items(), make_operands<Value>(B, C, by), stream);
+    return !by.bias_is_column && finish(launch_, items(), make_operands<Value>(B, C, by), B.num_rows, stream);
   }
   std::size_t bytes() const override { return rows_.bytes(); }
   std::vector<value_array> value_arrays() override { return {rows_.all_values()}; }
@@ -1076,7 +931,7 @@ class segment_plan final : public product_plan, public finishing_plan {
  public:
   segment_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
       : segments_(matrix, request, request.k, row_split_shape(request).most_tiles(request.k), allocate),
-        launch_(row_split_shape(request), segments_.size(), matrix.nnz()) {}
+        launch_(row_split_shape(request), segments_.size(), matrix.nnz(), request.parameters.at("segment_length")) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
@@ -1092,7 +947,7 @@ class segment_plan final : public product_plan, public finishing_plan {
   }
   bool run_finished(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) override {
     if (by.bias_is_column || C.num_cols > segments_.columns()) return false;
-    return finish(launch_, segment_items<Value>{segments_.view()}, make_operands<Value>(B, C, by), stream);
+    return finish(launch_, segment_items<Value>{segments_.view()}, make_operands<Value>(B, C, by), B.num_rows, stream);
   }
   std::size_t bytes() const override { return segments_.bytes(); }
   std::vector<value_array> value_arrays() override { return {segments_.all_values()}; }
