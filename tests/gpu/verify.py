@@ -8,7 +8,8 @@
    many processes side by side; kernels of the vendor's are left out, since they are not ours to mend;
 4. writes ``tests/gpu/verified.json``: the state of the sources, the GPU, driver and CUDA version, the date, tests
    passed, failed and skipped, and the errors that each tool of the sanitizer found: -1 if it found none, but did not
-   get to the end of its tests, or was not run.
+   get to the end of its tests, or was not run. The tests that a tool had no time for stand there by name: with
+   ``--only-sanitizer`` those are run, if there are any, and added.
 
 The CPU tests warn when the sources have changed since. Needs the run-time and test requirements of the package,
 scikit-build-core, pybind11, a CUDA toolkit and a GPU.
@@ -110,15 +111,17 @@ TOOLS = {"racecheck": 12, "initcheck": 7, "memcheck": 5, "synccheck": 4}
 """Tools of the sanitizer, and how the processes are shared among them: about what each takes for the same tests."""
 
 SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
+COUNTS = ("errors", "passed", "failed", "refused", "not_run", "ended_early")
 FINDING = re.compile(r"^=+ (?:Error: |Warning: |Invalid |Uninitialized |Host API |Barrier error|Program hit )")
 
 
-def run_sanitizer(seconds: float, workers: int | None) -> dict[str, dict]:
+def run_sanitizer(seconds: float, workers: int | None, left: dict[str, list[str]]) -> dict[str, dict]:
     """Run test_everything_once.py under each tool of the sanitizer, in many processes side by side.
 
-    What has not begun after `seconds` is skipped, and a process that has not ended 90 seconds later is ended. Says for
-    each tool: errors found, tests that passed, failed, were skipped as refused, and were not run for lack of time, the
-    processes that did not end, and how long it took.
+    With `left`, of each tool in it these tests alone. What has not begun after `seconds` is skipped, and a process that
+    has not ended 90 seconds later is ended. Says for each tool: errors found, tests that passed, failed, were skipped
+    as refused, and were not run for lack of time, which those are, the processes that did not end, and how long it
+    took.
     """
     program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     logs = ROOT / "build" / "sanitizer"
@@ -126,7 +129,10 @@ def run_sanitizer(seconds: float, workers: int | None) -> dict[str, dict]:
     logs.mkdir(parents=True)
     gpus = visible_gpus()
     workers = workers or (os.cpu_count() or 1) * 3 // 4
-    parts_of = {tool: max(1, workers * share // sum(TOOLS.values())) for tool, share in TOOLS.items()}
+    shares = {tool: share for tool, share in TOOLS.items() if not left or tool in left}
+    parts_of = {tool: max(1, workers * share // sum(shares.values())) for tool, share in shares.items()}
+    for tool, names in left.items():
+        (logs / f"{tool}-left.txt").write_text("\n".join(names))
 
     def run_part(tool: str, part: int) -> tuple[str, dict]:
         log, report = logs / f"{tool}-{part}.log", logs / f"{tool}-{part}.xml"
@@ -137,6 +143,7 @@ def run_sanitizer(seconds: float, workers: int | None) -> dict[str, dict]:
             "WARPLOOM_TEST_PART": f"{part}/{parts_of[tool]}",
             "WARPLOOM_TEST_SECONDS": str(seconds),
             "CUDA_VISIBLE_DEVICES": gpus[part % len(gpus)],
+            **({"WARPLOOM_TEST_NAMES": str(logs / f"{tool}-left.txt")} if left else {}),
         }
         command = [program, "--tool", tool, *options, sys.executable, "-m", "pytest", *tests]
         start = time.monotonic()
@@ -162,11 +169,24 @@ def run_sanitizer(seconds: float, workers: int | None) -> dict[str, dict]:
     with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool:
         results = list(pool.map(lambda task: run_part(*task), tasks))
     found = {}
-    for tool in TOOLS:
+    for tool in parts_of:
         of_tool = [result for name, result in results if name == tool]
-        found[tool] = {key: sum(result[key] for result in of_tool) for key in of_tool[0] if key != "seconds"}
+        found[tool] = {key: sum(result[key] for result in of_tool) for key in COUNTS}
         found[tool]["seconds"] = round(max(result["seconds"] for result in of_tool))
+        found[tool]["left"] = sorted(name for result in of_tool for name in result["left"])
     return found
+
+
+def completed(known: dict[str, dict], later: dict[str, dict]) -> dict[str, dict]:
+    """What tools found in two runs, of which the second had the tests that the first had no time for."""
+    result = dict(known)
+    for tool, found in later.items():
+        if tool in known:
+            added = {key: known[tool][key] + found[key] for key in (*COUNTS, "seconds")}
+            result[tool] = {**added, "not_run": found["not_run"], "left": found["left"]}
+        else:
+            result[tool] = found
+    return result
 
 
 def read_part(log: pathlib.Path, report: pathlib.Path, seconds: float) -> dict:
@@ -175,15 +195,19 @@ def read_part(log: pathlib.Path, report: pathlib.Path, seconds: float) -> dict:
     summary = SUMMARY.search(text)
     # Without a summary, what was printed until then.
     errors = int(summary.group(1)) if summary else sum(bool(FINDING.match(line)) for line in text.splitlines())
-    found = {"errors": errors, "passed": 0, "failed": 0, "refused": 0, "not_run": 0, "seconds": seconds}
+    found: dict = {"errors": errors, "passed": 0, "failed": 0, "refused": 0, "not_run": 0, "seconds": seconds}
+    found["left"] = []
     found["ended_early"] = int(summary is None or not report.exists())
     if report.exists():
         for case in xml.etree.ElementTree.parse(report).getroot().iter("testcase"):
             kinds = {child.tag: child.get("message", "") for child in case}
             if "failure" in kinds or "error" in kinds:
                 found["failed"] += 1
+            elif "no time left" in kinds.get("skipped", ""):
+                found["not_run"] += 1
+                found["left"].append(case.get("name"))
             elif "skipped" in kinds:
-                found["not_run" if "no time left" in kinds["skipped"] else "refused"] += 1
+                found["refused"] += 1
             else:
                 found["passed"] += 1
     return found
@@ -220,17 +244,22 @@ def main() -> int:
     options = parser.parse_args()
     if not options.no_build:
         build()
+    before, left = {}, {}
     if options.only_sanitizer:
         known = json.loads(options.output.read_text())
         if known["source"] != source_hash(ROOT):
             parser.error(f"{options.output} is of another state of the sources")
         tests = {outcome: known[outcome] for outcome in ("passed", "failed", "skipped")}
+        before = known["sanitizer_runs"]
+        left = {tool: found["left"] for tool, found in before.items() if found.get("left")}
     else:
         tests = run_tests()
     print(tests, flush=True)
     sanitized = {}
     if not options.no_sanitizer:
-        sanitized = run_sanitizer(options.sanitizer_seconds, options.sanitizer_processes)
+        sanitized = run_sanitizer(options.sanitizer_seconds, options.sanitizer_processes, left)
+        if left:
+            sanitized = completed(before, sanitized)
         print(json.dumps(sanitized, indent=2), findings(), sep="\n", flush=True)
     errors = {tool: count_of(sanitized[tool]) if sanitized else -1 for tool in TOOLS}
     info = json.loads(

@@ -1,5 +1,7 @@
-"""Slices of a long run add up, whatever cuts their file off; and every process has one of the GPUs that it may use."""
+"""Slices of a long run add up, whatever cuts their file off; what grows steadily is told from what grows at once; and
+every process has one of the GPUs that it may use."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -35,6 +37,36 @@ def test_slices_add_up(tmp_path):
     file.write_text(json.dumps(row(8, 1, 90, "bad")) + "\n")
     assert run("--sum", file).returncode == 1
     assert run("--sum", tmp_path / "none").returncode == 1
+
+
+@pytest.fixture
+def endurance(monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    spec = importlib.util.spec_from_file_location("endurance", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_leak_is_told_from_a_library_that_loads_kernels(endurance):
+    notes = [(10.0 * i, 900e6) for i in range(20)]
+    assert endurance.steady_growth(notes, 1) == 0
+    loading = [(time_s, in_use + 160e6 * (i >= 9) + 20e6 * (i >= 14)) for i, (time_s, in_use) in enumerate(notes)]
+    assert endurance.steady_growth(loading, 1) == 0
+    leak = [(time_s, in_use + 3e6 * i) for i, (time_s, in_use) in enumerate(loading)]
+    assert endurance.steady_growth(leak, 1) > endurance.HOST_GROWTH_BYTES
+    assert endurance.steady_growth(notes[:1], 1) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_malloc_has_given_out(endurance):
+    before = endurance.in_use_bytes()
+    if before is None:
+        pytest.skip("the C library does not say")
+    held = bytearray(50 << 20)
+    assert len(held) <= endurance.in_use_bytes() - before < 2 * len(held)
+    del held
+    assert endurance.in_use_bytes() - before < 25 << 20
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -101,6 +101,7 @@ def test_what_the_sanitizer_did_not_get_to_is_not_counted_as_right(tmp_path):
     late = '<testcase name="c"><skipped message="no time left"/></testcase>'
     report.write_text(f"<testsuites><testsuite>{cases}{late}</testsuite></testsuites>")
     assert verify.read_part(log, report, 1.0)["not_run"] == 1
+    assert verify.read_part(log, report, 1.0)["left"] == ["c"]
     assert verify.count_of(verify.read_part(log, report, 1.0)) == -1
     report.write_text(
         '<testsuites><testsuite><testcase name="a"><failure message="x"/></testcase></testsuite></testsuites>'
@@ -112,6 +113,18 @@ def test_what_the_sanitizer_did_not_get_to_is_not_counted_as_right(tmp_path):
     # Ended before its summary: what it had printed counts.
     log.write_text("=========\n========= Invalid __global__ read of size 4 bytes\n=========     at kernel()+0x10\n")
     assert verify.count_of(verify.read_part(log, report, 1.0)) == 1
+
+
+def test_a_second_run_completes_the_first():
+    first = {"errors": 0, "passed": 5, "failed": 0, "refused": 1, "not_run": 2, "ended_early": 0, "seconds": 60}
+    second = {**first, "passed": 1, "refused": 0, "not_run": 1, "seconds": 9, "left": ["b"]}
+    other = {**first, "not_run": 0, "left": []}
+    found = verify.completed({"racecheck": {**first, "left": ["a", "b"]}, "memcheck": other}, {"racecheck": second})
+    assert found["racecheck"] == {**first, "passed": 6, "not_run": 1, "seconds": 69, "left": ["b"]}
+    assert verify.count_of(found["racecheck"]) == -1
+    assert found["memcheck"] == other
+    third = {**second, "not_run": 0, "left": []}
+    assert verify.count_of(verify.completed(found, {"racecheck": third})["racecheck"]) == 0
 
 
 def test_the_warning_is_shown_and_fails_nothing(tmp_path):
