@@ -7,7 +7,9 @@
 - ``cg``: 200 steps of conjugate gradients on a 3-D Poisson matrix of 10^7 rows, float64: CuPy's solver on its own
   matrix and on a plan, `warploom.solvers.cg`, planning included and not, and a plain loop of PyTorch's operations;
 - ``gcn``: a training epoch of a network of two graph convolutions, a million edges and more: with bias and ReLU in the
-  product, after it, and with PyTorch's sparse CSR tensors, in turn; and for how long its kernels keep the GPU busy.
+  product, after it, and with PyTorch's sparse CSR tensors, in turn with layers of PyTorch Geometric, if that is
+  installed: on ``edge_index`` (gather and scatter, the normalisation cached), on a sparse CSR tensor and on a plan,
+  which are normalised before; and for how long its kernels keep the GPU busy.
 
 Medians of repeats after a first run that is not counted. If OUT is set, the lines are also written to epilogues.jsonl
 in that folder.
@@ -15,6 +17,7 @@ in that folder.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import json
@@ -35,6 +38,7 @@ import warploom as wl
 import warploom.torch as wt
 from capturing import capture
 from warploom import solvers
+from warploom.torch.geometric import Adjacency
 
 lines: list[dict[str, Any]] = []
 
@@ -89,11 +93,20 @@ def poisson(n: int, dtype: Any = np.float64) -> Any:
 
 def graph_matrix(vertices: int, edges: int) -> Any:
     """Return a normalised adjacency matrix with some vertices of many neighbours."""
+    return normalised(adjacency_matrix(vertices, edges))
+
+
+def adjacency_matrix(vertices: int, edges: int) -> Any:
+    """Return the matrix of an undirected graph with loops: how often there is an edge."""
     rng = np.random.default_rng(0)
     ends = (rng.random((2, edges // 2)) ** 2 * vertices).astype(np.int64)
     rows, columns = np.concatenate([ends, ends[::-1]], 1)
     A = scipy.sparse.csr_array((np.ones(rows.size), (rows, columns)), shape=(vertices, vertices))
-    A = scipy.sparse.csr_array(A + scipy.sparse.eye_array(vertices))
+    return scipy.sparse.csr_array(A + scipy.sparse.eye_array(vertices))
+
+
+def normalised(A: Any) -> Any:
+    """Return D^-1/2 A D^-1/2 in float32."""
     scale = scipy.sparse.diags_array(1 / np.sqrt(A.sum(1)))
     A = scipy.sparse.csr_array(scale @ A @ scale).astype(np.float32)
     A.indices, A.indptr = A.indices.astype(np.int32), A.indptr.astype(np.int32)
@@ -209,16 +222,23 @@ def conjugate_gradients(n: int = 215, steps: int = 200) -> None:
         report(name, **figures, difference=difference(run()), **spread(run, 5))
 
 
-def gcn(vertices: int = 200_000, edges: int = 4_000_000, features: int = 128, classes: int = 32) -> None:
-    """Train for some epochs."""
-    A = graph_matrix(vertices, edges)
+@dataclasses.dataclass
+class Network:
+    """Two graph convolutions: what makes scores of features, and its weights (inputs first) and biases."""
+
+    scores: Callable[[torch.Tensor], torch.Tensor]
+    weights: list[torch.nn.Parameter]
+    biases: list[torch.nn.Parameter]
+
+
+def networks(graph: Any, features: int, classes: int, device: str = "cuda") -> dict[str, Network]:
+    """Return the same network by several means, with weights of its own each."""
+    A = normalised(graph)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        parts = [torch.from_numpy(part).cuda() for part in (A.indptr, A.indices, A.data)]
+        parts = [torch.from_numpy(part).to(device) for part in (A.indptr, A.indices, A.data)]
         sparse = torch.sparse_csr_tensor(*parts, A.shape)
-    operator = wl.plan(A, device="cuda")
-    X = torch.randn(vertices, features, device="cuda")
-    labels = torch.randint(classes, (vertices,), device="cuda")
+    operator = wl.plan(A, device=device)
 
     def fused(X: torch.Tensor, bias: torch.Tensor, *, relu: bool) -> torch.Tensor:
         return wt.spmm(operator, X, bias=bias, activation="relu" if relu else None)
@@ -231,32 +251,85 @@ def gcn(vertices: int = 200_000, edges: int = 4_000_000, features: int = 128, cl
         result = torch.sparse.mm(sparse, X) + bias
         return result.relu() if relu else result
 
-    runs = {}
+    found = {}
     for name, product in {"fused": fused, "apart": apart, "torch.sparse": of_torch}.items():
-        torch.manual_seed(0)
-        weights = [torch.nn.Parameter(torch.randn(features, out, device="cuda") / 11) for out in (features, classes)]
-        biases = [torch.nn.Parameter(torch.zeros(out, device="cuda")) for out in (features, classes)]
-        optimizer = torch.optim.Adam([*weights, *biases], lr=0.01)
+        weights, biases = parameters(features, classes, device)
+
+        def scores(X: torch.Tensor, product: Any = product, weights: Any = weights, biases: Any = biases) -> Any:
+            hidden = product(X @ weights[0], biases[0], relu=True)
+            return product(hidden @ weights[1], biases[1], relu=False)
+
+        found[name] = Network(scores, weights, biases)
+    return found | geometric_networks(graph, sparse, operator, features, classes, device)
+
+
+def parameters(features: int, classes: int, device: str) -> tuple[list[torch.nn.Parameter], list[torch.nn.Parameter]]:
+    """Return weights and biases of two layers, the same each time."""
+    torch.manual_seed(0)
+    outputs = (features, classes)
+    weights = [torch.nn.Parameter(torch.randn(features, out, device=device) / 11) for out in outputs]
+    return weights, [torch.nn.Parameter(torch.zeros(out, device=device)) for out in outputs]
+
+
+def geometric_networks(
+    graph: Any, sparse: torch.Tensor, operator: Any, features: int, classes: int, device: str
+) -> dict[str, Network]:
+    """Return networks of PyTorch Geometric's layers; none, with a line that says so, if it is missing."""
+    try:
+        import torch_geometric
+        from torch_geometric.nn import GCNConv
+    except ImportError as error:
+        report("gcn, PyTorch Geometric", skipped=str(error))
+        return {}
+    report("gcn, PyTorch Geometric", version=torch_geometric.__version__)
+    # Every vertex has a loop: the layer adds none, and normalises by the same degrees. The matrix is symmetric, so that
+    # it is its own transpose, too.
+    targets, sources = graph.tocoo().coords
+    edge_index = torch.from_numpy(np.stack([sources, targets]).astype(np.int64)).to(device)
+    edge_weight = torch.from_numpy(graph.data.astype(np.float32)).to(device)
+    ways: dict[str, tuple[dict[str, bool], tuple[Any, ...]]] = {
+        "edge_index": ({"cached": True}, (edge_index, edge_weight)),
+        "adj_t, torch.sparse": ({"normalize": False}, (sparse,)),
+        "adj_t, plan": ({"normalize": False}, (Adjacency(operator),)),
+    }
+    found = {}
+    for name, (options, adjacency) in ways.items():
+        weights, biases = parameters(features, classes, device)
+        layers = [GCNConv(features, weight.shape[1], **options).to(device) for weight in weights]
+        with torch.no_grad():
+            for layer, weight, bias in zip(layers, weights, biases, strict=True):
+                layer.lin.weight.copy_(weight.t())
+                layer.bias.copy_(bias)
+
+        def scores(X: torch.Tensor, layers: Any = layers, adjacency: Any = adjacency) -> Any:
+            return layers[1](layers[0](X, *adjacency).relu(), *adjacency)
+
+        found[f"PyTorch Geometric, {name}"] = Network(
+            scores, [layer.lin.weight for layer in layers], [layer.bias for layer in layers]
+        )
+    return found
+
+
+def gcn(vertices: int = 200_000, edges: int = 4_000_000, features: int = 128, classes: int = 32) -> None:
+    """Train for some epochs."""
+    graph = adjacency_matrix(vertices, edges)
+    X = torch.randn(vertices, features, device="cuda")
+    labels = torch.randint(classes, (vertices,), device="cuda")
+    runs = {}
+    for name, network in networks(graph, features, classes).items():
+        optimizer = torch.optim.Adam([*network.weights, *network.biases], lr=0.01)
         losses: list[torch.Tensor] = []
 
-        def epoch(
-            product: Any = product,
-            weights: Any = weights,
-            biases: Any = biases,
-            optimizer: Any = optimizer,
-            losses: list[torch.Tensor] = losses,
-        ) -> None:
+        def epoch(network: Network = network, optimizer: Any = optimizer, losses: list[torch.Tensor] = losses) -> None:
             optimizer.zero_grad()
-            hidden = product(X @ weights[0], biases[0], relu=True)
-            scores = product(hidden @ weights[1], biases[1], relu=False)
-            loss = torch.nn.functional.cross_entropy(scores, labels)
+            loss = torch.nn.functional.cross_entropy(network.scores(X), labels)
             loss.backward()
             optimizer.step()
             losses.append(loss.detach())
 
-        def forward(product: Any = product, weights: Any = weights, biases: Any = biases) -> None:
+        def forward(network: Network = network) -> None:
             with torch.no_grad():
-                product(product(X @ weights[0], biases[0], relu=True) @ weights[1], biases[1], relu=False)
+                network.scores(X)
 
         runs[name] = (epoch, forward, losses)
         for _ in range(10):
@@ -272,7 +345,7 @@ def gcn(vertices: int = 200_000, edges: int = 4_000_000, features: int = 128, cl
         report(
             f"gcn, {name}",
             vertices=vertices,
-            nnz=A.nnz,
+            nnz=graph.nnz,
             features=features,
             epoch_ms=statistics.median(epochs[name]) * 1e3,
             least_epoch_ms=min(epochs[name]) * 1e3,
