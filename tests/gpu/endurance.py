@@ -7,20 +7,27 @@ operands of NumPy and of PyTorch, on a stream of its own; gives plans new values
 multiplies plans that other threads made while those use them. Samples of every result are compared with float64 sums.
 
 Every few seconds the threads of a process stop and drop what they have. Then its host memory is noted, by what malloc
-has given out (all of it, whichever library asked) and by what is resident after what is free was given back, and what
-the GPU's pools of the core hold. What malloc has given out must not grow steadily: from the second quarter of the time
-on, the median growth between two notes, times their number, must stay below 32 MB. A leak shows between any two notes,
-which are hundreds of plans apart; libraries that load kernels when they are first used (cuBLAS: up to 160 MB at once)
-show between a few, and that growth is told and not judged. Nor is resident memory, where malloc counts: threads have
-arenas of their own, which keep gaps. The pools must not grow by more than 64 MB beyond what they may keep. The memory
-in use on each of those GPUs, whoever uses it, is noted too. Each process forks children, which must get a clean error
-instead of a product, and end.
+has given out (all of it, whichever library asked; Python's objects come from malloc here, too) and by what is resident
+after what is free was given back, and what the GPU's pools of the core hold. What malloc has given out must not grow
+steadily: from the second quarter of the time on, the median growth between two notes, times their number, must stay
+below 32 MB. A leak shows between any two notes, which are hundreds of plans apart; libraries that load kernels when
+they are first used (cuBLAS: up to 160 MB at once) show between a few, and that growth is told and not judged. Nor is
+resident memory, where malloc counts: threads have arenas of their own, which keep gaps. The pools must not grow by more
+than 64 MB beyond what they may keep. The memory in use on each of those GPUs, whoever uses it, is noted too. Each
+process forks children, which must get a clean error instead of a product, and end.
+
+Before the first note, every kernel is used in every value type and setting, those of the vendor's libraries for many
+shapes, and then all of it once more: ``loaded_mb`` is what malloc had given out more after a kernel than before it,
+``loaded_again_mb`` the same of the second time. What is loaded is in the first alone, what leaks is in both. That takes
+a quarter of the time at most. With ``CUDA_MODULE_LOADING=EAGER`` in the environment, CUDA loads nothing later.
 
 ``--without cublas`` leaves out kernels whose name contains that, to see what a library adds.
 
 With ``--device cpu`` the same on the CPU, where no GPU is needed and children that were forked multiply.
 
 One line of JSON is printed for each process, and one for all of them; the exit status is 1 if anything was wrong.
+
+The lines have the series of the notes, of twenty of them at most: ``at_s``, ``in_use_mb`` and ``host_mb``.
 
 An hour may be run in slices: ``--output FILE`` appends the line for all processes to a file, with other matrices each
 time, and ``--sum FILE`` adds the slices up.
@@ -43,6 +50,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -53,6 +61,7 @@ from visible import used_mib, visible_gpus
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
+LIBRARIES = ("cuBLAS", "cuSPARSE")  # as sources of kernels
 HOST_GROWTH_BYTES, POOL_GROWTH_BYTES = 32 << 20, 64 << 20
 
 
@@ -106,6 +115,14 @@ def total_of(rows: list[dict]) -> dict:
     }
 
 
+def environment_of(gpu: str) -> dict[str, str]:
+    """The environment of a process, in which malloc gives out what Python's small objects are made in, too."""
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu, "OMP_NUM_THREADS": "1"}
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):  # which has no choice
+        environment["PYTHONMALLOC"] = "malloc"
+    return environment
+
+
 def supervise(options: argparse.Namespace) -> int:
     gpus = visible_gpus() if options.device == "cuda" else []
     if options.device == "cuda" and not gpus:
@@ -117,11 +134,7 @@ def supervise(options: argparse.Namespace) -> int:
             command = [sys.executable, __file__, "--worker", str(number), "--minutes", str(options.minutes)]
             command += ["--threads", str(options.threads), "--seed", str(options.seed), "--device", options.device]
             command += [argument for name in options.without for argument in ("--without", name)]
-            environment = {
-                **os.environ,
-                "CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)] if gpus else "",
-                "OMP_NUM_THREADS": "1",
-            }
+            environment = environment_of(gpus[number % len(gpus)] if gpus else "")
             output = (pathlib.Path(folder) / str(number)).open("w+")
             processes.append((subprocess.Popen(command, env=environment, stdout=output, stderr=output), output))
         used = []
@@ -166,9 +179,12 @@ def supervise(options: argparse.Namespace) -> int:
         "in_use_growth_mb": [result.get("in_use_growth_mb") for result in found],
         "host_growth_mb": [result.get("host_growth_mb") for result in found],
         "pool_growth_bytes": [result.get("pool_growth_bytes") for result in found],
-        # Of each process, when its threads had stopped for the first time, and for the last.
-        "in_use_mb": [ends_of(result, "in_use_mb") for result in found],
-        "host_mb": [ends_of(result, "host_mb") for result in found],
+        "loaded_mb": [result.get("loaded_mb") for result in found],
+        "loaded_again_mb": [result.get("loaded_again_mb") for result in found],
+        # Of each process, whenever its threads had stopped; of the pools, for the first time and for the last.
+        "at_s": [result.get("at_s", []) for result in found],
+        "in_use_mb": [result.get("in_use_mb", []) for result in found],
+        "host_mb": [result.get("host_mb", []) for result in found],
         "pool_bytes": [ends_of(result, "pool_bytes") for result in found],
         # While everything runs, so that it goes up and down: means of quarters.
         "gpu_used_mib": [
@@ -233,7 +249,10 @@ def steady_growth(samples: list[tuple[float, ...]], which: int) -> float:
 
 def shown(samples: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
     """The first, the last, and some between."""
-    return [*samples[:-1][:: max(1, len(samples) // 16)], *samples[-1:]]
+    most = 20
+    if len(samples) <= most:
+        return samples
+    return [samples[i * (len(samples) - 1) // (most - 1)] for i in range(most)]
 
 
 class Wrong(Exception):
@@ -242,6 +261,8 @@ class Wrong(Exception):
 
 class Work:
     """What the threads of a process share."""
+
+    widths = (1, 2, 3, 5, 8, 16, 31, 32, 33, 64, 100)
 
     def __init__(self, options: argparse.Namespace):
         import numpy as np
@@ -357,7 +378,7 @@ class Work:
         kernel = draw.choice(self.kernels[op])
         layout = draw.choice(kernel.layouts) if op == "spmm" else "column"
         dtype = draw.choice(kernel.dtypes)
-        shape = {"k": draw.choice([1, 2, 3, 5, 8, 16, 31, 32, 33, 64, 100]), "layout": layout} if op == "spmm" else {}
+        shape = {"k": draw.choice(self.widths), "layout": layout} if op == "spmm" else {}
         # On a CPU nothing is predicted.
         weights = [60, 20, 18, 2] if self.device == "cuda" else [94, 0, 0, 6]
         if self.options.without:
@@ -371,15 +392,22 @@ class Work:
             parameters = {p.name: draw.choice(p.values) for p in kernel.parameters if draw.random() < 0.3}
             options["select"] = self.Candidate.make(kernel, permutation, parameters).name
         elif way == "listed":
-            options["candidates"] = [f"{op}/*/{kernel.format}/*", f"{op}/none/csr/*"]
+            options["candidates"] = [*self.patterns(op, "*", kernel.format), *self.patterns(op, "none", "csr")]
         elif way == "measured":
             options |= {
                 "select": "measure",
                 "budget": 0.2,
-                "candidates": [f"{op}/none/{kernel.format}/*", f"{op}/none/csr/*"],
+                "candidates": [*self.patterns(op, "none", kernel.format), *self.patterns(op, "none", "csr")],
             }
         options["calls"] = draw.choice([1, 1000, float("inf")])
         return way, dtype, options
+
+    def patterns(self, op: str, permutation: str, of_format: str) -> list[str]:
+        """The candidates of a format, but for kernels that are left out."""
+        if not self.options.without:
+            return [f"{op}/{permutation}/{of_format}/*"]
+        names = [kernel.name for kernel in self.kernels[op] if kernel.format == of_format]
+        return [f"{op}/{permutation}/{of_format}/{name}{end}" for name in names for end in ("", "[*")]
 
     def one(self, draw) -> None:
         wl, np = self.wl, self.np
@@ -510,21 +538,53 @@ class Work:
             return 0
         return (512 << 20) + max(256 << 20, self.torch.cuda.mem_get_info(0)[1] // 256)
 
-    def load_every_kernel(self, until: float) -> None:
-        draw = random.Random(0)
-        matrix = max((A for A in self.matrices if min(A.shape) > 50), key=lambda A: A.nnz)
-        for op, known in self.kernels.items():
-            for kernel in known:
-                for dtype in kernel.dtypes:
-                    if time.monotonic() > until:
-                        return
-                    A = self.typed(matrix, self.bfloat16.as_dtype(dtype))
-                    shape = {"k": 33, "layout": kernel.layouts[0]} if op == "spmm" else {}
-                    with contextlib.suppress(self.wl.errors.ParameterError):
-                        name = self.Candidate.make(kernel).name
-                        self.use(
-                            self.wl.plan(A, op, device=self.device, select=name, **shape), A, op, shape.get("k"), draw
-                        )
+    def use_every_kernel(self, until: float) -> dict[str, float]:
+        """Use them, those of libraries first; return how many megabytes malloc has given out more after each."""
+        np = self.np
+        draw, rng = random.Random(0), np.random.default_rng(0)
+        rows, columns = np.ogrid[:400, :300]
+        # For formats that need many nonzeros, and for those that need few diagonals or blocks.
+        small = [
+            self.csr_array(np.where(mask, rng.standard_normal(mask.shape), 0).astype(np.float32))
+            for mask in (rng.random((400, 300)) < 0.1, abs(rows - columns) < 4)
+        ]
+        grew: dict[str, float] = {}
+        for kernel in sorted(
+            (k for known in self.kernels.values() for k in known), key=lambda k: k.source not in LIBRARIES
+        ):
+            before = in_use_bytes()
+            for dtype, A, options, parameters in self.uses(kernel, small):
+                if time.monotonic() > until:
+                    return grew
+                typed = self.typed(A, self.bfloat16.as_dtype(dtype))
+                with contextlib.suppress(self.wl.errors.ParameterError):
+                    name = self.Candidate.make(kernel, "none", parameters).name
+                    plan = self.wl.plan(typed, kernel.op, device=self.device, select=name, **options)
+                    self.use(plan, typed, kernel.op, options.get("k"), draw)
+                    del plan
+            self.synchronize()
+            after = in_use_bytes()
+            if before is not None and after is not None:
+                grew[f"{kernel.op}/{kernel.format}/{kernel.name}"] = round((after - before) / 1e6, 2)
+        return grew
+
+    def uses(self, kernel, small):
+        """Value types, matrices, shapes and settings; of a library, whose choice nobody knows, for many shapes."""
+        few, of_library = (1, 33, 64), kernel.source in LIBRARIES
+        others = [A for A in self.matrices if 0 < A.shape[0] * A.shape[1] < 10**6] if of_library else []
+
+        def shapes(widths):
+            if kernel.op == "spmv":
+                return [{}]
+            return [{"k": k, "layout": layout} for layout in kernel.layouts for k in widths]
+
+        for dtype in kernel.dtypes:
+            for A in small:
+                yield from ((dtype, A, options, {}) for options in shapes(self.widths if of_library else few))
+                for parameter in kernel.parameters:
+                    yield from ((dtype, A, shapes([33])[-1], {parameter.name: value}) for value in parameter.values)
+            for A in others:
+                yield from ((dtype, A, options, {}) for options in shapes(few))
 
     def fork(self) -> None:
         """A child forked while a thread multiplies must not multiply on the GPU, and must end."""
@@ -573,8 +633,14 @@ def work(options: argparse.Namespace) -> int:
     begin = time.monotonic()
     end = begin + 60 * options.minutes
     state = Work(options)
-    state.load_every_kernel(begin + 0.25 * 60 * options.minutes)
-    state.fork()
+    loaded: dict[str, float] = {}
+    again: dict[str, float] = {}
+    try:
+        loaded = state.use_every_kernel(begin + 0.15 * 60 * options.minutes)
+        again = state.use_every_kernel(begin + 0.25 * 60 * options.minutes)
+        state.fork()
+    except Exception:
+        state.failures.append(traceback.format_exc()[-1500:])
     samples: list[tuple[float, ...]] = []  # time, resident, in pools, in use
     period = max(2.0, min(10.0, 60 * options.minutes / 40))
     while time.monotonic() < end - 1 and not state.failures:
@@ -602,6 +668,8 @@ def work(options: argparse.Namespace) -> int:
         "in_use_growth_mb": round(in_use / 1e6, 2),
         "host_growth_mb": round(host / 1e6, 2),
         "pool_growth_bytes": round(pools),
+        "loaded_mb": {name: grew for name, grew in loaded.items() if abs(grew) >= 1},
+        "loaded_again_mb": {name: grew for name, grew in again.items() if abs(grew) >= 1},
         "at_s": [round(s[0]) for s in shown(samples)],
         "in_use_mb": [round(s[3] / 1e6, 1) for s in shown(samples)],
         "host_mb": [round(s[1] / 1e6) for s in shown(samples)],
@@ -618,7 +686,9 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=4, help="of each process")
     parser.add_argument("--seed", type=int, help="of the matrices; by default the number of slices that --output has")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--without", action="append", default=[], metavar="NAME", help="leave kernels with it out")
+    parser.add_argument(
+        "--without", action="extend", nargs="+", default=[], metavar="NAME", help="leave kernels with it out"
+    )
     parser.add_argument("--output", type=pathlib.Path, metavar="FILE", help="append the line for all processes to it")
     parser.add_argument("--sum", type=pathlib.Path, metavar="FILE", help="add up the slices of this file, and run none")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
