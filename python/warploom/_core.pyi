@@ -908,6 +908,11 @@ def baseline_kernel(op: str, layout: str) -> Kernel:
     The kernel that plain CSR means: what speedups are over.
     """
 
+def choose_row_loads(when: str = "by size") -> None:
+    """
+    For tests: whether threads of row_split on a GPU load rows of B 'one by one', 'several' at once, or 'by size' of the grid.
+    """
+
 def cmrs_read_occupancy(device: int, dtype: numpy.dtype[typing.Any], *, height: int, strips: bool) -> float:
     """
     Occupancy: share of the threads of a multiprocessor that can be resident with this kernel.
