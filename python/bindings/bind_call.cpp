@@ -6,10 +6,13 @@
 #include <Python.h>
 
 #include <array>
+#include <atomic>
 #include <exception>
 
 #include "common.hpp"
 #include "dlpack.hpp"
+#include "enqueueing.hpp"
+#include "made_once.hpp"
 #include "warploom/plan.hpp"
 
 namespace warploom::python {
@@ -17,27 +20,31 @@ namespace {
 
 // ---- Frameworks
 
-// Objects that are kept as long as the process runs; a reference each. Only touched with the GIL.
-struct known_frameworks {
-  struct {
-    PyTypeObject* type;
-    PyObject* empty;
-    std::array<PyObject*, 4> dtypes;  // by value_type; null for bfloat16 until it is met
-  } numpy{};
-  struct {
-    PyTypeObject* type;  // null: not imported, or without what is needed
-    PyTypeObject* without_exchange;
-    const dlpack::exchange_api* exchange;
-    PyObject* strided;
-    PyObject* forward_ad;  // the names of torch.autograd.forward_ad
-  } torch{};
-  struct {
-    PyTypeObject* type;
-    PyObject* get_current_stream;
-  } cupy{};
+// What is known of a framework is never changed and never freed: other threads may be reading it. Where a type is
+// replaced by another one of its name, as when a module is loaded again, what is known of the new one takes its place.
+struct known_numpy {
+  py::object type;
+  py::object empty;
+  std::array<py::object, 4> dtypes;  // by value_type; null for bfloat16, which has a place of its own
 };
 
-known_frameworks known;
+struct known_torch {
+  PyTypeObject* type;
+  const dlpack::exchange_api* exchange;
+  PyObject* strided;
+  PyObject* forward_ad;  // the names of torch.autograd.forward_ad
+};
+
+struct known_cupy {
+  PyTypeObject* type;
+  PyObject* get_current_stream;
+};
+
+made_once<known_numpy> numpy;
+made_once<py::object> bfloat16;                              // its type in NumPy
+std::atomic<const known_torch*> torch{nullptr};              // null: not imported, or without what is needed
+std::atomic<PyTypeObject*> torch_without_exchange{nullptr};  // its type of tensors
+std::atomic<const known_cupy*> cupy{nullptr};
 
 // Attributes and keywords, interned.
 struct names {
@@ -62,19 +69,23 @@ struct names {
 };
 
 const names& name() {
-  static const names all;
-  return all;
+  static made_once<names> all;
+  return all.get([] { return names(); });
 }
 
 PyObject* keep(py::object object) { return object.release().ptr(); }
 
-void learn_numpy() {
-  const auto numpy = py::module_::import("numpy");
-  known.numpy.empty = keep(numpy.attr("empty"));
-  for (const value_type type : {value_type::float16, value_type::float32, value_type::float64}) {
-    known.numpy.dtypes.at(static_cast<std::size_t>(type)) = keep(numpy_dtype(type));
-  }
-  known.numpy.type = reinterpret_cast<PyTypeObject*>(keep(numpy.attr("ndarray")));
+const known_numpy& learned_numpy() {
+  return numpy.get([] {
+    const auto module = py::module_::import("numpy");
+    known_numpy made;
+    made.empty = module.attr("empty");
+    for (const value_type type : {value_type::float16, value_type::float32, value_type::float64}) {
+      made.dtypes.at(static_cast<std::size_t>(type)) = numpy_dtype(type);
+    }
+    made.type = module.attr("ndarray");
+    return made;
+  });
 }
 
 // An attribute of a module that is imported already, if the attribute is `type`; else null.
@@ -89,26 +100,23 @@ py::object module_of(PyObject* module_name, const char* type_name, PyTypeObject*
 }
 
 bool learn_torch(PyTypeObject* type) {
-  if (type == known.torch.without_exchange) return false;
-  const py::object torch = module_of(name().torch, "Tensor", type);
-  if (!torch) return false;
+  if (type == torch_without_exchange.load(std::memory_order_relaxed)) return false;
+  const py::object module = module_of(name().torch, "Tensor", type);
+  if (!module) return false;
   const dlpack::exchange_api* exchange = dlpack::exchange_of(reinterpret_cast<PyObject*>(type));
   if (exchange == nullptr) {
-    known.torch.without_exchange = type;
+    torch_without_exchange = type;
     return false;
   }
-  known.torch.exchange = exchange;
-  known.torch.strided = keep(torch.attr("strided"));
-  known.torch.forward_ad = keep(torch.attr("autograd").attr("forward_ad").attr("__dict__"));
-  known.torch.type = type;
+  torch = new known_torch{type, exchange, keep(module.attr("strided")),
+                          keep(module.attr("autograd").attr("forward_ad").attr("__dict__"))};
   return true;
 }
 
 bool learn_cupy(PyTypeObject* type) {
-  const py::object cupy = module_of(name().cupy, "ndarray", type);
-  if (!cupy) return false;
-  known.cupy.get_current_stream = keep(cupy.attr("cuda").attr("get_current_stream"));
-  known.cupy.type = type;
+  const py::object module = module_of(name().cupy, "ndarray", type);
+  if (!module) return false;
+  cupy = new known_cupy{type, keep(module.attr("cuda").attr("get_current_stream"))};
   return true;
 }
 
@@ -116,9 +124,10 @@ enum class framework { numpy, torch, cupy, unknown };
 
 // By the exact type: a subclass may have a meaning of its own.
 framework framework_of(PyTypeObject* type) {
-  if (type == known.torch.type) return framework::torch;
-  if (type == known.numpy.type) return framework::numpy;
-  if (type == known.cupy.type) return framework::cupy;
+  const auto is_of = [type](const auto* known) { return known != nullptr && known->type == type; };
+  if (is_of(torch.load(std::memory_order_acquire))) return framework::torch;
+  if (learned_numpy().type.ptr() == reinterpret_cast<PyObject*>(type)) return framework::numpy;
+  if (is_of(cupy.load(std::memory_order_acquire))) return framework::cupy;
   if (learn_torch(type)) return framework::torch;
   if (learn_cupy(type)) return framework::cupy;
   return framework::unknown;
@@ -153,9 +162,9 @@ py::object attribute(PyObject* of, PyObject* attribute_name) {
 
 // A borrowed reference.
 PyObject* numpy_type(value_type dtype) {
-  PyObject*& type = known.numpy.dtypes[static_cast<std::size_t>(dtype)];
-  if (type == nullptr) type = keep(numpy_dtype(dtype));
-  return type;
+  const py::object& type = learned_numpy().dtypes[static_cast<std::size_t>(dtype)];
+  if (type) return type.ptr();
+  return bfloat16.get([] { return py::object(numpy_dtype(value_type::bfloat16)); }).ptr();
 }
 
 // Identity is enough nearly always; arrays that were pickled have types of their own.
@@ -186,26 +195,32 @@ bool view_numpy(PyObject* object, value_type dtype, purpose use, operand& seen) 
 }
 
 // Whether tensors may carry derivatives of forward mode: the level of dual numbers is -1 otherwise.
-bool may_have_tangents() {
-  PyObject* const level = PyDict_GetItemWithError(known.torch.forward_ad, name().current_level);
-  if (level == nullptr) {
-    PyErr_Clear();
-    return false;
-  }
-  return !PyLong_CheckExact(level) || PyLong_AsLong(level) >= 0;
+bool may_have_tangents(const known_torch& known) {
+#if PY_VERSION_HEX >= 0x030d0000
+  PyObject* found = nullptr;  // a reference of its own: another thread may enter a level
+  if (PyDict_GetItemRef(known.forward_ad, name().current_level, &found) < 0) PyErr_Clear();
+  const auto level = py::reinterpret_steal<py::object>(found);
+#else
+  PyObject* const found = PyDict_GetItemWithError(known.forward_ad, name().current_level);
+  if (found == nullptr) PyErr_Clear();
+  const auto level = py::reinterpret_borrow<py::object>(found);
+#endif
+  if (!level) return false;
+  return !PyLong_CheckExact(level.ptr()) || PyLong_AsLong(level.ptr()) >= 0;
 }
 
 // What the exchange does not look at. Where gradients are off, the complete path takes what requires one.
-bool is_plain_tensor(PyObject* object) {
-  return !may_have_tangents() && is_false(attribute(object, name().requires_grad)) &&
-         attribute(object, name().layout).is(py::handle(known.torch.strided)) &&
+bool is_plain_tensor(const known_torch& known, PyObject* object) {
+  return !may_have_tangents(known) && is_false(attribute(object, name().requires_grad)) &&
+         attribute(object, name().layout).is(py::handle(known.strided)) &&
          is_false(py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(object, name().is_neg)));
 }
 
 bool view_torch(PyObject* object, value_type dtype, purpose use, operand& seen) {
-  if (use != purpose::fresh && !is_plain_tensor(object)) return not_seen();
+  const known_torch& known = *torch.load(std::memory_order_acquire);
+  if (use != purpose::fresh && !is_plain_tensor(known, object)) return not_seen();
   dlpack::tensor tensor;
-  if (known.torch.exchange->view(object, &tensor) != 0) return not_seen();
+  if (known.exchange->view(object, &tensor) != 0) return not_seen();
   if (tensor.ndim != 1 && tensor.ndim != 2) return false;
   if (tensor.data == nullptr || tensor.shape == nullptr || tensor.strides == nullptr) return false;
   const dlpack::data_type& type = tensor.dtype;
@@ -321,7 +336,9 @@ py::object make_result(framework kind, PyObject* B, const operand& shape, layout
   const auto sizes = py::reinterpret_steal<py::object>(shape.ndim == 1 ? PyTuple_Pack(1, rows.ptr())
                                                                        : PyTuple_Pack(2, rows.ptr(), columns.ptr()));
   if (!sizes) return {};
-  PyObject* const make = kind == framework::numpy ? known.numpy.empty : reinterpret_cast<PyObject*>(known.cupy.type);
+  PyObject* const make = kind == framework::numpy
+                             ? learned_numpy().empty.ptr()
+                             : reinterpret_cast<PyObject*>(cupy.load(std::memory_order_acquire)->type);
   PyObject* const arguments[] = {sizes.ptr(), numpy_type(dtype), name().column_major};
   return py::reinterpret_steal<py::object>(
       PyObject_Vectorcall(make, arguments, 2, by_column ? name().order_keyword : nullptr));
@@ -334,11 +351,13 @@ py::object make_result(framework kind, PyObject* B, const operand& shape, layout
 bool find_stream(framework kind, int device, CUstream_st*& stream) {
   if (kind == framework::torch) {
     void* found = nullptr;
-    if (known.torch.exchange->current_stream(dlpack::device_type::cuda, device, &found) != 0) return false;
+    const dlpack::exchange_api& exchange = *torch.load(std::memory_order_acquire)->exchange;
+    if (exchange.current_stream(dlpack::device_type::cuda, device, &found) != 0) return false;
     stream = static_cast<CUstream_st*>(found);
     return true;
   }
-  const auto current = py::reinterpret_steal<py::object>(PyObject_CallNoArgs(known.cupy.get_current_stream));
+  const auto current =
+      py::reinterpret_steal<py::object>(PyObject_CallNoArgs(cupy.load(std::memory_order_acquire)->get_current_stream));
   if (!current) return false;
   const py::object pointer = attribute(current.ptr(), name().ptr);
   if (!pointer) return false;
@@ -346,11 +365,12 @@ bool find_stream(framework kind, int device, CUstream_st*& stream) {
   return PyErr_Occurred() == nullptr;
 }
 
-void multiply(plan& planned, const operand& B, const operand& C, CUstream_st* stream) {
+void multiply(plan& planned, enqueueing& turns, const operand& B, const operand& C, CUstream_st* stream) {
   const layout order = planned.order();
   const dense_view B_view{B.data, B.shape[0], B.shape[1], leading_dimension(B, order)};
   const dense_view C_view{C.data, C.shape[0], C.shape[1], leading_dimension(C, order)};
   if (B.device != host) {
+    const one_at_a_time turn(turns);
     planned.multiply(B_view, C_view, stream);
   } else {
     const py::gil_scoped_release release;  // a thread that waits for another one must not hold it
@@ -368,7 +388,7 @@ bool fits(const plan& planned, const operand& seen, std::int64_t rows) {
 }
 
 // The product, or nothing where the complete path is to be taken. An empty object with an exception set is an error.
-py::object call(plan& planned, PyObject* B, PyObject* out) {
+py::object call(plan& planned, enqueueing& turns, PyObject* B, PyObject* out) {
   const auto decline = [] { return py::reinterpret_borrow<py::object>(Py_NotImplemented); };
   const value_type dtype = planned.dtype();
   const framework kind = framework_of(Py_TYPE(B));
@@ -401,16 +421,17 @@ py::object call(plan& planned, PyObject* B, PyObject* out) {
     if (!result) return {};
     if (!takes(result.ptr(), purpose::fresh)) return decline();  // it has no rows, or a mode made something else
   }
-  multiply(planned, B_seen, C_seen, stream);
+  multiply(planned, turns, B_seen, C_seen, stream);
   return result;
 }
 
 // ---- What Python calls: a builtin function, which costs less than a function of pybind11 does
 
-// The plan, and the object that owns it.
+// The plan, and the object that owns both.
 struct called_plan {
   py::object owner;
   plan* planned;
+  enqueueing* turns;
 };
 
 constexpr const char* capsule_name = "warploom.fast_path";
@@ -424,7 +445,7 @@ PyObject* call_fast_path(PyObject* self, PyObject* const* arguments, Py_ssize_t 
   if (called == nullptr) return nullptr;
   std::exception_ptr failure;
   try {
-    return call(*called->planned, arguments[0], arguments[1]).release().ptr();
+    return call(*called->planned, *called->turns, arguments[0], arguments[1]).release().ptr();
   } catch (...) {
     failure = std::current_exception();
   }
@@ -442,9 +463,9 @@ PyMethodDef fast_path_definition = {
 
 }  // namespace
 
-py::function make_fast_path(py::object owner, plan& planned) {
-  if (known.numpy.type == nullptr) learn_numpy();
-  const py::capsule self(new called_plan{std::move(owner), &planned}, capsule_name, [](PyObject* capsule) {
+py::function make_fast_path(py::object owner, plan& planned, enqueueing& turns) {
+  learned_numpy();
+  const py::capsule self(new called_plan{std::move(owner), &planned, &turns}, capsule_name, [](PyObject* capsule) {
     delete static_cast<called_plan*>(PyCapsule_GetPointer(capsule, capsule_name));
   });
   auto function = py::reinterpret_steal<py::function>(PyCFunction_New(&fast_path_definition, self.ptr()));

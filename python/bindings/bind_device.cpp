@@ -1,3 +1,4 @@
+#include <atomic>
 #include <map>
 #include <string>
 #include <utility>
@@ -53,8 +54,8 @@ void choose_row_loads_by_name(const std::string& when) {
   choose_row_loads(found->second);
 }
 
-// Of Python, and never destroyed: memory may be released while the interpreter ends.
-PyObject* capture_query = nullptr;
+// Of Python, and never destroyed: memory may be released while the interpreter ends, and another thread may still ask.
+std::atomic<PyObject*> capture_query{nullptr};
 
 // False in threads without the GIL, which must not wait for it here. They plan, and that is not captured.
 bool python_captures() noexcept {
@@ -68,9 +69,8 @@ bool python_captures() noexcept {
 }
 
 void ask_for_captures(const py::function& query) {
-  PyObject* const before = std::exchange(capture_query, query.inc_ref().ptr());
+  capture_query = query.inc_ref().ptr();
   find_captures_by(python_captures);
-  Py_XDECREF(before);
 }
 
 }  // namespace
@@ -83,9 +83,10 @@ void bind_device(py::module_& module) {
       "make_padded_copies", &choose_padded_copies, py::arg("when") = "where they pay", py::arg("panel_bytes") = 0,
       "For tests: whether products on a GPU copy operands whose rows do not begin on 16 bytes: 'where they pay', "
       "'always' or 'never'; and how large the copy of a panel may be.");
-  module.def("choose_row_loads", &choose_row_loads_by_name, py::arg("when") = "by size",
-             "For tests: whether threads of row_split on a GPU load rows of B 'one by one', 'several' at once, or 'by size' "
-             "of the grid.");
+  module.def(
+      "choose_row_loads", &choose_row_loads_by_name, py::arg("when") = "by size",
+      "For tests: whether threads of row_split on a GPU load rows of B 'one by one', 'several' at once, or 'by size' "
+      "of the grid.");
   module.def(
       "memory_in_pools",
       [](int device) {

@@ -8,6 +8,7 @@
 
 #include "common.hpp"
 #include "csr_tensors.hpp"
+#include "enqueueing.hpp"
 #include "planner/predicting.hpp"
 #include "planner/trial.hpp"
 #include "warploom/candidate.hpp"
@@ -486,6 +487,7 @@ void bind_problem(py::module_& module) {
 struct bound_plan {
   csr_holder matrix;  // a plan may look at its arrays
   std::unique_ptr<plan> planned;
+  enqueueing turns{};
 };
 
 void check_output(const py::array& B, const py::array& C) {
@@ -521,6 +523,7 @@ void run_device(bound_plan& bound, const device_operands& given, std::uintptr_t 
   if (planned.device() < 0) {
     throw error(error_kind::device, "B", -1, "this plan was made for the CPU but B is in GPU memory");
   }
+  const one_at_a_time turn(bound.turns);
   planned.multiply(given.view_B(planned.num_cols()), given.view_C(planned.num_rows()),
                    reinterpret_cast<CUstream_st*>(stream));
 }
@@ -541,6 +544,7 @@ void finish_host(bound_plan& bound, const py::array& B, py::array& C, const epil
 
 void finish_device(bound_plan& bound, const device_operands& given, const epilogue& by, std::uintptr_t stream) {
   plan& planned = *bound.planned;
+  const one_at_a_time turn(bound.turns);
   planned.multiply(given.view_B(planned.num_cols()), given.view_C(planned.num_rows()), by,
                    reinterpret_cast<CUstream_st*>(stream));
 }
@@ -557,6 +561,7 @@ void dot_host(bound_plan& bound, const py::array& x, py::array& y, std::uintptr_
 
 void dot_device(bound_plan& bound, const device_operands& given, std::uintptr_t dot, std::uintptr_t stream) {
   plan& planned = *bound.planned;
+  const one_at_a_time turn(bound.turns);
   planned.multiply_with_dot(given.view_B(planned.num_cols()), given.view_C(planned.num_rows()),
                             reinterpret_cast<void*>(dot), reinterpret_cast<CUstream_st*>(stream));
 }
@@ -581,6 +586,7 @@ void update_from_device(bound_plan& bound, std::uintptr_t data, std::uintptr_t s
   if (planned.device() < 0) {
     throw error(error_kind::device, "data", -1, "this plan was made for the CPU but data is in GPU memory");
   }
+  const one_at_a_time turn(bound.turns);
   const py::gil_scoped_release release;  // it may convert the matrix again
   planned.update_values(reinterpret_cast<const void*>(data), reinterpret_cast<CUstream_st*>(stream));
 }
@@ -669,13 +675,26 @@ void bind_plan(py::module_& module) {
           },
           "What was chosen; None for kernels of experiments, which are in no registry.")
       .def_property_readonly(
-          "nbytes", [](const bound_plan& b) { return b.planned->bytes(); }, "Memory the plan holds on its device.")
+          "nbytes",
+          [](const bound_plan& b) {
+            const py::gil_scoped_release release;  // it waits for updates
+            return b.planned->bytes();
+          },
+          "Memory the plan holds on its device.")
       .def_property_readonly(
           "preparation_ms", [](const bound_plan& b) { return steps_of(b.planned->spent()); },
           "Milliseconds spent on each step of planning.")
-      .def("explanation", [](bound_plan& b) { return b.planned->why(); })
+      .def("explanation",
+           [](bound_plan& b) {
+             const py::gil_scoped_release release;  // another thread may be making it
+             return b.planned->why();
+           })
       .def(
-          "fast_path", [](const py::object& self) { return make_fast_path(self, *self.cast<bound_plan&>().planned); },
+          "fast_path",
+          [](const py::object& self) {
+            auto& bound = self.cast<bound_plan&>();
+            return make_fast_path(self, *bound.planned, bound.turns);
+          },
           "A function of B and out (which may be None) that returns C = A B, a new array of the kind of B or out, and "
           "NotImplemented where an operand is not what the plan works on as it is.")
       .def("run_host", &run_host, py::arg("B").noconvert(), py::arg("C").noconvert(),
@@ -736,6 +755,7 @@ void bind_plan(py::module_& module) {
 
 struct bound_steps {
   py::object owner;  // of the plan
+  enqueueing* turns;
   std::unique_ptr<conjugate_gradients> steps;
 };
 
@@ -748,13 +768,14 @@ void bind_conjugate_gradients(py::module_& module) {
   py::class_<bound_steps>(module, "ConjugateGradients",
                           "Steps of conjugate gradients with a plan for vectors on a GPU.")
       .def(py::init([](py::object owner) {
-             plan& planned = *owner.cast<bound_plan&>().planned;
-             return bound_steps{std::move(owner), std::make_unique<conjugate_gradients>(planned)};
+             auto& bound = owner.cast<bound_plan&>();
+             return bound_steps{std::move(owner), &bound.turns, std::make_unique<conjugate_gradients>(*bound.planned)};
            }),
            py::arg("plan"))
       .def(
           "start",
           [](bound_steps& b, const std::array<std::uintptr_t, 4>& vectors, std::uintptr_t stream) {
+            const one_at_a_time turn(*b.turns);
             b.steps->start(vectors_at(vectors), reinterpret_cast<CUstream_st*>(stream));
           },
           py::arg("vectors"), py::arg("stream"),
@@ -762,6 +783,7 @@ void bind_conjugate_gradients(py::module_& module) {
       .def(
           "step",
           [](bound_steps& b, const std::array<std::uintptr_t, 4>& vectors, std::int64_t count, std::uintptr_t stream) {
+            const one_at_a_time turn(*b.turns);
             const py::gil_scoped_release release;
             b.steps->step(vectors_at(vectors), count, reinterpret_cast<CUstream_st*>(stream));
           },

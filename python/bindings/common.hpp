@@ -24,6 +24,8 @@ namespace warploom::python {
 
 namespace py = pybind11;
 
+struct enqueueing;
+
 // A validated CSR matrix that keeps the NumPy arrays it refers to alive. Python sees it as _core.CsrView.
 struct csr_holder {
   py::array_t<std::int64_t> indptr;
@@ -75,7 +77,7 @@ inline geometry make_geometry(int warps, int threads, int elements_per_cache_lin
 py::object wrap_spmv_plan(const csr_holder& matrix, int device, std::unique_ptr<product_plan> plan);
 
 // A builtin function fast_path(B, out) of a plan, which lives as long as its owner (bind_call.cpp).
-py::function make_fast_path(py::object owner, plan& planned);
+py::function make_fast_path(py::object owner, plan& planned, enqueueing& turns);
 
 void bind_errors(py::module_& module);
 void bind_csr_view(py::module_& module);

@@ -1,25 +1,32 @@
 #include "csr_tensors.hpp"
 
+#include <atomic>
 #include <limits>
 
 #include "dlpack.hpp"
+#include "made_once.hpp"
 
 namespace warploom::python {
 namespace {
 
-// Of the tensor types seen so far; only touched with the GIL, and types are kept alive by their modules.
+// Never changed and never freed: other threads may be reading it. Types are kept alive by their modules.
+struct known_type {
+  PyTypeObject* type;
+  const dlpack::exchange_api* exchange;  // may be null
+};
+
 const dlpack::exchange_api* torch_exchange(py::handle tensor) {
-  static PyTypeObject* known = nullptr;
-  static const dlpack::exchange_api* exchange = nullptr;
+  static std::atomic<const known_type*> latest{nullptr};
   PyTypeObject* const type = Py_TYPE(tensor.ptr());
-  if (type == known) return exchange;
+  const known_type* const known = latest.load(std::memory_order_acquire);
+  if (known != nullptr && type == known->type) return known->exchange;
   const auto torch = py::reinterpret_steal<py::object>(PyImport_GetModule(py::str("torch").ptr()));
   if (!torch || !py::getattr(torch, "Tensor", py::none()).is(py::handle(reinterpret_cast<PyObject*>(type)))) {
     PyErr_Clear();
     return nullptr;
   }
-  exchange = dlpack::exchange_of(reinterpret_cast<PyObject*>(type));
-  known = type;
+  const dlpack::exchange_api* const exchange = dlpack::exchange_of(reinterpret_cast<PyObject*>(type));
+  latest = new known_type{type, exchange};
   return exchange;
 }
 
@@ -52,8 +59,9 @@ std::optional<value_type> value_type_of(const dlpack::tensor& seen) {
 }
 
 bool is_negated(py::handle tensor) {
-  static PyObject* const is_neg = PyUnicode_InternFromString("is_neg");
-  const auto found = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(tensor.ptr(), is_neg));
+  static made_once<py::str> is_neg;
+  const py::str& name = is_neg.get([] { return py::str("is_neg"); });
+  const auto found = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(tensor.ptr(), name.ptr()));
   if (!found) PyErr_Clear();
   return found.ptr() != Py_False;
 }

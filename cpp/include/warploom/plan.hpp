@@ -191,7 +191,7 @@ class plan {
   void keep_permutation(const row_permutation& perm) { perm_ = perm; }
   void make_updatable(const problem& of, const kernel_inputs& inputs);
 
-  // Made when it is first asked for: that can take longer than the choice.
+  // Made when it is first asked for: that can take longer than the choice. Safe to call from several threads.
   const explanation& why();
   void explain_by(std::function<explanation()> explain) { explain_ = std::move(explain); }
 
@@ -225,10 +225,11 @@ class plan {
   int device_;
   CUstream_st* stream_ = nullptr;
   bool ran_elsewhere_ = false;  // on another stream: a framework may hand out the memory before that is done
-  process_mutex running_;
+  mutable process_mutex running_;
   staging staged_B_, staged_C_;  // guarded by running_
-  std::function<explanation()> explain_;
-  std::unique_ptr<const explanation> why_;
+  process_mutex explaining_;
+  std::function<explanation()> explain_;      // guarded by explaining_
+  std::unique_ptr<const explanation> why_{};  // likewise
 };
 
 }  // namespace warploom

@@ -283,7 +283,10 @@ void plan::update_values_on_host(const void* data) {
   synchronize(nullptr);
 }
 
-std::size_t plan::bytes() const { return prepared_->bytes() + (updates_ ? updates_->bytes() : 0); }
+std::size_t plan::bytes() const {
+  const std::lock_guard<process_mutex> one_at_a_time(running_);  // an update may replace what is prepared
+  return prepared_->bytes() + (updates_ ? updates_->bytes() : 0);
+}
 
 std::vector<double> plan::time(const dense_view& B, const dense_view& C, CUstream_st* stream,
                                const timing_options& options) {
@@ -318,6 +321,7 @@ std::vector<preparation_step> plan::spent() const {
 }
 
 const explanation& plan::why() {
+  const std::lock_guard<process_mutex> one_at_a_time(explaining_);
   if (why_) return *why_;
   if (explain_) {
     explanation found = explain_();
@@ -330,7 +334,10 @@ const explanation& plan::why() {
   named.chosen = named.baseline = chosen_.name();
   candidate_row row{named.chosen};
   row.preparation_ms = preparation_ms();
-  row.bytes = prepared_->bytes();
+  {
+    const std::lock_guard<process_mutex> not_while_updating(running_);
+    row.bytes = prepared_->bytes();
+  }
   row.note = "named by the caller";
   named.rows.push_back(row);
   named.spent = spent();
