@@ -35,6 +35,7 @@ from warploom.pictures import spy
 __all__ = ["Operator", "Plan", "Recipe", "find_operator"]
 
 _numbers = itertools.count(1)
+_numbering = threading.Lock()  # free-threaded Python 3.13 may give a number twice
 _operators: weakref.WeakValueDictionary[str, Plan | Operator] = weakref.WeakValueDictionary()
 
 
@@ -117,7 +118,8 @@ class _Multiplier(LinearOperator):  # type: ignore[misc]
         self._weights: Any = None
         self._transpose: Operator | None = None
         self._making = threading.RLock()
-        self._name = str(next(_numbers))  # a text: graphs of PyTorch take numbers for sizes that may change
+        with _numbering:
+            self._name = str(next(_numbers))  # a text: graphs of PyTorch take numbers for sizes that may change
         _operators[self._name] = self
 
     # ----- the transpose -----
@@ -682,10 +684,11 @@ class Plan(_Multiplier):
         if not self.updatable:
             raise ParameterError("this plan keeps its values; plan with updatable=True to update them", argument="data")
         values = _values(data, self.nnz, self.dtype, self.device)
-        self._version += 1
-        self._give(values)
-        if self._transpose is not None:
-            self._transpose._take_values(_flat(values))
+        with self._making:  # of two threads that update, the transpose has the values of the same one
+            self._version += 1
+            self._give(values)
+            if self._transpose is not None:
+                self._transpose._take_values(_flat(values))
 
     def _give(self, values: _device.Operand) -> None:
         self._updated = True
@@ -937,7 +940,7 @@ class Operator(_Multiplier):
         self._arrays: Arrays | None = None  # of a transpose, made from those of the parent
         self._positions: Positions | None = None
         self._values: Any = None  # the latest, of an operator that was updated
-        self._plans: dict[tuple[str, int, str], Plan] = {}
+        self._plans: dict[tuple[str, int, str], Plan] = {}  # replaced, never changed: it is read without the lock
         self._stale: set[tuple[str, int, str]] = set()  # plans that have not got the latest values
         self._vector_path: Any = None
         self._is_outdated = False  # a transpose that has other values than what it is the transpose of
@@ -1058,10 +1061,12 @@ class Operator(_Multiplier):
             what = "a transpose gets the values of what it is the transpose of"
             hint = what if self._is_transpose else "plan with updatable=True to update them"
             raise ParameterError(f"this operator keeps its values: {hint}", argument="data")
-        self._version += 1
-        self._give(_values(data, self.nnz, self.dtype, self.device))
-        if self._transpose is not None:
-            self._transpose._take_values(self._values)
+        values = _values(data, self.nnz, self.dtype, self.device)
+        with self._making:
+            self._version += 1
+            self._give(values)
+            if self._transpose is not None:
+                self._transpose._take_values(self._values)
 
     def _give(self, values: _device.Operand) -> None:
         self._set_values(_copy(_flat(values)))
@@ -1124,7 +1129,7 @@ class Operator(_Multiplier):
                 plan = self._plans.get(key)
                 if plan is None:
                     plan = self._make(key, columns)
-                    self._plans[key] = plan
+                    self._plans = {**self._plans, key: plan}
                 elif key in self._stale:
                     plan.update_values(self._values)
                 self._stale.discard(key)

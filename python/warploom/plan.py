@@ -468,8 +468,9 @@ def _loaded(
     nnz = int(arrays["indices"].size)
     source = Source(matrix, settings.dtype, nnz)
     operator: Operator = _classes().Operator(source, settings, (m, n), nnz, settings.dtype)
-    for (_, k, layout, _), plan in zip(choices, restored, strict=True):
-        operator._plans[operator._key(k, layout)] = plan
+    operator._plans = {
+        operator._key(k, layout): plan for (_, k, layout, _), plan in zip(choices, restored, strict=True)
+    }
     return operator
 
 
