@@ -2,7 +2,8 @@
 #include "common.hpp"
 #include "warploom/parallel.hpp"
 
-PYBIND11_MODULE(_core, module) {
+// Nothing here relies on Python's global lock: what is shared has locks of its own, or is never changed.
+PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   using namespace warploom::python;
   module.doc() = "C++/CUDA core of warploom. Use the classes and functions of the warploom package instead.";
   module.attr("__version__") = WARPLOOM_VERSION;
