@@ -48,7 +48,7 @@ void choose_padded_copies(const std::string& when, std::int64_t panel_bytes) {
 
 void choose_row_loads_by_name(const std::string& when) {
   static const std::map<std::string, row_loads> known{
-      {"by size", row_loads::by_size}, {"one by one", row_loads::one_by_one}, {"several", row_loads::several}};
+      {"by size", row_loads::by_size}, {"few", row_loads::few}, {"many", row_loads::many}};
   const auto found = known.find(when);
   if (found == known.end()) throw py::value_error("unknown: " + when);
   choose_row_loads(found->second);
@@ -85,8 +85,8 @@ void bind_device(py::module_& module) {
       "'always' or 'never'; and how large the copy of a panel may be.");
   module.def(
       "choose_row_loads", &choose_row_loads_by_name, py::arg("when") = "by size",
-      "For tests: whether threads of row_split on a GPU load rows of B 'one by one', 'several' at once, or 'by size' "
-      "of the grid.");
+      "For tests: whether threads of row_split on a GPU load 'few' or 'many' rows of B at once, or 'by size' of the "
+      "grid.");
   module.def(
       "memory_in_pools",
       [](int device) {

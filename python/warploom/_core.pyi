@@ -910,7 +910,7 @@ def baseline_kernel(op: str, layout: str) -> Kernel:
 
 def choose_row_loads(when: str = "by size") -> None:
     """
-    For tests: whether threads of row_split on a GPU load rows of B 'one by one', 'several' at once, or 'by size' of the grid.
+    For tests: whether threads of row_split on a GPU load 'few' or 'many' rows of B at once, or 'by size' of the grid.
     """
 
 def cmrs_read_occupancy(device: int, dtype: numpy.dtype[typing.Any], *, height: int, strips: bool) -> float:

@@ -109,7 +109,7 @@ def check(torch, matrix, plan, k, place, precision="full"):
     B, _ = placed(torch, values, *in_B, [np.nan, np.inf, -np.inf, np.nan, np.nan])
     nothing = _bfloat16.cast(np.full((m, k), np.nan, np.float32), values.dtype)
     results = []
-    for loads in ("several", "one by one"):
+    for loads in ("many", "few"):
         C, held = placed(torch, nothing, before, after, [7.0])
         _core.choose_row_loads(loads)
         try:

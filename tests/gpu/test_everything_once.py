@@ -203,11 +203,11 @@ def test_copies_of_operands(kernel, dtype, copies):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kernel", [k for k in OURS if k.op == "spmm" and k.name == "row_split"])
-def test_rows_one_by_one(kernel, dtype):
+def test_few_rows_at_once(kernel, dtype):
     """As in grids that fill a GPU."""
     if dtype not in kernel.dtypes:
         pytest.skip("another value type")
-    _core.choose_row_loads("one by one")
+    _core.choose_row_loads("few")
     try:
         for k in (4, 8, 40, 72, 136, 161):
             has_time()

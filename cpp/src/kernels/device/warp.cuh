@@ -40,8 +40,6 @@ __device__ __forceinline__ void sync_warp() { __syncwarp(); }
 // Keeps the compiler from moving the loads before it behind those after it. Meant for loads of a matrix in front of
 // loads of x, which have to wait for the columns: all of the former shall be under way by then.
 __device__ __forceinline__ void keep_load_order() { __syncwarp(); }
-// The same in a loop that other lanes may have left.
-__device__ __forceinline__ void keep_load_order_of_active() { __syncwarp(__activemask()); }
 
 // ---- Votes
 

@@ -3,9 +3,9 @@
 
 namespace warploom {
 
-// One where a grid fills the GPU, several where it does not; for tests, always one or always several. The results are
-// the same.
-enum class row_loads { by_size, one_by_one, several };
+// Few where a grid fills the GPU, many where it does not; for tests, always few or always many. The results are the
+// same.
+enum class row_loads { by_size, few, many };
 void choose_row_loads(row_loads when);
 row_loads chosen_row_loads();
 

@@ -9,9 +9,9 @@
 // partial sums in a workspace; the one that finishes last adds them in their order, so that the result does not depend
 // on which one that was.
 //
-// What limits the kernel is how many rows of B are under way at once. A grid that fills the GPU has most of them with
-// few registers a thread and one row a thread; only small grids load several at once (`unroll`). Both add the same
-// products in the same order.
+// What limits the kernel is how many bytes of B are under way at once. A grid that fills the GPU has most of them with
+// many threads that load few rows each (`few_rows`); threads of small grids load more, and nonzeros ahead of them
+// (`unroll`). Both add the same products in the same order.
 //
 // Rows of B need not start on 16 bytes: their length in elements may be odd, or B itself may start in between. Threads
 // then load as many columns at once as all rows let them, down to one, and more threads take the columns of a row.
@@ -239,51 +239,91 @@ __device__ __forceinline__ void accumulate(vector<sum_type_t<Value>, V> (&sums)[
   }
 }
 
-// Adds the product of one nonzero and its row of B.
-template <class Value, int V, int N, class Columns>
-__device__ __forceinline__ void add_product(vector<sum_type_t<Value>, V> (&sums)[N], std::int32_t column, Value value,
-                                            const char* B, const row_major_operands<Value>& operands,
-                                            const Columns& columns) {
-  const auto* row =
-      reinterpret_cast<const Value*>(B + std::uint64_t{static_cast<std::uint32_t>(column)} * operands.ldb_bytes);
-  loaded_values<Value, V> b[N];
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    if (columns.valid(i)) b[i].load_from(row + i * columns.stride());
-  }
-  const sum_type_t<Value> a = widen(value);
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    if (!columns.valid(i)) continue;
-#pragma unroll
-    for (int v = 0; v < V; ++v) sums[i].lane[v] += a * b[i][v];
-  }
-}
+// How many rows of B a thread of a grid that fills the GPU has under way, with N vectors of V columns of each, and how
+// many thread blocks of 256 threads the registers of a multiprocessor are shared by. Measured on an H200: more rows or
+// fewer registers, down to where the compiler moves some to memory, are slower.
+struct few_rows {
+  int rows;
+  unsigned blocks;
 
-// The nonzeros begin .. end of a row, one after another.
-template <class Value, int V, int N, class Item, class Columns>
-__device__ __forceinline__ void add_products(vector<sum_type_t<Value>, V> (&sums)[N], const Item& item, int begin,
-                                             int end, const char* B, const row_major_operands<Value>& operands,
+  __host__ __device__ static constexpr few_rows of(int value_bytes, int V, int N) {
+    const int columns = V * N;
+    switch (value_bytes) {
+      case 8:
+        return columns <= 2 ? few_rows{4, 4} : columns <= 4 ? few_rows{2, 4} : V == 1 ? few_rows{1, 4} : few_rows{4, 2};
+      case 4:
+        return columns <= 2   ? few_rows{4, 6}
+               : columns <= 4 ? few_rows{2, 6}
+               : columns <= 6 ? few_rows{2, 5}
+                              : few_rows{4, 4};
+      default:  // a register for each single value, and for each pair of such that are loaded at once
+        if (V == 8) return {1, 5};
+        if (V == 1 && N >= 4) return {2, N == 4 ? 6u : 5u};
+        return {4, columns <= 4 ? 6u : 5u};
+    }
+  }
+};
+
+// Adds the products of the nonzeros j .. j + U of a row and their rows of B.
+template <int U, class Value, int V, int N, class Item, class Columns>
+__device__ __forceinline__ void add_products(vector<sum_type_t<Value>, V> (&sums)[N], const Item& item, int j,
+                                             const char* B, const row_major_operands<Value>& operands,
                                              const Columns& columns) {
-  constexpr bool has_padding = std::is_same_v<Item, padded_item<Value>>;
-#pragma unroll 4
-  for (int j = begin; j < end; ++j) {
-    const std::int32_t column = __ldg(item.indices + j);
-    const Value value = read_only(item.data + j);
-    if (!has_padding || column >= 0) add_product<Value, V, N>(sums, column, value, B, operands, columns);
+  nonzeros<Value, U> chunk;
+#pragma unroll
+  for (int u = 0; u < U; ++u) {
+    chunk.column[u] = __ldg(item.indices + j + u);
+    chunk.value[u] = read_only(item.data + j + u);
+  }
+  loaded_values<Value, V> b[U][N];
+#pragma unroll
+  for (int u = 0; u < U; ++u) {
+    const char* row = B + std::uint64_t{static_cast<std::uint32_t>(chunk.column[u])} * operands.ldb_bytes;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (columns.valid(i)) b[u][i].load_from(reinterpret_cast<const Value*>(row) + i * columns.stride());
+    }
+  }
+#pragma unroll
+  for (int u = 0; u < U; ++u) {
+    const sum_type_t<Value> a = widen(chunk.value[u]);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+#pragma unroll
+      for (int v = 0; v < V; ++v) sums[i].lane[v] += a * b[u][i][v];
+    }
   }
 }
 
-// What accumulate() adds, in the same order, with one row of B under way and few registers.
+// The nonzeros begin .. end of a row, a few at a time; of a padded row, those before its padding.
 template <class Value, int V, int N, class Item, class Columns>
-__device__ __forceinline__ void accumulate_one_by_one(vector<sum_type_t<Value>, V> (&sums)[N], const Item& item,
-                                                      int part, int parts, int at_once,
-                                                      const row_major_operands<Value>& operands,
-                                                      const Columns& columns) {
+__device__ __forceinline__ void add_few_at_once(vector<sum_type_t<Value>, V> (&sums)[N], const Item& item, int begin,
+                                                int end, const char* B, const row_major_operands<Value>& operands,
+                                                const Columns& columns) {
+  constexpr int U = few_rows::of(sizeof(Value), V, N).rows;
+  const auto is_padding = [&](int j) {
+    return std::is_same_v<Item, padded_item<Value>> && __ldg(item.indices + j) < 0;
+  };
+  int j = begin;
+  if constexpr (U > 1) {
+    for (; j + U <= end && !is_padding(j + U - 1); j += U) {
+      add_products<U, Value, V, N>(sums, item, j, B, operands, columns);
+    }
+  }
+  constexpr int left = U > 1 ? 1 : 4;
+#pragma unroll left
+  for (; j < end && !is_padding(j); ++j) add_products<1, Value, V, N>(sums, item, j, B, operands, columns);
+}
+
+// What accumulate() adds, in the same order, with few registers.
+template <class Value, int V, int N, class Item, class Columns>
+__device__ __forceinline__ void accumulate_few(vector<sum_type_t<Value>, V> (&sums)[N], const Item& item, int part,
+                                               int parts, int at_once, const row_major_operands<Value>& operands,
+                                               const Columns& columns) {
   const char* const B = reinterpret_cast<const char*>(operands.B + columns.first);
-  if (parts == 1) return add_products<Value, V, N>(sums, item, 0, item.length, B, operands, columns);
+  if (parts == 1) return add_few_at_once<Value, V, N>(sums, item, 0, item.length, B, operands, columns);
   for (int j = part * at_once; j < item.length; j += parts * at_once) {
-    add_products<Value, V, N>(sums, item, j, min(j + at_once, item.length), B, operands, columns);
+    add_few_at_once<Value, V, N>(sums, item, j, min(j + at_once, item.length), B, operands, columns);
   }
 }
 
@@ -386,7 +426,7 @@ __device__ void finish_cut_row(const segments_view<Value>& A, const work_item<Va
 }
 
 // What the kernel below does, as part of another kernel too: item `i`, the same for all threads of a group. U rows of B
-// are under way at once. Called by whole warps.
+// are under way at once; 0: as many as `few_rows` says. Called by whole warps.
 template <int U, class Value, int V, int N, int T = 0, class Items, class Operands>
 __device__ __forceinline__ void multiply_item(const Items& items, const Operands& operands, const thread_shape& shape,
                                               unsigned i) {
@@ -401,8 +441,8 @@ __device__ __forceinline__ void multiply_item(const Items& items, const Operands
   if (active) item = items[i];
   vector<sum_type_t<Value>, V> sums[N] = {};
   const int parts = 1 << shape.nonzero_bits;
-  if constexpr (U == 1) {
-    accumulate_one_by_one<Value>(sums, item, nonzero_lane, parts, shape.at_once, operands, columns);
+  if constexpr (U == 0) {
+    accumulate_few<Value>(sums, item, nonzero_lane, parts, shape.at_once, operands, columns);
   } else {
     accumulate<U, Value>(sums, item, nonzero_lane, parts, operands, columns);
   }
@@ -418,12 +458,10 @@ __device__ __forceinline__ void multiply_item(const Items& items, const Operands
   }
 }
 
-// Thread blocks of 256 threads on a multiprocessor. Beside its sums, a thread with one row of B under way needs few
-// registers: 40, 48 or 64 are enough.
+// Thread blocks of 256 threads on a multiprocessor.
 template <int U, class Value, int V, int N>
 constexpr unsigned resident_blocks() {
-  constexpr int sum_words = V * N * static_cast<int>(sizeof(sum_type_t<Value>)) / 4;
-  return blocks_with_registers(256, U > 1 ? 1 : sum_words <= 4 ? 6 : sum_words <= 8 ? 5 : 4);
+  return blocks_with_registers(256, U > 0 ? 1 : few_rows::of(sizeof(Value), V, N).blocks);
 }
 
 template <int U, class Value, int V, int N, int T, class Items, class Operands>
@@ -489,8 +527,8 @@ __global__ void __launch_bounds__(256, resident_blocks<U, Value, V, N>())
     if (!loaded.any_valid()) item.length = 0;  // a thread may have columns to store but none to load
     vector<sum_type_t<Value>, V> loaded_sums[N] = {};
     const int parts = 1 << shape.nonzero_bits;
-    if constexpr (U == 1) {
-      accumulate_one_by_one<Value>(loaded_sums, item, nonzero_lane, parts, shape.at_once, operands, loaded);
+    if constexpr (U == 0) {
+      accumulate_few<Value>(loaded_sums, item, nonzero_lane, parts, shape.at_once, operands, loaded);
     } else {
       accumulate<U>(loaded_sums, item, nonzero_lane, parts, operands, loaded);
     }
@@ -520,8 +558,9 @@ int row_alignment(const row_major_operands<Value>& operands) {
 // What rows take longer that are not loaded 16 bytes at once, measured on an H200 (docs/static/columns.csv).
 template <class Value>
 unaligned_cost cost_of_alignment(int alignment) {
-  if (sizeof(Value) == 4 && alignment == 1) return {1.5, 0.06};
-  if (sizeof(Value) == 2) return alignment == 1 ? unaligned_cost{1.5, 0.16} : unaligned_cost{1, 0.06};
+  if (sizeof(Value) == 4 && alignment == 1) return {1, 0.05};
+  if (sizeof(Value) == 2 && alignment == 1) return {1.5, 0.16};
+  if (sizeof(Value) == 2 && alignment == 2) return {1, 0.06};
   return {};
 }
 
@@ -543,7 +582,6 @@ struct row_split_shape {
   int threads_per_block;
   int unroll;
   thread_shape threads;
-  int most_column_threads;
 
   explicit row_split_shape(const product_request& request)
       : columns_per_thread(request.parameters.at("columns_per_thread")),
@@ -558,7 +596,6 @@ struct row_split_shape {
     const int column_threads = asked == 0 ? useful : std::min(asked, useful);
     threads.column_bits = std::countr_zero(static_cast<unsigned>(column_threads));
     threads.nonzero_bits = std::countr_zero(static_cast<unsigned>(per_row / column_threads));
-    most_column_threads = asked == 0 ? per_row : std::min(asked, per_row);
   }
   // For fewer columns: threads that would have none take nonzeros.
   row_split_shape for_columns(std::int64_t columns) const {
@@ -585,7 +622,7 @@ struct narrow_shape {
 
   static constexpr int fewest_bits = 3, most_bits = 5;  // of threads on the columns
   static constexpr int most_vectors(int V, int column_bits) {
-    constexpr int one[] = {3, 4, 5}, two[] = {2, 3, 3}, four[] = {2, 2, 2};
+    constexpr int one[] = {4, 4, 5}, two[] = {2, 3, 3}, four[] = {2, 2, 2};
     return (V == 1 ? one : V == 2 ? two : four)[column_bits - fewest_bits];
   }
   // More than half as many threads can take.
@@ -622,8 +659,8 @@ class launcher {
       : shape_(shape),
         num_items_(num_items),
         nnz_(nnz),
-        threads_for_one_by_one_(one_by_one_pays(num_items, nnz, longest) ? resident_threads()
-                                                                         : std::numeric_limits<std::int64_t>::max()) {
+        threads_for_few_rows_(few_rows_pay(num_items, nnz, longest) ? resident_threads()
+                                                                    : std::numeric_limits<std::int64_t>::max()) {
     make_pool(memory_pool::products);
   }
 
@@ -749,7 +786,7 @@ class launcher {
     threads.at_once = N == 1 ? shape_.unroll : 4;
     const int tile_columns = V * N * threads.column_threads();
     const int tiles = (operands.k + tile_columns - 1) / tile_columns;
-    if (fills_gpu(threads, tiles)) return launch<1, V, N>(items, operands, threads, tiles, stream);
+    if (fills_gpu(threads, tiles)) return launch<0, V, N>(items, operands, threads, tiles, stream);
     if constexpr (N == 1) {
       if (shape_.unroll == 8) return launch<8, V, N>(items, operands, threads, tiles, stream);
     }
@@ -782,7 +819,7 @@ class launcher {
     if constexpr (N > narrow_shape::fewest_vectors(V, column_bits)) {
       if (shape.vectors_per_thread < N) return launch_narrow<V, column_bits, N - 1>(items, operands, shape, stream);
     }
-    launch<1, V, N, 1 << column_bits>(items, operands, shape.threads, shape.tiles, stream);
+    launch<0, V, N, 1 << column_bits>(items, operands, shape.threads, shape.tiles, stream);
   }
 
   template <int U, int V, int N, int T = 0, class Operands>
@@ -814,26 +851,24 @@ class launcher {
               items, operands, threads);
     };
     if (fills_gpu(threads, tiles)) {
-      launch_with.template operator()<1>();
+      launch_with.template operator()<0>();
     } else {
       launch_with.template operator()<4>();
     }
     check_launch("row_split");
   }
 
-  // Whether rows of B are loaded one by one: there are so many threads that more registers for each would leave room
-  // for fewer.
+  // There are so many threads that more registers for each would leave room for fewer.
   bool fills_gpu(const thread_shape& threads, int tiles) const {
     const row_loads when = chosen_row_loads();
-    if (when != row_loads::by_size) return when == row_loads::one_by_one;
-    return num_items_ * threads.group_size() * tiles >= threads_for_one_by_one_;
+    if (when != row_loads::by_size) return when == row_loads::few;
+    return num_items_ * threads.group_size() * tiles >= threads_for_few_rows_;
   }
 
-  // Measured on an H200: in float32 and for padded rows, whose entries are found without waiting, both ways take as
-  // long. One thread with a row much longer than the others should not wait for each row of B.
-  static bool one_by_one_pays(std::int64_t num_items, std::int64_t nnz, std::int64_t longest) {
-    constexpr bool is_padded = std::is_same_v<Items, padded_items<Value>>;
-    if (sizeof(Value) == 4 || (sizeof(Value) == 2 && is_padded)) return false;
+  // Measured on an H200: for padded rows, whose entries are found without waiting, both ways take as long below
+  // float64. One thread with a row much longer than the others should not wait for each row of B.
+  static bool few_rows_pay(std::int64_t num_items, std::int64_t nnz, std::int64_t longest) {
+    if (std::is_same_v<Items, padded_items<Value>> && sizeof(Value) < 8) return false;
     return longest <= std::max<std::int64_t>(256, 32 * nnz / std::max<std::int64_t>(1, num_items));
   }
 
@@ -845,7 +880,7 @@ class launcher {
   row_split_shape shape_;
   std::int64_t num_items_;
   std::int64_t nnz_;
-  std::int64_t threads_for_one_by_one_;
+  std::int64_t threads_for_few_rows_;
 };
 template <class Value>
 row_major_operands<Value> make_operands(const dense_view& B, const dense_view& C) {
