@@ -250,7 +250,7 @@ struct few_rows {
     const int columns = V * N;
     switch (value_bytes) {
       case 8:
-        return columns <= 2 ? few_rows{4, 4} : columns <= 4 ? few_rows{2, 4} : V == 1 ? few_rows{1, 4} : few_rows{4, 2};
+        return columns <= 2 ? few_rows{4, 5} : columns <= 4 ? few_rows{2, 4} : V == 1 ? few_rows{1, 4} : few_rows{4, 2};
       case 4:
         return columns <= 2   ? few_rows{4, 6}
                : columns <= 4 ? few_rows{2, 6}
@@ -258,7 +258,7 @@ struct few_rows {
                               : few_rows{4, 4};
       default:  // a register for each single value, and for each pair of such that are loaded at once
         if (V == 8) return {1, 5};
-        if (V == 1 && N >= 4) return {2, N == 4 ? 6u : 5u};
+        if (V == 1) return N == 1 ? few_rows{4, 6} : N <= 3 ? few_rows{4, 5} : N == 4 ? few_rows{2, 6} : few_rows{2, 5};
         return {4, columns <= 4 ? 6u : 5u};
     }
   }
@@ -558,9 +558,9 @@ int row_alignment(const row_major_operands<Value>& operands) {
 // What rows take longer that are not loaded 16 bytes at once, measured on an H200 (docs/static/columns.csv).
 template <class Value>
 unaligned_cost cost_of_alignment(int alignment) {
-  if (sizeof(Value) == 4 && alignment == 1) return {1, 0.05};
-  if (sizeof(Value) == 2 && alignment == 1) return {1.5, 0.16};
-  if (sizeof(Value) == 2 && alignment == 2) return {1, 0.06};
+  if (sizeof(Value) == 4 && alignment == 1) return {0, 0.05};
+  if (sizeof(Value) == 2 && alignment == 1) return {0, 0.13};
+  if (sizeof(Value) == 2 && alignment == 2) return {0, 0.05};
   return {};
 }
 
@@ -622,7 +622,7 @@ struct narrow_shape {
 
   static constexpr int fewest_bits = 3, most_bits = 5;  // of threads on the columns
   static constexpr int most_vectors(int V, int column_bits) {
-    constexpr int one[] = {4, 4, 5}, two[] = {2, 3, 3}, four[] = {2, 2, 2};
+    constexpr int one[] = {3, 4, 5}, two[] = {2, 3, 3}, four[] = {2, 2, 2};
     return (V == 1 ? one : V == 2 ? two : four)[column_bits - fewest_bits];
   }
   // More than half as many threads can take.
@@ -786,7 +786,10 @@ class launcher {
     threads.at_once = N == 1 ? shape_.unroll : 4;
     const int tile_columns = V * N * threads.column_threads();
     const int tiles = (operands.k + tile_columns - 1) / tile_columns;
-    if (fills_gpu(threads, tiles)) return launch<0, V, N>(items, operands, threads, tiles, stream);
+    // With less to load for each, even many rows take few registers.
+    if constexpr (V * N * sizeof(Value) > 8 || sizeof(Value) == 2) {
+      if (fills_gpu(threads, tiles)) return launch<0, V, N>(items, operands, threads, tiles, stream);
+    }
     if constexpr (N == 1) {
       if (shape_.unroll == 8) return launch<8, V, N>(items, operands, threads, tiles, stream);
     }
