@@ -107,7 +107,7 @@ def run_tests() -> dict[str, int]:
     return counts
 
 
-TOOLS = {"racecheck": 12, "initcheck": 7, "memcheck": 5, "synccheck": 4}
+TOOLS = {"racecheck": 16, "initcheck": 7, "memcheck": 4, "synccheck": 4}
 """Tools of the sanitizer, and how the processes are shared among them: about what each takes for the same tests."""
 
 SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
