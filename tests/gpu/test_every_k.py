@@ -218,9 +218,9 @@ def operands(torch, matrix, k):
     ("per_row", "dtype", "k", "pays"),
     [
         (4, "float32", 33, False),
-        (100, "float32", 33, True),
-        (100, "float32", 7, False),  # launches
-        (200, "float32", 7, True),
+        (100, "float32", 33, False),  # launches
+        (200, "float32", 33, True),
+        (200, "float32", 7, False),
         (100, "float32", 3, False),
         (100, "float32", 34, False),  # two columns at once are as fast
         (100, "float32", 36, False),
@@ -250,7 +250,7 @@ def test_copied_where_it_pays(torch, per_row, dtype, k, pays):
 
 
 def test_without_memory_for_a_copy(torch):
-    matrix = banded(100)
+    matrix = banded(200)
     plan = wl.plan(matrix, k=65, device="cuda", select="spmm/none/csr/row_split")
     B, C = operands(torch, matrix, 65)
     assert copied(plan, B, C)  # refused: computed without
@@ -299,7 +299,7 @@ def test_copies_in_graphs(torch, select):
 
 def test_copies_on_two_streams(torch):
     """Each product has a copy of its own, which is ordered on its stream."""
-    matrix = banded(100)
+    matrix = banded(200)
     plan = wl.plan(matrix, k=65, device="cuda", select="spmm/none/csr/row_split")
     pairs = [operands(torch, matrix, 65) for _ in range(6)]
     for B, _ in pairs:

@@ -9,7 +9,8 @@
 4. writes ``tests/gpu/verified.json``: the state of the sources, the GPU, driver and CUDA version, the date, tests
    passed, failed and skipped, and the errors that each tool of the sanitizer found: -1 if it found none, but did not
    get to the end of its tests, or was not run. The tests that a tool had no time for stand there by name: with
-   ``--only-sanitizer`` those are run, if there are any, and added.
+   ``--only-sanitizer`` those are run, if there are any, and added. With ``--only-tests`` what the record says of the
+   sanitizer stays, where tests were changed and the sources were not.
 
 The CPU tests warn when the sources have changed since. Needs the run-time and test requirements of the package,
 scikit-build-core, pybind11, a CUDA toolkit and a GPU.
@@ -238,6 +239,7 @@ def main() -> int:
     parser.add_argument("--no-build", action="store_true", help="use what an earlier run built")
     parser.add_argument("--no-sanitizer", action="store_true", help="leave step 3 out; recorded as not run (-1)")
     parser.add_argument("--only-sanitizer", action="store_true", help="leave step 2 out: it is in the record")
+    parser.add_argument("--only-tests", action="store_true", help="leave step 3 out: it is in the record")
     parser.add_argument("--sanitizer-seconds", type=float, default=300, help="for step 3; what begins later is skipped")
     parser.add_argument("--sanitizer-processes", type=int, help="for step 3; by default three quarters of the cores")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "tests" / "gpu" / "verified.json")
@@ -245,18 +247,19 @@ def main() -> int:
     if not options.no_build:
         build()
     before, left = {}, {}
-    if options.only_sanitizer:
+    if options.only_sanitizer or options.only_tests:
         known = json.loads(options.output.read_text())
         if known["source"] != source_hash(ROOT):
             parser.error(f"{options.output} is of another state of the sources")
-        tests = {outcome: known[outcome] for outcome in ("passed", "failed", "skipped")}
         before = known["sanitizer_runs"]
+    if options.only_sanitizer:
+        tests = {outcome: known[outcome] for outcome in ("passed", "failed", "skipped")}
         left = {tool: found["left"] for tool, found in before.items() if found.get("left")}
     else:
         tests = run_tests()
     print(tests, flush=True)
-    sanitized = {}
-    if not options.no_sanitizer:
+    sanitized = before if options.only_tests else {}
+    if not (options.no_sanitizer or options.only_tests):
         sanitized = run_sanitizer(options.sanitizer_seconds, options.sanitizer_processes, left)
         if left:
             sanitized = completed(before, sanitized)
