@@ -50,7 +50,9 @@ def test_plans_are_dropped_in_a_capture(kernel, home):
             continue
         B = torch.randn((300, 8) if shape else 300, device="cuda")
         plans[-1] @ B
-        with torch.cuda.stream(torch.cuda.Stream()):
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())  # a plan runs on one stream at a time
+        with torch.cuda.stream(side):
             plans[-1] @ B
     if not plans:
         pytest.skip("refused")
