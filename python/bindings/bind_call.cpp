@@ -369,8 +369,8 @@ void multiply(plan& planned, enqueueing& turns, const operand& B, const operand&
   const layout order = planned.order();
   const dense_view B_view{B.data, B.shape[0], B.shape[1], leading_dimension(B, order)};
   const dense_view C_view{C.data, C.shape[0], C.shape[1], leading_dimension(C, order)};
+  const one_at_a_time turn(turns);
   if (B.device != host) {
-    const one_at_a_time turn(turns);
     planned.multiply(B_view, C_view, stream);
   } else {
     const py::gil_scoped_release release;  // a thread that waits for another one must not hold it

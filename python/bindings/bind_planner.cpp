@@ -502,6 +502,7 @@ void run_host(bound_plan& bound, const py::array& B, py::array& C) {
   const dense_view B_view = view_dense(B, planned.order(), planned.dtype(), "B");
   const dense_view C_view = view_dense(C, planned.order(), planned.dtype(), "C");
   check_output(B, C);
+  const one_at_a_time turn(bound.turns);
   const py::gil_scoped_release release;  // a thread that waits for another one must not hold it
   planned.multiply_on_host(B_view, C_view);
 }
@@ -538,6 +539,7 @@ void finish_host(bound_plan& bound, const py::array& B, py::array& C, const epil
   const dense_view B_view = view_dense(B, planned.order(), planned.dtype(), "B");
   const dense_view C_view = view_dense(C, planned.order(), planned.dtype(), "C");
   check_output(B, C);
+  const one_at_a_time turn(bound.turns);
   const py::gil_scoped_release release;
   planned.multiply_on_host(B_view, C_view, by);
 }
@@ -555,6 +557,7 @@ void dot_host(bound_plan& bound, const py::array& x, py::array& y, std::uintptr_
   const dense_view x_view = view_dense(x, planned.order(), planned.dtype(), "x");
   const dense_view y_view = view_dense(y, planned.order(), planned.dtype(), "y");
   check_output(x, y);
+  const one_at_a_time turn(bound.turns);
   const py::gil_scoped_release release;
   planned.multiply_with_dot_on_host(x_view, y_view, reinterpret_cast<void*>(dot));
 }
@@ -577,6 +580,7 @@ void update_from_host(bound_plan& bound, const py::array& data) {
                 "data must be a contiguous, aligned array of " + std::to_string(planned.nnz()) + " values");
   }
   const void* values = data.data();
+  const one_at_a_time turn(bound.turns);
   const py::gil_scoped_release release;
   planned.update_values_on_host(values);
 }

@@ -122,9 +122,11 @@ struct explanation {
   std::vector<std::string> deciding_inputs;  // inputs of the model, the most important first
 };
 
+class stream_order;
 class value_updates;
 
-// A candidate prepared for one matrix on one device. One product at a time, on one stream.
+// A candidate prepared for one matrix on one device. One product is enqueued at a time; on whatever streams, they are
+// computed one after the other, since they share the plan's workspace. In graphs whoever launches them sees to that.
 class plan {
  public:
   // `chosen` may be empty for a kernel that is in no registry.
@@ -207,8 +209,8 @@ class plan {
   void check_operands(const dense_view& B, const dense_view& C) const;
   static staging make_staging(staging& kept, std::size_t bytes);
   void check_dot(const dense_view& x, const dense_view& y) const;
-  // Where a product runs: sets what the destructor needs to know. `guard` is for a GPU.
-  void enter(std::optional<device_guard>& guard, CUstream_st* stream);
+  // Where work is enqueued, for as long as it lives.
+  class turn;
   void run(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream);
   void run_staged(const dense_view& B, const dense_view& C, const epilogue& by);
 
@@ -224,7 +226,8 @@ class plan {
   layout order_;
   int device_;
   CUstream_st* stream_ = nullptr;
-  bool ran_elsewhere_ = false;  // on another stream: a framework may hand out the memory before that is done
+  std::unique_ptr<stream_order> streams_;  // null on the CPU
+  bool ran_elsewhere_ = false;             // on another stream: a framework may hand out the memory before that is done
   mutable process_mutex running_;
   staging staged_B_, staged_C_;  // guarded by running_
   process_mutex explaining_;

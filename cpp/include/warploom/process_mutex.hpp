@@ -16,6 +16,7 @@ class process_mutex {
   process_mutex& operator=(const process_mutex&) = delete;
 
   void lock() { of_this_process().lock(); }
+  bool try_lock() { return of_this_process().try_lock(); }
   void unlock() { of_this_process().unlock(); }
 
  private:

@@ -1,4 +1,5 @@
 // The GPU in a build without CUDA: there is none, and using it is one clear error. device.hpp promises the rest.
+#include "device/stream_order.hpp"
 #include "device/value_maps.hpp"
 #include "kernels/finishing.hpp"
 #include "permutations/device_load_orders.hpp"
@@ -43,6 +44,10 @@ void copy_to_device(void*, const void*, std::size_t, CUstream_st*) { no_cuda(); 
 void copy_to_host(void*, const void*, std::size_t, CUstream_st*) { no_cuda(); }
 void synchronize(CUstream_st*) { no_cuda(); }
 void wait_for_device() noexcept {}
+
+stream_order::~stream_order() = default;
+void stream_order::change_to(CUstream_st*) {}
+void stream_order::note(CUstream_st*) noexcept {}
 std::vector<double> time_on_device(const std::function<void(CUstream_st*)>&, const timing_options&, CUstream_st*) {
   no_cuda();
 }

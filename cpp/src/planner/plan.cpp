@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "device/release.hpp"
+#include "device/stream_order.hpp"
 #include "kernels/finishing.hpp"
 #include "planner/value_updates.hpp"
 #include "warploom/error.hpp"
@@ -115,7 +116,9 @@ plan::plan(const problem& of, candidate chosen, std::unique_ptr<product_plan> pr
       dtype_(of.dtype()),
       order_(of.order),
       device_(of.device) {
-  if (device_ >= 0) release_kept();
+  if (device_ < 0) return;
+  streams_ = std::make_unique<stream_order>();
+  release_kept();
 }
 
 plan::~plan() {
@@ -136,23 +139,36 @@ void plan::check_operands(const dense_view& B, const dense_view& C) const {
   throw error(error_kind::shape, "B", -1, "an SpMV plan multiplies one vector, got " + std::to_string(B.num_cols));
 }
 
-void plan::enter(std::optional<device_guard>& guard, CUstream_st* stream) {
-  if (device_ < 0) return;
-  guard.emplace(device_);
-  ran_elsewhere_ = ran_elsewhere_ || stream != stream_;
-}
+class plan::turn {
+ public:
+  // `complete`: what is enqueued is done before the turn ends.
+  turn(plan& of, CUstream_st* stream, bool complete = false) : streams_(of.streams_.get()), stream_(stream) {
+    if (of.device_ < 0) return;
+    guard_.emplace(of.device_);
+    of.ran_elsewhere_ = of.ran_elsewhere_ || (stream != of.stream_ && !complete);
+    streams_->enter(stream);
+  }
+  ~turn() {
+    if (streams_ != nullptr) streams_->leave(stream_);
+  }
+  turn(const turn&) = delete;
+  turn& operator=(const turn&) = delete;
+
+ private:
+  std::optional<device_guard> guard_;
+  stream_order* streams_;
+  CUstream_st* stream_;
+};
 
 void plan::multiply(const dense_view& B, const dense_view& C, CUstream_st* stream) {
   check_operands(B, C);
-  std::optional<device_guard> guard;
-  enter(guard, stream);
+  const turn on_gpu(*this, stream);
   prepared_->run(B, C, stream);
 }
 
 void plan::multiply(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) {
   check_operands(B, C);
-  std::optional<device_guard> guard;
-  enter(guard, stream);
+  const turn on_gpu(*this, stream);
   run(B, C, by, stream);
 }
 
@@ -189,8 +205,7 @@ void plan::check_dot(const dense_view& x, const dense_view& y) const {
 
 void plan::multiply_with_dot(const dense_view& x, const dense_view& y, void* dot, CUstream_st* stream) {
   check_dot(x, y);
-  std::optional<device_guard> guard;
-  enter(guard, stream);
+  const turn on_gpu(*this, stream);
   auto* const finishes = dynamic_cast<finishing_plan*>(prepared_.get());
   if (device_ >= 0 && finishes && finishes->run_with_dot(x, y, dot, stream)) return;
   prepared_->run(x, y, stream);
@@ -220,7 +235,7 @@ plan::staging plan::make_staging(staging& kept, std::size_t bytes) {
 
 // Padding between columns or rows of C may be overwritten only with what it held, so C travels both ways if it has any.
 void plan::run_staged(const dense_view& B, const dense_view& C, const epilogue& by) {
-  const device_guard guard(device_);
+  const turn on_gpu(*this, nullptr, /*complete=*/true);
   const std::size_t B_bytes = span_bytes(B, order_, dtype_), C_bytes = span_bytes(C, order_, dtype_);
   const staging B_there = make_staging(staged_B_, B_bytes), C_there = make_staging(staged_C_, C_bytes);
   const auto upload = [](const staging& to, const void* from, std::size_t bytes) {
@@ -265,8 +280,7 @@ value_updates& plan::updates() const {
 
 void plan::update_values(const void* data, CUstream_st* stream) {
   value_updates& updates = this->updates();
-  std::optional<device_guard> guard;
-  enter(guard, stream);
+  const turn on_gpu(*this, stream);
   updates.update(prepared_, data, stream);
 }
 
@@ -274,7 +288,7 @@ void plan::update_values_on_host(const void* data) {
   value_updates& updates = this->updates();
   const std::lock_guard<process_mutex> one_at_a_time(running_);
   if (device_ < 0) return updates.update(prepared_, data, nullptr);
-  const device_guard guard(device_);
+  const turn on_gpu(*this, nullptr, /*complete=*/true);
   const std::size_t bytes = nnz_ * size_of(dtype_);
   if (bytes == 0) return;
   const std::shared_ptr<void> there = allocate_device_memory(bytes);
