@@ -28,12 +28,20 @@ struct kept {
   std::mutex changing;
   std::vector<void*> pinned;
   std::map<std::pair<int, memory_pool>, cudaMemPool_t> pools;
-  std::map<int, cudaStream_t> streams;
+  std::map<int, cudaStream_t> streams;  // for allocations, by devices
+  std::map<int, cudaStream_t> feature_streams;
 };
 
 kept& all_kept() {
   static kept& all = *new kept;
   return all;
+}
+
+cudaStream_t stream_among(std::map<int, cudaStream_t>& streams, int device) {
+  const std::lock_guard<std::mutex> lock(all_kept().changing);
+  cudaStream_t& stream = streams[device];
+  if (stream == nullptr) WARPLOOM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return stream;
 }
 
 cudaMemPool_t pool_of_current_device(memory_pool which) {
@@ -113,13 +121,9 @@ void* allocate_from_pool(std::size_t bytes, cudaStream_t stream, memory_pool fro
   return memory;
 }
 
-cudaStream_t allocation_stream(int device) {
-  kept& all = all_kept();
-  const std::lock_guard<std::mutex> lock(all.changing);
-  cudaStream_t& stream = all.streams[device];
-  if (stream == nullptr) WARPLOOM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  return stream;
-}
+cudaStream_t allocation_stream(int device) { return stream_among(all_kept().streams, device); }
+
+cudaStream_t feature_stream(int device) { return stream_among(all_kept().feature_streams, device); }
 
 pooled_memory::pooled_memory(std::size_t bytes, cudaStream_t stream, memory_pool from) : stream_(stream) {
   if (bytes > 0) memory_ = allocate_from_pool(bytes, stream, from);

@@ -64,6 +64,9 @@ void* allocate_from_pool(std::size_t bytes, cudaStream_t stream, memory_pool fro
 // A stream that nothing but allocations is enqueued on, so that waiting for one waits for no other work.
 cudaStream_t allocation_stream(int device);
 
+// A stream for features that are computed beside others, of whatever threads.
+cudaStream_t feature_stream(int device);
+
 // Memory of the pool of plans for device_array, which work on the stream uses and nothing after it.
 device_allocator pooled_allocator(cudaStream_t stream);
 

@@ -7,6 +7,7 @@
 // notes in which of its pieces it has reported a slot, and reports nothing that comes after it.
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 
 #include "device/device_csr.hpp"
 #include "features/device_boundary.hpp"
@@ -235,18 +236,43 @@ __global__ void __launch_bounds__(comparing_threads)
   of_blocks[blockIdx.x] = sum;
 }
 
-}  // namespace
+// What kernels use until they are done.
+class overlap_run {
+ public:
+  explicit overlap_run(const device_csr& matrix);
+  ~overlap_run() {
+    if (cudaStreamSynchronize(stream_) != cudaSuccess) cudaGetLastError();
+  }
+  overlap_run(const overlap_run&) = delete;
+  overlap_run& operator=(const overlap_run&) = delete;
 
-double compute_cuda_hidden_overlap(const device_csr& matrix, std::int64_t fewest_nonzeros) {
+  double value() const;
+
+ private:
+  cudaStream_t stream_;
+  cuda::pooled_memory memory_;
+  cuda::pinned_memory results_;
+};
+
+// Makes what is enqueued on one stream from now on wait for what the other one has.
+void wait_for(cudaStream_t stream, cudaStream_t other) {
+  cudaEvent_t done = nullptr;
+  WARPLOOM_CUDA_CHECK(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
+  cudaError_t status = cudaEventRecord(done, other);
+  if (status == cudaSuccess) status = cudaStreamWaitEvent(stream, done);
+  cudaEventDestroy(done);  // goes once it has happened
+  cuda::check(status, "cudaStreamWaitEvent");
+}
+
+overlap_run::overlap_run(const device_csr& matrix)
+    : stream_(cuda::feature_stream(cuda::current_device())), memory_(sizeof(slot_table), stream_) {
   const std::int64_t nnz = matrix.nnz();
-  if (nnz < fewest_nonzeros || nnz == 0) return not_measured;
   const device_csr_arrays arrays = arrays_of(matrix);
-  const cudaStream_t stream = matrix.stream();
-  const cuda::pooled_memory memory(sizeof(slot_table), stream);
-  auto* const table = memory.as<slot_table>();
-  WARPLOOM_CUDA_CHECK(cudaMemsetAsync(table, 0xff, offsetof(slot_table, filter), stream));
-  WARPLOOM_CUDA_CHECK(cudaMemsetAsync(table->filter, 0, sizeof(table->filter), stream));
-  sample_columns_kernel<<<num_samples / sampling_threads, sampling_threads, 0, stream>>>(nnz, matrix.indices(), table);
+  wait_for(stream_, matrix.stream());
+  auto* const table = memory_.as<slot_table>();
+  WARPLOOM_CUDA_CHECK(cudaMemsetAsync(table, 0xff, offsetof(slot_table, filter), stream_));
+  WARPLOOM_CUDA_CHECK(cudaMemsetAsync(table->filter, 0, sizeof(table->filter), stream_));
+  sample_columns_kernel<<<num_samples / sampling_threads, sampling_threads, 0, stream_>>>(nnz, matrix.indices(), table);
   cuda::check_launch("sample_columns_kernel");
 
   constexpr std::size_t shared_bytes = sizeof(scan_tables);
@@ -256,22 +282,34 @@ double compute_cuda_hidden_overlap(const device_csr& matrix, std::int64_t fewest
   const std::int64_t resident = scanning_blocks * cuda::device_attribute(cudaDevAttrMultiProcessorCount);
   const std::int64_t pieces_per_block = ceil_divide(pieces, resident);
   const auto scanning = static_cast<unsigned>(ceil_divide(pieces, pieces_per_block));
-  find_next_kernel<<<scanning, scanning_threads, shared_bytes, stream>>>(nnz, pieces_per_block * nonzeros_per_piece,
-                                                                         matrix.indices(), table);
+  find_next_kernel<<<scanning, scanning_threads, shared_bytes, stream_>>>(nnz, pieces_per_block * nonzeros_per_piece,
+                                                                          matrix.indices(), table);
   cuda::check_launch("find_next_kernel");
-
-  const cuda::pinned_memory results;
-  auto* const of_blocks = results.as<block_counts>();
-  compare_rows_kernel<<<comparing_blocks, comparing_threads, 0, stream>>>(
-      matrix.num_rows(), nnz, {arrays.indptr, arrays.wide_indptr}, matrix.indices(), table, of_blocks);
+  compare_rows_kernel<<<comparing_blocks, comparing_threads, 0, stream_>>>(
+      matrix.num_rows(), nnz, {arrays.indptr, arrays.wide_indptr}, matrix.indices(), table,
+      results_.as<block_counts>());
   cuda::check_launch("compare_rows_kernel");
-  synchronize(stream);
+}
+
+double overlap_run::value() const {
+  synchronize(stream_);
   overlap::counts sum;
   for (int block = 0; block < comparing_blocks; ++block) {
-    sum.common += of_blocks[block].common;
-    sum.possible += of_blocks[block].possible;
+    sum.common += results_.as<block_counts>()[block].common;
+    sum.possible += results_.as<block_counts>()[block].possible;
   }
   return overlap::value_of(sum);
+}
+
+}  // namespace
+
+std::function<double()> start_cuda_hidden_overlap(const device_csr& matrix, std::int64_t fewest_nonzeros) {
+  if (matrix.nnz() < fewest_nonzeros || matrix.nnz() == 0) return [] { return not_measured; };
+  return [run = std::make_shared<overlap_run>(matrix)] { return run->value(); };
+}
+
+double compute_cuda_hidden_overlap(const device_csr& matrix, std::int64_t fewest_nonzeros) {
+  return start_cuda_hidden_overlap(matrix, fewest_nonzeros)();
 }
 
 }  // namespace warploom

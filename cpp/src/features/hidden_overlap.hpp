@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "features/row_segment.hpp"
 
@@ -44,7 +45,11 @@ inline double value_of(const counts& found) {
 
 }  // namespace overlap
 
-// Defined in hidden_overlap.cu. On the matrix's stream, and finished on return.
+// Defined in hidden_overlap.cu, like the next one. Enqueued behind what the matrix's stream has, on a stream of its
+// own, so that the GPU works on other features meanwhile; what is returned waits and tells the value, once.
+std::function<double()> start_cuda_hidden_overlap(const device_csr& matrix, std::int64_t fewest_nonzeros);
+
+// Finished on return.
 double compute_cuda_hidden_overlap(const device_csr& matrix, std::int64_t fewest_nonzeros);
 
 }  // namespace warploom

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <new>
@@ -68,11 +69,12 @@ std::vector<double> column_vectors_of(const problem& given) {
   return WARPLOOM_CUDA(compute_cuda_column_vector_features)(*given.resident());
 }
 
-std::vector<double> locality_of(const problem& given) {
-  if (given.nnz() < fewest_nonzeros_of_overlap) return {not_measured};
-  if (!given.on_gpu()) return {hidden_overlap(given.matrix())};
+// Of a matrix on a GPU, which starts with it; `given` must stay.
+std::function<double()> start_overlap_of(const problem& given) {
+  if (given.nnz() < fewest_nonzeros_of_overlap) return [] { return not_measured; };
+  if (!given.on_gpu()) return [&given] { return hidden_overlap(given.matrix()); };
   const device_guard guard(given.device);
-  return {WARPLOOM_CUDA(compute_cuda_hidden_overlap)(*given.resident(), fewest_nonzeros_of_overlap)};
+  return WARPLOOM_CUDA(start_cuda_hidden_overlap)(*given.resident(), fewest_nonzeros_of_overlap);
 }
 
 using clock = std::chrono::steady_clock;
@@ -114,9 +116,10 @@ ranked_features rank(const problem& given, const selector& chooser, double calls
     add_time_to(ranking_ms);
   }
   if (!enough) {
+    const std::function<double()> overlap = needs_locality ? start_overlap_of(given) : nullptr;
     if (needs_spmm) found.features.spmm = compute("spmm", given);
     if (needs_vectors) found.features.column_vectors = column_vectors_of(given);
-    if (needs_locality) found.features.locality = locality_of(given);
+    if (needs_locality) found.features.locality = {overlap()};
     add_time_to(features_ms);
   }
   if (found.ranked.scores.empty() || !enough) found.ranked = chooser.rank(found.features, given.k, of, calls);
@@ -302,15 +305,17 @@ std::vector<candidate> unpredicted_candidates(const problem& given, const select
   const value_type predicted = setting_of(given, chooser).dtype;
   const bool has_own_model = predicted == given.dtype();
   const std::set<const product_kernel*> unseen = unseen_kernels(given, made);
-  if (given.precision == product_precision::full && has_own_model && unseen.empty() && !patterns) {
-    return {};  // patterns may name one
-  }
-  std::vector<candidate> found = candidates_to_measure(given, patterns);
-  std::erase_if(found, [&](const candidate& c) {
-    const bool known = c.kernel->precision == product_precision::full &&
-                       (has_own_model || c.kernel->works_on(predicted)) && !unseen.contains(c.kernel);
-    return known || (!patterns && c.is_permuted());
+  const auto is_known = [&](const product_kernel& kernel) {
+    return kernel.precision == product_precision::full && (has_own_model || kernel.works_on(predicted)) &&
+           !unseen.contains(&kernel);
+  };
+  // Listing candidates takes longer than some plans. Patterns may name one that is not among them otherwise.
+  const bool knows_all = std::ranges::all_of(kernels(given.op), [&](const product_kernel& kernel) {
+    return !kernel.works_on(given.dtype()) || !is_precise_enough(kernel, given.precision) || is_known(kernel);
   });
+  if (knows_all && !patterns) return {};
+  std::vector<candidate> found = candidates_to_measure(given, patterns);
+  std::erase_if(found, [&](const candidate& c) { return is_known(*c.kernel) || (!patterns && c.is_permuted()); });
   std::stable_partition(found.begin(), found.end(), [](const candidate& c) { return !c.is_permuted(); });
   if (found.size() > max_measured) found.resize(max_measured);
   return found;

@@ -12,16 +12,26 @@ __device__ int longest_segment(int length, int segment_length) {
   return max(segment_length, (length + max_segments_per_row - 1) / max_segments_per_row);
 }
 
-// The number of segments of each row, and whether it is cut; 0 behind the last row.
+// Segments, and rows that are cut: numbers below 2^31 in one word, so that one scan adds up both.
+struct segment_counts {
+  std::int64_t word;
+
+  __host__ __device__ static segment_counts of(int segments, bool cut) {
+    return {std::int64_t{cut} << 32 | static_cast<std::uint32_t>(segments)};
+  }
+  __host__ __device__ std::int32_t segments() const { return static_cast<std::int32_t>(word); }
+  __host__ __device__ std::int32_t cut() const { return static_cast<std::int32_t>(word >> 32); }
+};
+
+// Of each row; none behind the last one.
 __global__ void count_segments_kernel(const std::int32_t* __restrict__ indptr, unsigned num_rows, int segment_length,
-                                      std::int32_t* __restrict__ segments, std::int32_t* __restrict__ cut) {
+                                      segment_counts* __restrict__ counts) {
   const unsigned row = blockIdx.x * threads_per_block + threadIdx.x;
   if (row > num_rows) return;
   const int length = row < num_rows ? indptr[row + 1] - indptr[row] : 0;
   const int most = longest_segment(length, segment_length);
   const int count = length > most ? (length - 1) / most + 1 : 1;
-  segments[row] = row < num_rows ? count : 0;
-  cut[row] = count > 1;
+  counts[row] = segment_counts::of(row < num_rows ? count : 0, count > 1);
 }
 
 struct segments_task {
@@ -29,8 +39,7 @@ struct segments_task {
   const std::int32_t* row_ids;
   unsigned num_rows;
   int segment_length;
-  const std::int32_t* first_segment;  // null: no row is cut
-  const std::int32_t* cut_before;
+  const segment_counts* before;  // of all rows before each; null: no row is cut
   int4* segments;
   std::int32_t* split_of_partial;
   row_segments* splits;
@@ -42,13 +51,14 @@ __global__ void write_segments_kernel(const segments_task task) {
   const int begin = task.indptr[p];
   const int length = task.indptr[p + 1] - begin;
   const int row = task.row_ids ? task.row_ids[p] : static_cast<int>(p);
-  const int first = task.first_segment ? task.first_segment[p] : static_cast<int>(p);
+  const segment_counts before = task.before ? task.before[p] : segment_counts::of(static_cast<int>(p), false);
+  const int first = before.segments();
   const int most = longest_segment(length, task.segment_length);
   if (length <= most) {
     task.segments[first] = {row, begin, length, -1};
     return;
   }
-  const int split = task.cut_before[p];
+  const int split = before.cut();
   const int first_partial = first - (static_cast<int>(p) - split);  // rows that are not cut have one segment each
   const int count = (length - 1) / most + 1;
   for (int i = 0; i < count; ++i) {
@@ -98,32 +108,23 @@ segment_list::segment_list(const std::int32_t* indptr, std::int64_t all_rows, st
   const auto num_rows = static_cast<unsigned>(all_rows);
   if (num_rows == 0) return;
   const bool cuts = longest_row > segment_length;
-  const std::size_t count_bytes = cuts ? (num_rows + std::size_t{1}) * sizeof(std::int32_t) : 0;
-  const pooled_memory first(count_bytes, stream), cut_before(count_bytes, stream);
-  std::int32_t num_segments = static_cast<std::int32_t>(num_rows), num_cut = 0;
+  const pooled_memory counts(cuts ? (num_rows + std::size_t{1}) * sizeof(segment_counts) : 0, stream);
+  segment_counts all = segment_counts::of(static_cast<int>(num_rows), false);
   if (cuts) {
     count_segments_kernel<<<blocks_for(std::int64_t{num_rows} + 1), threads_per_block, 0, stream>>>(
-        indptr, num_rows, segment_length, first.as<std::int32_t>(), cut_before.as<std::int32_t>());
+        indptr, num_rows, segment_length, counts.as<segment_counts>());
     check_launch("count_segments_kernel");
-    exclusive_scan(first.as<std::int32_t>(), first.as<std::int32_t>(), std::int64_t{num_rows} + 1, stream);
-    exclusive_scan(cut_before.as<std::int32_t>(), cut_before.as<std::int32_t>(), std::int64_t{num_rows} + 1, stream);
-    const pinned_memory sizes;
-    auto* const read = sizes.as<std::int32_t>();
-    WARPLOOM_CUDA_CHECK(cudaMemcpyAsync(read, first.as<std::int32_t>() + num_rows, sizeof(std::int32_t),
-                                        cudaMemcpyDeviceToHost, stream));
-    WARPLOOM_CUDA_CHECK(cudaMemcpyAsync(read + 1, cut_before.as<std::int32_t>() + num_rows, sizeof(std::int32_t),
-                                        cudaMemcpyDeviceToHost, stream));
-    synchronize(stream);
-    num_segments = read[0];
-    num_cut = read[1];
+    exclusive_scan(counts.as<std::int64_t>(), counts.as<std::int64_t>(), std::int64_t{num_rows} + 1, stream);
+    all = read_back(counts.as<segment_counts>() + num_rows, stream);
   }
+  const std::int32_t num_segments = all.segments(), num_cut = all.cut();
   const std::int32_t num_partials = num_segments - (static_cast<std::int32_t>(num_rows) - num_cut);
   segments = {static_cast<std::size_t>(num_segments), allocate};
   split_of_partial = {static_cast<std::size_t>(num_partials), allocate};
   splits = {static_cast<std::size_t>(num_cut), allocate};
   const pooled_memory in_row_order(longest_first ? segments.bytes() : 0, stream);
   write_segments_kernel<<<blocks_for(num_rows), threads_per_block, 0, stream>>>(
-      {indptr, row_ids, num_rows, segment_length, first.as<std::int32_t>(), cut_before.as<std::int32_t>(),
+      {indptr, row_ids, num_rows, segment_length, counts.as<segment_counts>(),
        longest_first ? in_row_order.as<int4>() : segments.data(), split_of_partial.data(), splits.data()});
   check_launch("write_segments_kernel");
   if (longest_first) sort_by_length(in_row_order.as<int4>(), segments.data(), num_segments, longest_row, stream);
