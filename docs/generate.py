@@ -37,6 +37,7 @@ REPORTS = {"M": "mehrabi2021", "G": "gao2024", "D": "dasp2023", "C": "cmrs2014"}
 _MEASURED = "h200"
 _MEASURED_LARGE = "h200-large"
 _MEASURED_HALF = "h200-half"
+_MEASURED_DOUBLE = "h200-double"
 
 
 def everything(docs: Path, executed: Path | None) -> None:
@@ -365,6 +366,7 @@ def _measured(tables: Path) -> None:
     _write(tables / "update.md", [_update()])
     _write(tables / "half.md", [_half()])
     _write(tables / "half-speedups.md", [_half_speedups()])
+    _write(tables / "double-speedups.md", [_double_speedups()])
     _write(tables / "peers.md", _peers())
     _write(tables / "sampled.md", [_sampled()])
     _write(tables / "columns.md", [_columns()])
@@ -463,32 +465,38 @@ def _half_speedups() -> Summary:
     # An earlier sweep has no times of what rounds its sums.
     with_rounded = rows["environment"].isin(rows["environment"][rows["status"] == "rounded sums"].unique())
     compared = Measurements(rows[with_rounded | (rows["op"] != "spmm")], measured.matrices, measured.environments)
-    return half_speedups_table(compared, Measurements.load(_MEASURED_LARGE))
+    return table_over_vendor(compared, Measurements.load(_MEASURED_LARGE))
 
 
-def half_speedups_table(measured: Measurements, wide: Measurements) -> Summary:
-    """Return how the fastest of warploom's kernels compares in half precision and in sampled products, by setting.
+def _double_speedups() -> Summary:
+    return table_over_vendor(Measurements.load(_MEASURED_DOUBLE))
+
+
+def table_over_vendor(measured: Measurements, wide: Measurements | None = None) -> Summary:
+    """Return how the fastest of warploom's kernels compares, by setting.
 
     Parameters
     ----------
     measured : Measurements
         A sweep of settings of SpMM and of sampled products.
-    wide : Measurements
-        Another one, which has SpMM in float32 for some of the matrices.
+    wide : Measurements, optional
+        Another one, which has SpMM in float32 for some of the matrices of a sweep in half precision.
     """
     matrices = measured.matrices.set_index("matrix")
     kinds = pd.Series(np.where(matrices["nnz"] >= 10**6, "from 10^6 nonzeros on", "below"), matrices.index.astype(str))
     kinds[matrices["family"].astype(str).str.startswith("pruned").to_numpy()] = "pruned weights"
     rows = measured.timed()
-    names = sorted(rows["setting"].astype(str).unique(), key=_order_of_half)
+    names = sorted(rows["setting"].astype(str).unique(), key=_by_columns)
     best = {name: _least_of(Medians.of(measured, name, "warm")) for name in names}
-    of_wide = {name: _least_of(Medians.of(wide, name, "warm"))[0] for name, cache in settings(wide) if cache == "warm"}
-    of_wide |= {name: own for name, (own, _, _) in best.items()}
+    of_wide = {name: own for name, (own, _, _) in best.items()}
+    for name in (name for name, cache in (settings(wide) if wide else ()) if cache == "warm"):
+        of_wide.setdefault(name, _least_of(Medians.of(wide, name, "warm"))[0])
     found = []
     for name in names:
         own, vendor, cores = best[name]
-        of_float32 = of_wide.get(re.sub(r"/b?float16", "/float32", name), pd.Series(dtype=float))
-        if "float32" in name:
+        in_half = "float16" in name
+        of_float32 = of_wide.get(re.sub(r"/b?float16", "/float32", name)) if in_half else None
+        if of_float32 is None:
             of_float32 = pd.Series(dtype=float)
         over = pd.DataFrame({"vendor": vendor / own, "wide": of_float32.reindex(own.index) / own, "cores": cores / own})
         for kind, part in over.groupby(kinds.reindex(over.index)):
@@ -504,20 +512,22 @@ def half_speedups_table(measured: Measurements, wide: Measurements) -> Summary:
                     "least": against.min() if len(against) else None,
                     "below 0.97": float((against < 0.97).mean()) if len(against) else None,
                     "over float32": geometric_mean(part["wide"].dropna()) if part["wide"].notna().any() else None,
-                    "on tensor cores": float((part["cores"] <= 1).mean()) if name.startswith("spmm") else None,
+                    "on tensor cores": float((part["cores"] <= 1).mean()) if in_half and "spmm" in name else None,
                 }
             )
+    table = pd.DataFrame(found).dropna(axis="columns", how="all")
     formats = dict.fromkeys(("over cuSPARSE", "least", "over float32"), ".2f")
     formats |= dict.fromkeys(("below 0.97", "on tensor cores"), ".0%")
     note = (
         "Geometric means over the fastest of cuSPARSE's algorithms in the same type, and the least; the share on which "
-        "warploom's fastest is slower than 0.97 of it; over warploom's own in float32; and the share on which sparse "
-        "formats on tensor cores are the fastest. Warm L2 cache."
+        "warploom's fastest is slower than 0.97 of it"
     )
-    return Summary("", pd.DataFrame(found), [note], formats=formats)
+    if "on tensor cores" in table:
+        note += "; over warploom's own in float32; the share on which sparse formats on tensor cores are the fastest"
+    return Summary("", table, [f"{note}. Warm L2 cache."], formats={k: v for k, v in formats.items() if k in table})
 
 
-def _order_of_half(setting: str) -> tuple[Any, ...]:
+def _by_columns(setting: str) -> tuple[Any, ...]:
     op, dtype, *rest = setting.split("/")
     return op != "spmm", dtype, int(rest[-1].removeprefix("k="))
 

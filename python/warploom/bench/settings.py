@@ -16,7 +16,7 @@ from warploom.candidates import Candidate, matches, parse
 from warploom.corpus import PARTS
 from warploom.errors import ParameterError
 
-__all__ = ["ESSENTIAL", "HALF", "LARGE", "SPMM", "SPMV", "Setting", "listed", "needed_permutations"]
+__all__ = ["DOUBLE", "ESSENTIAL", "HALF", "LARGE", "SPMM", "SPMV", "Setting", "listed", "needed_permutations"]
 
 _DTYPE = r"(?P<dtype>b?float16|float32|float64)"
 _FORMS = (
@@ -97,6 +97,11 @@ LARGE = "@large"
 HALF = "@half"
 """Means the candidates of ``half.txt``, which are those of SpMM in float16 and bfloat16 where no others are named."""
 
+DOUBLE = "@double"
+"""Means the candidates of ``double.txt``, which are those of SpMM in float64 where no others are named."""
+
+_FILES = {LARGE: "large.txt", HALF: "half.txt", DOUBLE: "double.txt"}
+
 
 @functools.cache
 def _portfolio() -> tuple[str, ...]:
@@ -134,7 +139,8 @@ def listed(setting: Setting, device: str, patterns: str | Sequence[str] | None =
         ``"@essential"`` is the part of the portfolio that suffices: everything that tables compare, and the
         parameters without which the fastest of the portfolio would be missed by more than 0.15 % on average.
         ``"@large"`` is a short list of what can win from 10^6 nonzeros on, with the orders for locality, and
-        ``"@half"`` one of what can win in float16 and bfloat16, where it stands in for the other three.
+        ``"@half"`` one of what can win in float16 and bfloat16, where it stands in for the other three, as
+        ``"@double"`` does in float64 for SpMM.
 
     Returns
     -------
@@ -149,12 +155,11 @@ def listed(setting: Setting, device: str, patterns: str | Sequence[str] | None =
 def _listed(setting: Setting, device: str, patterns: tuple[str, ...] | None) -> tuple[Candidate, ...]:
     if setting.op == "sddmm":
         return ()
-    if setting.op == "spmm" and setting.dtype.endswith("float16") and patterns in (None, (ESSENTIAL,), (LARGE,)):
-        patterns = (HALF,)
-    if patterns in ((LARGE,), (HALF,)):
+    if setting.op == "spmm" and setting.dtype != "float32" and patterns in (None, (ESSENTIAL,), (LARGE,)):
+        patterns = (DOUBLE if setting.dtype == "float64" else HALF,)
+    if patterns is not None and len(patterns) == 1 and patterns[0] in _FILES:
         # Not all of them are registered: orders for locality are tried with settings that others are not.
-        file = "large.txt" if patterns == (LARGE,) else "half.txt"
-        named = [parse(name) for name in _lines(file) if name.startswith(f"{setting.op}/")]
+        named = [parse(name) for name in _lines(_FILES[patterns[0]]) if name.startswith(f"{setting.op}/")]
         return tuple(c for c in named if _is_for(c.kernel, setting, device))
     known = dict.fromkeys(_core.enumerate_candidates(setting.op, setting.layout, device, setting.dtype))
     if patterns == (ESSENTIAL,) and setting.name in _essential():

@@ -129,6 +129,19 @@ def test_candidates_in_half_precision(dtype):
     assert not any(c.kernel.vendor for c in settings.listed(setting, "cpu"))
 
 
+def test_candidates_in_double_precision():
+    row, column = (Setting.parse(f"spmm/float64/{layout}/k=128") for layout in ("row", "column"))
+    written = settings._lines("double.txt")
+    assert len(set(written)) == len(written)
+    assert {c.name for of in (row, column) for c in settings.listed(of, "cuda")} == set(written)
+    listed = settings.listed(row, "cuda")
+    vendor = {c.name for c in _core.enumerate_candidates("spmm", "row", "cuda", "float64") if c.kernel.vendor}
+    assert {c.name for c in listed if c.kernel.vendor} == vendor
+    for patterns in (settings.DOUBLE, settings.ESSENTIAL, settings.LARGE):
+        assert settings.listed(row, "cuda", patterns) == listed
+    assert not set(written) & {c.name for c in settings.listed(Setting.parse("spmv/float64"), "cuda")}
+
+
 def test_sampled_products_have_no_candidates_of_plans():
     assert settings.listed(Setting.parse("sddmm/float16/k=32"), "cuda") == []
     assert settings.needed_permutations([Setting.parse("sddmm/float16/k=32")], "cuda", 10, 10) == []
