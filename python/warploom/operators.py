@@ -420,7 +420,7 @@ class Plan(_Multiplier):
     the same kind, computed on the caller's current stream without synchronisation. Results are always in the caller's
     row order.
 
-    A plan reuses its workspace: run it on one stream at a time.
+    Products share the plan's workspace: on several streams they are computed in the order in which they are enqueued.
 
     It is a `scipy.sparse.linalg.LinearOperator`, with all that SciPy's operators can do: ``plan.matvec``, ``plan.T``,
     ``x @ plan``, ``2 * plan + plan.T`` and SciPy's solvers. The plan refers to `A` for its transpose and for `save`,

@@ -30,7 +30,8 @@ SWEEP = "sweep"
 FEATURES = "features"
 """Name of the model of what computing features takes, whose only output is the set "spmm"."""
 _PREFIX = "preparation-"
-_HALF = re.compile(_PREFIX + "spmm-b?float16-.*")
+_OTHERS = re.compile(_PREFIX + "spmm-(b?float16|float64)-.*")
+"""Models of SpMM of value types that the experiment may lack."""
 _FEWEST = 8
 """Candidates that were prepared for fewer matrices count as not measured: their coefficients would be arbitrary."""
 _FOLDS = 5
@@ -110,8 +111,8 @@ def refit_preparation(profile: Profile, findings: Findings) -> Refit:
         out, and ``metrics["preparation"]``, which says what was measured on; everything else is as it was. A candidate
         that was prepared for too few matrices takes as long as one that differs from it in as few parameters as
         possible; without one of the same permutation and kernel, as long as it did in the sweeps that the profile was
-        trained on, or else as long as the slowest one of the model. Models of SpMM in half precision stay those of the
-        sweeps where the experiment has none of that type.
+        trained on, or else as long as the slowest one of the model. Models of SpMM in other types than float32 stay
+        those of the sweeps where the experiment has none of that type.
 
     Raises
     ------
@@ -126,7 +127,7 @@ def refit_preparation(profile: Profile, findings: Findings) -> Refit:
     models = dict(profile.models)
     fits: dict[str, _Fit] = {}
     for name in [name for name in models if name.startswith(_PREFIX)]:
-        if _HALF.fullmatch(name) and not _rows_of(findings.table, name).shape[0]:
+        if _OTHERS.fullmatch(name) and not _rows_of(findings.table, name).shape[0]:
             continue
         prepared = _Prepared.of(findings.table, name, models[name])
         fits[name] = prepared.fit()
