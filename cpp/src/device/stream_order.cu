@@ -21,10 +21,12 @@ stream_order::~stream_order() {
 void stream_order::change_to(CUstream_st* stream) {
   if (used_) {
     if (is_captured(stream)) return;
-    if (done_ == nullptr) {
+    const bool first_change = done_ == nullptr;
+    if (first_change) WARPLOOM_CUDA_CHECK(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming));
+    if (first_change && last_ != nullptr) {
       wait_for_device();  // once: the last stream may not exist any longer
-      WARPLOOM_CUDA_CHECK(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming));
     } else {
+      if (first_change) WARPLOOM_CUDA_CHECK(cudaEventRecord(done_, last_));  // the default stream always does
       WARPLOOM_CUDA_CHECK(cudaStreamWaitEvent(stream, done_));
     }
   }
