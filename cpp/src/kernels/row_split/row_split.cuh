@@ -730,8 +730,9 @@ class launcher {
   void launch_tiles(const Items& items, const Operands& operands, bool padded, cudaStream_t stream) const {
     const int width = std::min(vector_width<Value>(operands), shape_.columns_per_thread);
     const int widest = widest_vector();
-    // Nothing is gained for what fits into one vector, or where the request is for fewer columns than that.
-    if (operands.k <= narrow && width < widest) {
+    // Nothing is gained for what a vector of a power of two columns holds, or where the request is for fewer columns.
+    const bool fits = operands.k <= narrow && std::has_single_bit(static_cast<unsigned>(operands.k));
+    if ((fits || shape_.columns_per_thread < 4) && operands.k <= narrow && width < widest) {
       return by_width(items, operands, width,
                       std::min<int>(shape_.columns_per_thread, std::bit_ceil(static_cast<unsigned>(operands.k))),
                       stream);
