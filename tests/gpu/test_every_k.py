@@ -151,6 +151,31 @@ def test_every_number_of_columns(torch, kernel, dtype, copies):
                     raise AssertionError(f"k = {k}, {parameters}, {place}: {error}") from error
 
 
+@pytest.mark.parametrize("dtype", sorted({str(case.values[1]) for case in TYPED}))
+@pytest.mark.parametrize("shape", [(75, 91), (300, 520)], ids=str)
+def test_every_number_of_columns_that_are_transposed(torch, dtype, shape):
+    """Column-major B and C are transposed by tiles: whole ones, and what is left of rows and of columns."""
+    matrix = skewed(_bfloat16.as_dtype(dtype), *shape)
+    m, n = shape
+    nothing = _bfloat16.cast(np.full((max(COLUMNS), m), np.nan, np.float32), matrix.dtype)
+    for k in COLUMNS:
+        plan = wl.plan(matrix, k=k, layout="column", device="cuda", select="spmm/none/csr/row_split")
+        values = np.ascontiguousarray(operand((n, k), matrix.dtype, "row", seed=k))
+        for place in PLACES:
+            before, after = PLACES[place]
+            in_B = (0, 0) if place == "other rows of C" else (before, after)
+            B, _ = placed(torch, np.ascontiguousarray(values.T), *in_B, [np.nan, np.inf])
+            C, held = placed(torch, nothing[:k], before, after, [7.0])
+            plan(B.T, out=C.T)
+            around = np.delete(widened(_bfloat16.of_tensor(held.cpu())), np.s_[before : before + m], axis=1)
+            assert (around == 7.0).all(), f"around C for k = {k}, {place}"
+            result = np.ascontiguousarray(_bfloat16.of_tensor(C.cpu().contiguous()).T)
+            try:
+                assert_product(matrix, values, result)
+            except AssertionError as error:
+                raise AssertionError(f"k = {k}, {place}: {error}") from error
+
+
 @pytest.mark.parametrize(("kernel", "dtype"), TENSOR_CORE)
 def test_every_number_of_columns_on_tensor_cores(torch, kernel, dtype, copies):
     matrix = skewed(dtype, repeats=False)  # in half precision none may
