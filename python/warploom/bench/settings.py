@@ -98,9 +98,12 @@ HALF = "@half"
 """Means the candidates of ``half.txt``, which are those of SpMM in float16 and bfloat16 where no others are named."""
 
 DOUBLE = "@double"
-"""Means the candidates of ``double.txt``, which are those of SpMM in float64 where no others are named."""
+"""Means the candidates of ``double.txt``, which are those of row-major SpMM in float64 where no others are named."""
 
-_FILES = {LARGE: "large.txt", HALF: "half.txt", DOUBLE: "double.txt"}
+COLUMN = "@column"
+"""Means the candidates of ``column.txt``, which are those of column-major SpMM in float64 where no others are named."""
+
+_FILES = {LARGE: "large.txt", HALF: "half.txt", DOUBLE: "double.txt", COLUMN: "column.txt"}
 
 
 @functools.cache
@@ -140,7 +143,7 @@ def listed(setting: Setting, device: str, patterns: str | Sequence[str] | None =
         parameters without which the fastest of the portfolio would be missed by more than 0.15 % on average.
         ``"@large"`` is a short list of what can win from 10^6 nonzeros on, with the orders for locality, and
         ``"@half"`` one of what can win in float16 and bfloat16, where it stands in for the other three, as
-        ``"@double"`` does in float64 for SpMM.
+        ``"@double"`` and, where B is column-major, ``"@column"`` do in float64 for SpMM.
 
     Returns
     -------
@@ -156,7 +159,8 @@ def _listed(setting: Setting, device: str, patterns: tuple[str, ...] | None) -> 
     if setting.op == "sddmm":
         return ()
     if setting.op == "spmm" and setting.dtype != "float32" and patterns in (None, (ESSENTIAL,), (LARGE,)):
-        patterns = (DOUBLE if setting.dtype == "float64" else HALF,)
+        of_float64 = DOUBLE if setting.layout == "row" else COLUMN
+        patterns = (of_float64 if setting.dtype == "float64" else HALF,)
     if patterns is not None and len(patterns) == 1 and patterns[0] in _FILES:
         # Not all of them are registered: orders for locality are tried with settings that others are not.
         named = [parse(name) for name in _lines(_FILES[patterns[0]]) if name.startswith(f"{setting.op}/")]

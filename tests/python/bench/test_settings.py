@@ -129,17 +129,24 @@ def test_candidates_in_half_precision(dtype):
     assert not any(c.kernel.vendor for c in settings.listed(setting, "cpu"))
 
 
-def test_candidates_in_double_precision():
-    row, column = (Setting.parse(f"spmm/float64/{layout}/k=128") for layout in ("row", "column"))
-    written = settings._lines("double.txt")
+@pytest.mark.parametrize(("layout", "file"), [("row", "double.txt"), ("column", "column.txt")])
+def test_candidates_in_double_precision(layout, file):
+    setting = Setting.parse(f"spmm/float64/{layout}/k=128")
+    written = settings._lines(file)
+    listed = settings.listed(setting, "cuda")
     assert len(set(written)) == len(written)
-    assert {c.name for of in (row, column) for c in settings.listed(of, "cuda")} == set(written)
-    listed = settings.listed(row, "cuda")
-    vendor = {c.name for c in _core.enumerate_candidates("spmm", "row", "cuda", "float64") if c.kernel.vendor}
+    assert {c.name for c in listed} == set(written)
+    vendor = {c.name for c in _core.enumerate_candidates("spmm", layout, "cuda", "float64") if c.kernel.vendor}
     assert {c.name for c in listed if c.kernel.vendor} == vendor
-    for patterns in (settings.DOUBLE, settings.ESSENTIAL, settings.LARGE):
-        assert settings.listed(row, "cuda", patterns) == listed
+    for patterns in ({"row": settings.DOUBLE, "column": settings.COLUMN}[layout], settings.ESSENTIAL, settings.LARGE):
+        assert settings.listed(setting, "cuda", patterns) == listed
     assert not set(written) & {c.name for c in settings.listed(Setting.parse("spmv/float64"), "cuda")}
+
+
+def test_column_major_candidates_in_float32_are_those_of_float64_if_named():
+    float32, float64 = (Setting.parse(f"spmm/{dtype}/column/k=8") for dtype in ("float32", "float64"))
+    assert settings.listed(float32, "cuda", settings.COLUMN) == settings.listed(float64, "cuda")
+    assert len(settings.listed(float32, "cuda")) > len(settings.listed(float64, "cuda"))
 
 
 def test_sampled_products_have_no_candidates_of_plans():
