@@ -38,6 +38,7 @@ _MEASURED = "h200"
 _MEASURED_LARGE = "h200-large"
 _MEASURED_HALF = "h200-half"
 _MEASURED_DOUBLE = "h200-double"
+_MEASURED_COLUMN = "h200-column"
 
 
 def everything(docs: Path, executed: Path | None) -> None:
@@ -366,7 +367,8 @@ def _measured(tables: Path) -> None:
     _write(tables / "update.md", [_update()])
     _write(tables / "half.md", [_half()])
     _write(tables / "half-speedups.md", [_half_speedups()])
-    _write(tables / "double-speedups.md", [_double_speedups()])
+    for table, name in (("double", _MEASURED_DOUBLE), ("column", _MEASURED_COLUMN)):
+        _write(tables / f"{table}-speedups.md", [table_over_vendor(Measurements.load(name))])
     _write(tables / "peers.md", _peers())
     _write(tables / "sampled.md", [_sampled()])
     _write(tables / "columns.md", [_columns()])
@@ -466,10 +468,6 @@ def _half_speedups() -> Summary:
     with_rounded = rows["environment"].isin(rows["environment"][rows["status"] == "rounded sums"].unique())
     compared = Measurements(rows[with_rounded | (rows["op"] != "spmm")], measured.matrices, measured.environments)
     return table_over_vendor(compared, Measurements.load(_MEASURED_LARGE))
-
-
-def _double_speedups() -> Summary:
-    return table_over_vendor(Measurements.load(_MEASURED_DOUBLE))
 
 
 def table_over_vendor(measured: Measurements, wide: Measurements | None = None) -> Summary:
