@@ -227,8 +227,10 @@ def test_figures_about_choosing_for_large_matrices_are_those_of_the_table():
     poor = of("measured", "below 85 %")
     assert f"{poor[0]} % of the matrices stay below 85 %" in text
     assert f"measured, {poor[1]} and {poor[2]} % for SpMM" in text
-    found = wl.profiles.find("NVIDIA H200").profile.metrics["selectors"].values()
-    unsure = [100 * facts["further"]["families_measured"]["measured"] for facts in found if "further" in facts]
+    found = wl.profiles.find("NVIDIA H200").profile.metrics["selectors"].items()
+    # The further sweep of column-major operands has small matrices, too.
+    further = [facts["further"] for name, facts in found if "further" in facts and "column" not in name]
+    unsure = [100 * facts["families_measured"]["measured"] for facts in further]
     assert f"{min(unsure):.0f} to {max(unsure):.0f} % of the large matrices count as unsure" in text
     best, chosen = (of(way, "over the vendor's best", "irregular: 26") for way in ("own", "all features"))
     assert f"own kernel is {best[0]} times" in text
