@@ -32,9 +32,9 @@ COLUMNS = [
     1025,
 ]
 TYPED = [
-    pytest.param(kernel, _bfloat16.as_dtype(dtype), id=f"{kernel.format}-{dtype}")
+    pytest.param(kernel, _bfloat16.as_dtype(dtype), id=f"{kernel.format}-{kernel.name}-{dtype}")
     for kernel in kernels("spmm")
-    if kernel.name == "row_split"
+    if kernel.name in ("row_split", "nonzero_split")
     for dtype in kernel.dtypes
 ]
 TENSOR_CORE = [
@@ -43,7 +43,7 @@ TENSOR_CORE = [
     if kernel.format in ("column-vectors", "hybrid-vectors")
     for dtype in kernel.dtypes
 ]
-SETTINGS = [
+OF_ROW_SPLIT = [
     {},
     {"threads_per_row": 8},
     {"threads_per_row": 16, "columns_per_thread": 8},
@@ -53,6 +53,7 @@ SETTINGS = [
     {"threads_per_row": 1},
     {"columns_per_thread": 2},
 ]
+OF_NONZERO_SPLIT = [{}, {"work": 16}, {"work": 64}]
 # (columns before B and C, columns after them) in arrays with longer rows. The second starts 4 bytes off in float32.
 PLACES = {"alone": (0, 0), "odd rows": (1, 2), "even rows": (2, 2), "other rows of C": (0, 1)}
 
@@ -131,18 +132,23 @@ def plan_for(matrix, kernel, k, parameters):
     return wl.plan(matrix, k=k, device="cuda", select=str(Candidate.make(kernel, "none", parameters)))
 
 
-def skip_without_copies(dtype, copies):
-    if dtype.itemsize == 8 and copies != "never":
-        pytest.skip("float64 is never copied")
+def settings(kernel):
+    return OF_ROW_SPLIT if kernel.name == "row_split" else OF_NONZERO_SPLIT
+
+
+def skip_without_copies(kernel, dtype, copies):
+    if copies != "never" and (dtype.itemsize == 8 or kernel.name == "nonzero_split"):
+        pytest.skip("never copied")
 
 
 @pytest.mark.parametrize(("kernel", "dtype"), TYPED)
 def test_every_number_of_columns(torch, kernel, dtype, copies):
-    skip_without_copies(dtype, copies)
+    skip_without_copies(kernel, dtype, copies)
     matrix = skewed(dtype)
     every = {"never": slice(None), "always": slice(0, None, 2), "in panels": slice(1, None, 2)}[copies]
     for i, k in list(enumerate(COLUMNS))[every]:
-        for parameters in (SETTINGS[0], SETTINGS[1 + i // 2 % (len(SETTINGS) - 1)]):
+        first, *others = settings(kernel)
+        for parameters in (first, others[i // 2 % len(others)]):
             plan = plan_for(matrix, kernel, k, parameters)
             for place in PLACES:
                 try:
@@ -191,10 +197,10 @@ def test_every_number_of_columns_on_tensor_cores(torch, kernel, dtype, copies):
 @pytest.mark.parametrize(("kernel", "dtype"), TYPED)
 def test_other_numbers_of_columns_than_planned(torch, kernel, dtype, copies):
     """Wider products are computed panel by panel where a plan holds a workspace."""
-    skip_without_copies(dtype, copies)
+    skip_without_copies(kernel, dtype, copies)
     matrix = skewed(dtype)
     for planned, columns in ((20, (1, 5, 21, 45, 65)), (33, (7, 32, 34, 67, 133)), (132, (3, 129, 137, 263))):
-        for parameters in SETTINGS[:3]:
+        for parameters in settings(kernel)[:3]:
             plan = plan_for(matrix, kernel, planned, parameters)
             for k in columns:
                 for place in PLACES:
@@ -204,7 +210,7 @@ def test_other_numbers_of_columns_than_planned(torch, kernel, dtype, copies):
 @pytest.mark.parametrize(("kernel", "dtype"), TYPED)
 def test_one_row_of_B(torch, kernel, dtype, copies):
     """The first row is the last one, too."""
-    skip_without_copies(dtype, copies)
+    skip_without_copies(kernel, dtype, copies)
     matrix = typed(csr_array(np.arange(1.0, 6.0)[:, None]), dtype)
     for k in (1, 5, 7, 33, 131):
         plan = plan_for(matrix, kernel, k, {})
@@ -222,8 +228,8 @@ def test_larger_than_one_wave(torch, k, copies):
     if copies == "in panels":
         _core.make_padded_copies("always", n * 128)
     for kernel in kernels("spmm"):
-        if kernel.name == "row_split" and kernel.format != "padded-csr":
-            for parameters in SETTINGS[:4]:
+        if kernel.name in ("row_split", "nonzero_split") and kernel.format != "padded-csr":
+            for parameters in settings(kernel)[:4]:
                 check(torch, matrix, plan_for(matrix, kernel, k, parameters), k, "odd rows")
 
 

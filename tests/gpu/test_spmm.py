@@ -200,6 +200,20 @@ def test_more_tiles_of_columns_than_a_grid_has():
             check(kernel, matrix, B, multiply(matrix, kernel, "row", B, parameters=narrow))
 
 
+@pytest.mark.parametrize("kernel", [k for k in kernels("spmm") if k.name in ("row_split", "nonzero_split")], ids=str)
+@pytest.mark.parametrize("k", [8, 33, 128])
+def test_many_short_rows(kernel, k):
+    """Thread blocks work on several items one after the other; the last ones of them have fewer."""
+    rng = np.random.default_rng(9)
+    m, n = 600_011, 5_000
+    indptr = np.concatenate([[0], np.cumsum(rng.integers(0, 4, m))])
+    indices = rng.integers(0, n, indptr[-1], dtype=np.int32)
+    matrix = csr_array((rng.standard_normal(indptr[-1]).astype(np.float32), indices, indptr), shape=(m, n))
+    B = operand((n, k), np.float32, "row")
+    in_row_order = {"longest_first": 0, "segment_length": 16} if kernel.format == "segmented-csr" else {}
+    check(kernel, matrix, B, multiply(matrix, kernel, "row", B, parameters=in_row_order))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_sums_of_half_precision_are_those_of_float32(dtype):
     """Summed in two bytes, a long row of ones would stop growing; beyond the largest number a sum is infinite."""

@@ -62,6 +62,7 @@ def build() -> None:
         "--no-build-isolation",
         "--no-deps",
         "--no-compile",
+        "-Ccmake.define.WARPLOOM_LINE_INFO=ON",
         "--target",
         str(SITE),
         ".",

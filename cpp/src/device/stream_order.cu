@@ -21,14 +21,13 @@ stream_order::~stream_order() {
 void stream_order::change_to(CUstream_st* stream) {
   if (used_) {
     if (is_captured(stream)) return;
-    const bool first_change = done_ == nullptr;
-    if (first_change) WARPLOOM_CUDA_CHECK(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming));
-    if (first_change && last_ != nullptr) {
-      wait_for_device();  // once: the last stream may not exist any longer
-    } else {
-      if (first_change) WARPLOOM_CUDA_CHECK(cudaEventRecord(done_, last_));  // the default stream always does
-      WARPLOOM_CUDA_CHECK(cudaStreamWaitEvent(stream, done_));
+    if (done_ == nullptr) {
+      WARPLOOM_CUDA_CHECK(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming));
+      // Of all streams, only the default one exists for certain.
+      if (last_ != nullptr) wait_for_device();
+      WARPLOOM_CUDA_CHECK(cudaEventRecord(done_, nullptr));
     }
+    WARPLOOM_CUDA_CHECK(cudaStreamWaitEvent(stream, done_));
   }
   used_ = true;
   last_ = stream;

@@ -29,13 +29,6 @@ void row_split(const balanced_rows& rows, const parameter_values&, const dense_v
   });
 }
 
-std::unique_ptr<product_plan> prepare_cpu_csr(const csr_view& given, const product_request& request) {
-  return in_float32_at_least(given, request, [](const csr_view& matrix, const product_request& same) {
-    auto plan = make_rows_plan(store_all_rows(matrix, same.perm), same.parameters, row_split);
-    return in_requested_order(std::move(plan), matrix.dtype, same.order);
-  });
-}
-
 std::unique_ptr<product_plan> prepare_cpu_dcsr(const csr_view& given, const product_request& request) {
   return in_float32_at_least(given, request, [](const csr_view& matrix, const product_request& same) {
     auto plan = make_rows_plan(store_nonempty_rows(matrix, same.perm), same.parameters, row_split);
@@ -130,6 +123,13 @@ std::string segment_thread_limit(const matrix_summary& matrix, const product_req
 
 }  // namespace
 
+std::unique_ptr<product_plan> prepare_cpu_spmm_csr(const csr_view& given, const product_request& request) {
+  return in_float32_at_least(given, request, [](const csr_view& matrix, const product_request& same) {
+    auto plan = make_rows_plan(store_all_rows(matrix, same.perm), same.parameters, row_split);
+    return in_requested_order(std::move(plan), matrix.dtype, same.order);
+  });
+}
+
 product_kernel spmm_csr_row_split() {
   return {
       .op = operation::spmm,
@@ -146,7 +146,7 @@ product_kernel spmm_csr_row_split() {
       .redundant = too_many_column_threads,
       .unsupported_reason = no_reason,
       .launch_limit = thread_limit,
-      .prepare_cpu = prepare_cpu_csr,
+      .prepare_cpu = prepare_cpu_spmm_csr,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmm_csr_row_split),
   };
 }

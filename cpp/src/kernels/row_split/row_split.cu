@@ -10,18 +10,13 @@ namespace {
 using cuda::row_split::stored_as;
 
 // Column-major B and C are transposed before and after a row-major product.
-std::unique_ptr<product_plan> prepare(const device_csr& matrix, stored_as form, product_request request,
+std::unique_ptr<product_plan> prepare(const device_csr& matrix, stored_as form, const product_request& requested,
                                       const device_allocator& allocate) {
-  const auto make = [&] {
+  return cuda::in_requested_order(matrix, requested, allocate, [&](const product_request& request) {
     return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) {
       return cuda::row_split::make_plan<decltype(value)>(matrix, form, request, allocate);
     });
-  };
-  if (request.order == layout::row_major) return make();
-  const std::int64_t k = request.k;
-  request.order = layout::row_major;
-  request.k = cuda::padded_columns(k, matrix.dtype());
-  return cuda::make_transposing_plan(make(), matrix, k, allocate);
+  });
 }
 
 }  // namespace

@@ -127,14 +127,20 @@ struct segment_items {
 };
 
 // T = 1 << column_bits threads on neighbouring columns, S = 1 << nonzero_bits on the nonzeros, of which each takes
-// `at_once` in a row.
+// `at_once` in a row. A group of them works on `turns` items one after the other: in each turn, a thread block on
+// neighbouring ones.
 struct thread_shape {
   int column_bits;
   int nonzero_bits;
   int at_once = 4;
+  int turns = 1;
 
   __host__ __device__ int column_threads() const { return 1 << column_bits; }
   __host__ __device__ int group_size() const { return 1 << (column_bits + nonzero_bits); }
+  __device__ unsigned item(int turn) const {
+    const int group_bits = column_bits + nonzero_bits;
+    return (blockIdx.x * turns + turn) * (blockDim.x >> group_bits) + (threadIdx.x >> group_bits);
+  }
 };
 
 // The columns of one thread: N vectors of V consecutive columns, T vectors apart. With T known to the compiler, loads
@@ -467,9 +473,9 @@ constexpr unsigned resident_blocks() {
 template <int U, class Value, int V, int N, int T, class Items, class Operands>
 __global__ void __launch_bounds__(256, resident_blocks<U, Value, V, N>())
     row_split_kernel(const Items items, const Operands operands, const thread_shape shape) {
-  const int group_bits = shape.column_bits + shape.nonzero_bits;
-  const unsigned i = blockIdx.x * (blockDim.x >> group_bits) + (threadIdx.x >> group_bits);
-  multiply_item<U, Value, V, N, T>(items, operands, shape, i);
+  for (int turn = 0; turn < shape.turns; ++turn) {
+    multiply_item<U, Value, V, N, T>(items, operands, shape, shape.item(turn));
+  }
 }
 
 // ---- Rows of C that start anywhere
@@ -510,8 +516,7 @@ __device__ __forceinline__ void exchange_columns(const vector<Sum, V> (&sums)[N]
 template <int U, class Value, int V, int N, class Items>
 __global__ void __launch_bounds__(256, resident_blocks<U, Value, V, N>())
     exchanging_kernel(const Items items, const row_major_operands<Value> operands, const thread_shape shape) {
-  const int group_bits = shape.column_bits + shape.nonzero_bits;
-  const unsigned i = blockIdx.x * (blockDim.x >> group_bits) + (threadIdx.x >> group_bits);
+  const unsigned i = shape.item(0);
   const int column_lane = threadIdx.x & (shape.column_threads() - 1);
   const int nonzero_lane = (threadIdx.x & (shape.group_size() - 1)) >> shape.column_bits;
   const int first = (blockIdx.y * (N * V)) << shape.column_bits;
@@ -654,12 +659,15 @@ inline std::int64_t resident_threads() {
 template <class Value, class Items>
 class launcher {
  public:
-  // `longest`: nonzeros of the longest item.
-  launcher(const row_split_shape& shape, std::int64_t num_items, std::int64_t nnz, std::int64_t longest)
+  // `longest`: nonzeros of the longest item. `sorted`: items are in the order of decreasing length.
+  launcher(const row_split_shape& shape, std::int64_t num_items, std::int64_t nnz, std::int64_t longest,
+           bool sorted = false)
       : shape_(shape),
         num_items_(num_items),
         nnz_(nnz),
-        threads_for_few_rows_(few_rows_pay(num_items, nnz, longest) ? resident_threads()
+        sorted_(sorted),
+        resident_threads_(resident_threads()),
+        threads_for_few_rows_(few_rows_pay(num_items, nnz, longest) ? resident_threads_
                                                                     : std::numeric_limits<std::int64_t>::max()) {
     make_pool(memory_pool::products);
   }
@@ -730,9 +738,9 @@ class launcher {
   void launch_tiles(const Items& items, const Operands& operands, bool padded, cudaStream_t stream) const {
     const int width = std::min(vector_width<Value>(operands), shape_.columns_per_thread);
     const int widest = widest_vector();
-    // Nothing is gained for what a vector of a power of two columns holds, or where the request is for fewer columns.
-    const bool fits = operands.k <= narrow && std::has_single_bit(static_cast<unsigned>(operands.k));
-    if ((fits || shape_.columns_per_thread < 4) && operands.k <= narrow && width < widest) {
+    // One vector holds all columns, or the request is for fewer a thread than narrow vectors are made for.
+    const bool one_vector = std::has_single_bit(static_cast<unsigned>(operands.k));
+    if (operands.k <= narrow && width < widest && (one_vector || shape_.columns_per_thread < 4)) {
       return by_width(items, operands, width,
                       std::min<int>(shape_.columns_per_thread, std::bit_ceil(static_cast<unsigned>(operands.k))),
                       stream);
@@ -831,8 +839,9 @@ class launcher {
   }
 
   template <int U, int V, int N, int T = 0, class Operands>
-  void launch(const Items& items, const Operands& operands, const thread_shape& threads, int tiles,
+  void launch(const Items& items, const Operands& operands, thread_shape threads, int tiles,
               cudaStream_t stream) const {
+    threads.turns = turns(threads, tiles);
     row_split_kernel<U, Value, V, N, T, Items, Operands>
         <<<dim3(blocks(threads), static_cast<unsigned>(tiles)), shape_.threads_per_block, 0, stream>>>(items, operands,
                                                                                                        threads);
@@ -880,16 +889,31 @@ class launcher {
     return longest <= std::max<std::int64_t>(256, 32 * nnz / std::max<std::int64_t>(1, num_items));
   }
 
+  // Thread blocks with little to do take several items a group, as long as the grid fills the GPU four times: starting
+  // a thread block takes as long as some hundred nonzeros do (measured on an H200). Sorted by length, the first ones
+  // would have more to do than all others.
+  int turns(const thread_shape& threads, int tiles) const {
+    if (sorted_) return 1;
+    constexpr std::int64_t most = 4, enough_nonzeros = 400;
+    const std::int64_t nonzeros = std::max<std::int64_t>(1, nnz_ / std::max<std::int64_t>(1, num_items_)) *
+                                  (shape_.threads_per_block / threads.group_size());
+    const std::int64_t spare = num_items_ * threads.group_size() * tiles / (4 * resident_threads_);
+    return static_cast<int>(std::clamp<std::int64_t>(std::min(enough_nonzeros / nonzeros, spare), 1, most));
+  }
+
   unsigned blocks(const thread_shape& threads) const {
-    const std::int64_t groups_per_block = shape_.threads_per_block / threads.group_size();
-    return static_cast<unsigned>((num_items_ + groups_per_block - 1) / groups_per_block);
+    const std::int64_t items_per_block = std::int64_t{threads.turns} * shape_.threads_per_block / threads.group_size();
+    return static_cast<unsigned>((num_items_ + items_per_block - 1) / items_per_block);
   }
 
   row_split_shape shape_;
   std::int64_t num_items_;
   std::int64_t nnz_;
+  bool sorted_;
+  std::int64_t resident_threads_;
   std::int64_t threads_for_few_rows_;
 };
+
 template <class Value>
 row_major_operands<Value> make_operands(const dense_view& B, const dense_view& C) {
   const std::int64_t ldb_bytes = B.leading_dimension * static_cast<std::int64_t>(sizeof(Value));
@@ -974,7 +998,8 @@ class segment_plan final : public product_plan, public finishing_plan {
  public:
   segment_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
       : segments_(matrix, request, request.k, row_split_shape(request).most_tiles(request.k), allocate),
-        launch_(row_split_shape(request), segments_.size(), matrix.nnz(), request.parameters.at("segment_length")) {}
+        launch_(row_split_shape(request), segments_.size(), matrix.nnz(), request.parameters.at("segment_length"),
+                request.parameters.at("longest_first") != 0) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;

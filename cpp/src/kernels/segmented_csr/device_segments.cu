@@ -7,65 +7,92 @@ namespace {
 
 constexpr int threads_per_block = 256;
 
-// The nonzeros of a segment of a row, at most.
-__device__ int longest_segment(int length, int segment_length) {
-  return max(segment_length, (length + max_segments_per_row - 1) / max_segments_per_row);
-}
+// Cut rows and the segments they have: numbers below 2^31 in one word, so that one scan adds up both.
+struct cut_counts {
+  std::int64_t word = 0;
 
-// Segments, and rows that are cut: numbers below 2^31 in one word, so that one scan adds up both.
-struct segment_counts {
-  std::int64_t word;
-
-  __host__ __device__ static segment_counts of(int segments, bool cut) {
+  __host__ __device__ static cut_counts of(int segments, bool cut) {
     return {std::int64_t{cut} << 32 | static_cast<std::uint32_t>(segments)};
   }
   __host__ __device__ std::int32_t segments() const { return static_cast<std::int32_t>(word); }
-  __host__ __device__ std::int32_t cut() const { return static_cast<std::int32_t>(word >> 32); }
+  __host__ __device__ std::int32_t rows() const { return static_cast<std::int32_t>(word >> 32); }
 };
 
-// Of each row; none behind the last one.
-__global__ void count_segments_kernel(const std::int32_t* __restrict__ indptr, unsigned num_rows, int segment_length,
-                                      segment_counts* __restrict__ counts) {
+// How rows become segments.
+struct row_cutting {
+  const std::int32_t* indptr;
+  std::uint32_t num_rows;
+  int segment_length;
+  std::uint32_t joined;  // rows and nonzeros that neighbouring rows share a segment for, about; 0: each has its own
+
+  __device__ int length(std::uint32_t row) const { return indptr[row + 1] - indptr[row]; }
+  // The nonzeros of a segment of a row, at most.
+  __device__ int longest_segment(int of_row) const {
+    return max(segment_length, (of_row + max_segments_per_row - 1) / max_segments_per_row);
+  }
+  __device__ bool cuts(std::uint32_t row) const { return length(row) > longest_segment(length(row)); }
+  // Whether a row that is not cut is the first one of its segment.
+  __device__ bool begins(std::uint32_t row) const {
+    return row == 0 || joined == 0 || cuts(row - 1) || share(row) != share(row - 1);
+  }
+
+ private:
+  // Both numbers are below 2^31.
+  __device__ std::uint32_t share(std::uint32_t row) const {
+    return (row + static_cast<std::uint32_t>(indptr[row])) / joined;
+  }
+};
+
+// Of each row, and none behind the last one: its segments if it is cut, and else whether a segment begins with it.
+__global__ void count_segments_kernel(const row_cutting rows, cut_counts* __restrict__ cut,
+                                      std::int32_t* __restrict__ begins) {
   const unsigned row = blockIdx.x * threads_per_block + threadIdx.x;
-  if (row > num_rows) return;
-  const int length = row < num_rows ? indptr[row + 1] - indptr[row] : 0;
-  const int most = longest_segment(length, segment_length);
-  const int count = length > most ? (length - 1) / most + 1 : 1;
-  counts[row] = segment_counts::of(row < num_rows ? count : 0, count > 1);
+  if (row > rows.num_rows) return;
+  const bool exists = row < rows.num_rows;
+  const int length = exists ? rows.length(row) : 0;
+  const bool is_cut = exists && rows.cuts(row);
+  if (cut) cut[row] = cut_counts::of(is_cut ? (length - 1) / rows.longest_segment(length) + 1 : 0, is_cut);
+  if (begins) begins[row] = exists && !is_cut && rows.begins(row);
 }
 
 struct segments_task {
-  const std::int32_t* indptr;
+  row_cutting rows;
   const std::int32_t* row_ids;
-  unsigned num_rows;
-  int segment_length;
-  const segment_counts* before;  // of all rows before each; null: no row is cut
+  const cut_counts* cut_before;      // of all rows before each; null: no row is cut
+  const std::int32_t* begin_before;  // null: every row that is not cut begins a segment
   int4* segments;
   std::int32_t* split_of_partial;
   row_segments* splits;
 };
 
 __global__ void write_segments_kernel(const segments_task task) {
+  const row_cutting& rows = task.rows;
   const unsigned p = blockIdx.x * threads_per_block + threadIdx.x;
-  if (p >= task.num_rows) return;
-  const int begin = task.indptr[p];
-  const int length = task.indptr[p + 1] - begin;
+  if (p >= rows.num_rows) return;
+  const int begin = rows.indptr[p];
+  const int length = rows.length(p);
   const int row = task.row_ids ? task.row_ids[p] : static_cast<int>(p);
-  const segment_counts before = task.before ? task.before[p] : segment_counts::of(static_cast<int>(p), false);
-  const int first = before.segments();
-  const int most = longest_segment(length, task.segment_length);
-  if (length <= most) {
-    task.segments[first] = {row, begin, length, -1};
+  const cut_counts before = task.cut_before ? task.cut_before[p] : cut_counts{};
+  const int whole_before = task.begin_before ? task.begin_before[p] : static_cast<int>(p) - before.rows();
+  const int first = whole_before + before.segments();
+  if (!rows.cuts(p)) {
+    if (rows.joined == 0) {
+      task.segments[first] = {row, begin, length, -1};
+    } else if (rows.begins(p)) {
+      unsigned end = p + 1;
+      while (end < rows.num_rows && !rows.cuts(end) && !rows.begins(end)) ++end;
+      task.segments[first] = {static_cast<int>(p), begin, rows.indptr[end] - begin, -static_cast<int>(end - p)};
+    }
     return;
   }
-  const int split = before.cut();
-  const int first_partial = first - (static_cast<int>(p) - split);  // rows that are not cut have one segment each
+  const int most = rows.longest_segment(length);
   const int count = (length - 1) / most + 1;
+  const int first_partial = before.segments();
   for (int i = 0; i < count; ++i) {
     task.segments[first + i] = {row, begin + i * most, min(most, length - i * most), first_partial + i};
-    task.split_of_partial[first_partial + i] = split;
+    task.split_of_partial[first_partial + i] = before.rows();
   }
-  task.splits[split] = {first_partial, count};
+  task.splits[before.rows()] = {first_partial, count};
 }
 
 __global__ void lengths_kernel(const int4* __restrict__ segments, std::int64_t size,
@@ -98,33 +125,42 @@ void sort_by_length(const int4* segments, int4* sorted, std::int64_t size, std::
 }  // namespace
 
 segment_list::segment_list(const device_csr& matrix, const std::int32_t* row_ids, int segment_length,
-                           bool longest_first, const device_allocator& allocate)
+                           bool longest_first, const device_allocator& allocate, int joined)
     : segment_list(matrix.indptr32(), matrix.num_rows(), matrix.summary().longest_row, row_ids, segment_length,
-                   longest_first, matrix.stream(), allocate) {}
+                   longest_first, matrix.stream(), allocate, joined) {}
 
 segment_list::segment_list(const std::int32_t* indptr, std::int64_t all_rows, std::int64_t longest_row,
                            const std::int32_t* row_ids, int segment_length, bool longest_first, cudaStream_t stream,
-                           const device_allocator& allocate) {
+                           const device_allocator& allocate, int joined) {
   const auto num_rows = static_cast<unsigned>(all_rows);
   if (num_rows == 0) return;
-  const bool cuts = longest_row > segment_length;
-  const pooled_memory counts(cuts ? (num_rows + std::size_t{1}) * sizeof(segment_counts) : 0, stream);
-  segment_counts all = segment_counts::of(static_cast<int>(num_rows), false);
-  if (cuts) {
-    count_segments_kernel<<<blocks_for(std::int64_t{num_rows} + 1), threads_per_block, 0, stream>>>(
-        indptr, num_rows, segment_length, counts.as<segment_counts>());
+  const row_cutting rows{indptr, num_rows, segment_length, static_cast<std::uint32_t>(joined)};
+  const std::size_t counts = num_rows + std::size_t{1};
+  const bool cuts = longest_row > segment_length, joins = joined > 0;
+  const pooled_memory cut(cuts ? counts * sizeof(cut_counts) : 0, stream);
+  const pooled_memory begins(joins ? counts * sizeof(std::int32_t) : 0, stream);
+  if (cuts || joins) {
+    count_segments_kernel<<<blocks_for(static_cast<std::int64_t>(counts)), threads_per_block, 0, stream>>>(
+        rows, cut.as<cut_counts>(), begins.as<std::int32_t>());
     check_launch("count_segments_kernel");
-    exclusive_scan(counts.as<std::int64_t>(), counts.as<std::int64_t>(), std::int64_t{num_rows} + 1, stream);
-    all = read_back(counts.as<segment_counts>() + num_rows, stream);
   }
-  const std::int32_t num_segments = all.segments(), num_cut = all.cut();
-  const std::int32_t num_partials = num_segments - (static_cast<std::int32_t>(num_rows) - num_cut);
+  cut_counts all_cut;
+  if (cuts) {
+    exclusive_scan(cut.as<std::int64_t>(), cut.as<std::int64_t>(), static_cast<std::int64_t>(counts), stream);
+    all_cut = read_back(cut.as<cut_counts>() + num_rows, stream);
+  }
+  std::int32_t whole = static_cast<std::int32_t>(num_rows) - all_cut.rows();  // segments that are no part of a row
+  if (joins) {
+    exclusive_scan(begins.as<std::int32_t>(), begins.as<std::int32_t>(), static_cast<std::int64_t>(counts), stream);
+    whole = read_back(begins.as<std::int32_t>() + num_rows, stream);
+  }
+  const std::int64_t num_segments = whole + all_cut.segments();
   segments = {static_cast<std::size_t>(num_segments), allocate};
-  split_of_partial = {static_cast<std::size_t>(num_partials), allocate};
-  splits = {static_cast<std::size_t>(num_cut), allocate};
+  split_of_partial = {static_cast<std::size_t>(all_cut.segments()), allocate};
+  splits = {static_cast<std::size_t>(all_cut.rows()), allocate};
   const pooled_memory in_row_order(longest_first ? segments.bytes() : 0, stream);
   write_segments_kernel<<<blocks_for(num_rows), threads_per_block, 0, stream>>>(
-      {indptr, row_ids, num_rows, segment_length, counts.as<segment_counts>(),
+      {rows, row_ids, cut.as<cut_counts>(), begins.as<std::int32_t>(),
        longest_first ? in_row_order.as<int4>() : segments.data(), split_of_partial.data(), splits.data()});
   check_launch("write_segments_kernel");
   if (longest_first) sort_by_length(in_row_order.as<int4>(), segments.data(), num_segments, longest_row, stream);

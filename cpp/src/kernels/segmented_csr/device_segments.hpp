@@ -17,11 +17,15 @@ struct segment_list {
   device_array<row_segments> splits;            // one for each cut row
 
   // Of rows with these offsets on the device, of which none is longer than `longest_row`. `row_ids` may be null.
+  //
+  // With `joined` > 0, neighbouring rows that are not cut share a segment for about so many rows and nonzeros: it says
+  // first stored row, begin, length, and minus the number of its rows. Those are never sorted.
   segment_list(const std::int32_t* indptr, std::int64_t num_rows, std::int64_t longest_row, const std::int32_t* row_ids,
-               int segment_length, bool longest_first, cudaStream_t stream, const device_allocator& allocate);
+               int segment_length, bool longest_first, cudaStream_t stream, const device_allocator& allocate,
+               int joined = 0);
   // `row_ids` of the stored rows may be null.
   segment_list(const device_csr& matrix, const std::int32_t* row_ids, int segment_length, bool longest_first,
-               const device_allocator& allocate);
+               const device_allocator& allocate, int joined = 0);
   std::size_t bytes() const { return segments.bytes() + split_of_partial.bytes() + splits.bytes(); }
 };
 

@@ -10,16 +10,31 @@
 
 namespace warploom::cuda {
 
+// See segment_list.
+struct segment_shape {
+  int segment_length;
+  bool longest_first;
+  int joined = 0;
+
+  segment_shape(int length, bool sorted, int rows_and_nonzeros)
+      : segment_length(length), longest_first(sorted), joined(rows_and_nonzeros) {}
+  explicit segment_shape(const product_request& request)
+      : segment_length(request.parameters.at("segment_length")),
+        longest_first(request.parameters.at("longest_first") != 0) {}
+};
+
 template <class Value>
 class device_segments {
  public:
   // Room for products with `columns` columns, computed in `tiles` tiles of columns.
   device_segments(const device_csr& matrix, const product_request& request, std::int64_t columns, std::size_t tiles,
                   const device_allocator& allocate)
+      : device_segments(matrix, request, segment_shape(request), columns, tiles, allocate) {}
+  device_segments(const device_csr& matrix, const product_request& request, const segment_shape& shape,
+                  std::int64_t columns, std::size_t tiles, const device_allocator& allocate)
       : columns_(static_cast<int>(columns)),
         matrix_(matrix.kept(allocate)),
-        list_(matrix, request.row_ids.get(), request.parameters.at("segment_length"),
-              request.parameters.at("longest_first") != 0, allocate),
+        list_(matrix, request.row_ids.get(), shape.segment_length, shape.longest_first, allocate, shape.joined),
         workspace_(list_.split_of_partial.size() * columns_, allocate),
         arrived_(list_.splits.size() * tiles, allocate) {
     if (arrived_.size() > 0) {
@@ -39,6 +54,7 @@ class device_segments {
             columns_};
   }
 
+  const device_csr& matrix() const { return *matrix_; }
   int columns() const { return columns_; }
   std::size_t size() const { return list_.segments.size(); }
   value_array all_values() const { return matrix_->all_values(); }

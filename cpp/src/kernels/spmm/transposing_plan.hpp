@@ -19,4 +19,15 @@ inline std::int64_t padded_columns(std::int64_t k, value_type dtype) {
 std::unique_ptr<product_plan> make_transposing_plan(std::unique_ptr<product_plan> inner, const device_csr& matrix,
                                                     std::int64_t k, const device_allocator& allocate);
 
+// The plan that make(request) returns for row-major B and C, made to work on them in the order of the request.
+template <class Make>
+std::unique_ptr<product_plan> in_requested_order(const device_csr& matrix, product_request request,
+                                                 const device_allocator& allocate, Make make) {
+  if (request.order == layout::row_major) return make(request);
+  const std::int64_t k = request.k;
+  request.order = layout::row_major;
+  request.k = padded_columns(k, matrix.dtype());
+  return make_transposing_plan(make(request), matrix, k, allocate);
+}
+
 }  // namespace warploom::cuda

@@ -1,0 +1,35 @@
+// Equal shares of rows and nonzeros: row-major B and C, a group of threads side by side on the columns adds up
+// neighbouring rows, or a piece of a long one. Column-major operands are transposed before and after.
+#include "kernels/description.hpp"
+#include "kernels/row_split/row_split.hpp"
+
+namespace warploom {
+
+prepare_cuda_function prepare_cuda_spmm_csr_nonzero_split;
+
+namespace {
+
+const parameter work{"work", 32, {16, 32, 64}, {32}, false, "rows and nonzeros that a group of threads works on"};
+
+}  // namespace
+
+product_kernel spmm_csr_nonzero_split() {
+  return {
+      .op = operation::spmm,
+      .name = "nonzero_split",
+      .format = "csr",
+      .summary =
+          "Threads side by side on the columns of C take equal shares of rows and nonzeros; column-major B and C "
+          "are transposed.",
+      .source = "own",
+      .layouts = {layout::row_major, layout::column_major},
+      .parameters = {work},
+      .dtypes = all_value_types,
+      .from_device = true,
+      .unsupported_reason = needs_int32_offsets,
+      .prepare_cpu = prepare_cpu_spmm_csr,
+      .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmm_csr_nonzero_split),
+  };
+}
+
+}  // namespace warploom
