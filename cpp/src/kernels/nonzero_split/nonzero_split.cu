@@ -1,10 +1,12 @@
 // Nonzero-split SpMM, row-major B and C. Neighbouring threads take neighbouring columns, as in row_split.
 //
 // A group of threads works on a segment of about `work` rows and nonzeros: whole rows, which it adds up one after the
-// other while it loads four rows of B at once, whichever rows of C they belong to; or a piece of a long row, whose
-// partial sums the last group to arrive adds up in their order. So short rows keep as many bytes of B under way as long
-// ones do, and none waits for a long one: where row_split starts a group for every row and waits for its nonzeros, a
-// group here waits once. Rows of 25 nonzeros and more gain nothing, and lose 10 to 20 % to the look-out for their ends.
+// other while it loads four rows of B at once, whichever rows of C they belong to. So short rows keep as many bytes of
+// B under way as long ones do: where row_split starts a group for every row and waits for its nonzeros, a group here
+// waits once. Rows of 25 nonzeros and more gain nothing, and lose 10 to 20 % to the look-out for their ends.
+//
+// Rows of more than 4 `work` nonzeros are cut. Their pieces come first, a warp for each, as in row_split on segments:
+// the last one to arrive adds up the partial sums of a row, in their order.
 //
 // The bytes are those of row_split, and 16 for each segment. With an epilogue, sums are finished where they are stored.
 #include <algorithm>
@@ -19,9 +21,9 @@ namespace {
 
 using row_split::finishing_operands;
 using row_split::row_major_operands;
+using row_split::segment_items;
 using row_split::thread_columns;
 using row_split::thread_shape;
-using row_split::work_item;
 
 constexpr int threads = 128;
 constexpr unsigned blocks_per_multiprocessor = 8;
@@ -31,7 +33,9 @@ constexpr int longest_row = 4;
 
 template <class Value>
 struct shared_rows {
-  segments_view<Value> A;
+  segments_view<Value> pieces;  // of rows that are cut
+  unsigned num_segments;
+  const int4* segments;  // first row, begin, length, minus the number of rows
   const std::int32_t* indptr;
   const std::int32_t* row_ids;  // null: the caller's order
 };
@@ -75,8 +79,8 @@ __device__ __forceinline__ void add_next(rows_left& left, vector<sum_type_t<Valu
   Value value[U];
 #pragma unroll
   for (int u = 0; u < U; ++u) {
-    column[u] = __ldg(rows.A.indices + left.j + u);
-    value[u] = read_only(rows.A.data + left.j + u);
+    column[u] = __ldg(rows.pieces.indices + left.j + u);
+    value[u] = read_only(rows.pieces.data + left.j + u);
   }
   loaded_values<Value, V> b[U][N];
 #pragma unroll
@@ -109,34 +113,34 @@ __device__ __forceinline__ void add_next(rows_left& left, vector<sum_type_t<Valu
 }
 
 template <class Value, int V, int N, class Operands>
-__global__ void __launch_bounds__(threads, blocks_with_registers(threads, blocks_per_multiprocessor))
-    nonzero_split_kernel(const shared_rows<Value> rows, const Operands operands, const thread_shape shape) {
-  const unsigned i = shape.item(0);
-  const int lane = threadIdx.x & (shape.column_threads() - 1);
-  const thread_columns<Value, V, N> columns(shape, lane, operands.k);
-
-  // Threads past the end stay with their warp for the votes, with nothing to add and nothing to store.
-  const bool active = i < rows.A.num_segments && columns.any_valid();
-  const int4 segment = active ? __ldg(rows.A.segments + i) : int4{0, 0, 0, 0};
-  const bool cut = active && segment.w >= 0;
-  rows_left left{segment.x, segment.x, segment.y, segment.y + segment.z, segment.y + segment.z, 0};
-  if (active && !cut) {
-    left.last_row = segment.x - segment.w;
-    left.end = end_of_row(rows, left.p, left.last_row);
-    left.next_end = end_of_row(rows, left.p + 1, left.last_row);
-  }
+__device__ __forceinline__ void multiply_rows(unsigned i, const shared_rows<Value>& rows, const Operands& operands,
+                                              const thread_shape& shape) {
+  const thread_columns<Value, V, N> columns(shape, threadIdx.x & (shape.column_threads() - 1), operands.k);
+  if (i >= rows.num_segments || !columns.any_valid()) return;
+  const int4 segment = __ldg(rows.segments + i);
+  rows_left left{segment.x, segment.x - segment.w, segment.y, segment.y + segment.z, 0, 0};
+  left.end = end_of_row(rows, left.p, left.last_row);
+  left.next_end = end_of_row(rows, left.p + 1, left.last_row);
   vector<sum_type_t<Value>, V> sums[N] = {};
   while (left.j + rows_of_B_at_once <= left.last) {
     add_next<rows_of_B_at_once>(left, sums, rows, operands, columns);
   }
   while (left.j < left.last) add_next<1>(left, sums, rows, operands, columns);
   while (left.p < left.last_row) finish_row<Value>(left, sums, rows, operands, columns);
+}
 
-  if (any_lane(cut)) {
-    work_item<Value> item{};
-    item.row = segment.x;
-    item.partial = cut ? segment.w : -1;
-    row_split::finish_cut_row<Value, V, N>(rows.A, item, cut, 0, shape, sums, operands, columns);
+// The first blocks work on pieces of rows, the others on whole rows.
+template <class Value, int V, int N, class Operands>
+__global__ void __launch_bounds__(threads, blocks_with_registers(threads, blocks_per_multiprocessor))
+    nonzero_split_kernel(const shared_rows<Value> rows, const Operands operands, const thread_shape shape,
+                         const unsigned blocks_of_pieces) {
+  if (blockIdx.x < blocks_of_pieces) {
+    const thread_shape warp{shape.column_bits, 5 - shape.column_bits};
+    row_split::multiply_item<rows_of_B_at_once, Value, V, N>(segment_items<Value>{rows.pieces}, operands, warp,
+                                                             warp.item(0));
+  } else {
+    const unsigned before = blocks_of_pieces * (threads >> shape.column_bits);
+    multiply_rows<Value, V, N>(shape.item(0) - before, rows, operands, shape);
   }
 }
 
@@ -206,11 +210,17 @@ class nonzero_split_plan final : public product_plan, public finishing_plan {
   template <int V, int N, class Operands>
   void launch_vectors(const Operands& operands, cudaStream_t stream) const {
     const thread_shape shape = side_by_side<V, N>(operands.k);
-    const unsigned segments_per_block = threads / shape.group_size();
-    const auto blocks = static_cast<unsigned>((segments_.size() + segments_per_block - 1) / segments_per_block);
-    const shared_rows<Value> rows{segments_.view(), segments_.matrix().indptr32(), row_ids_.get()};
+    const auto blocks_for = [](std::size_t segments, std::size_t a_block) {
+      return static_cast<unsigned>((segments + a_block - 1) / a_block);
+    };
+    shared_rows<Value> rows{segments_.view(), 0, nullptr, segments_.matrix().indptr32(), row_ids_.get()};
+    rows.pieces.num_segments = static_cast<unsigned>(segments_.num_partials());
+    rows.num_segments = static_cast<unsigned>(segments_.size() - segments_.num_partials());
+    rows.segments = rows.pieces.segments + segments_.num_partials();
+    const unsigned blocks_of_pieces = blocks_for(rows.pieces.num_segments, threads / 32);
+    const unsigned blocks = blocks_of_pieces + blocks_for(rows.num_segments, threads >> shape.column_bits);
     nonzero_split_kernel<Value, V, N>
-        <<<dim3(blocks, tiles_of<V, N>(operands.k)), threads, 0, stream>>>(rows, operands, shape);
+        <<<dim3(blocks, tiles_of<V, N>(operands.k)), threads, 0, stream>>>(rows, operands, shape, blocks_of_pieces);
     check_launch("nonzero_split");
   }
 

@@ -28,7 +28,9 @@ struct row_cutting {
   __device__ int length(std::uint32_t row) const { return indptr[row + 1] - indptr[row]; }
   // The nonzeros of a segment of a row, at most.
   __device__ int longest_segment(int of_row) const {
-    return max(segment_length, (of_row + max_segments_per_row - 1) / max_segments_per_row);
+    const int most = max(segment_length, (of_row + max_segments_per_row - 1) / max_segments_per_row);
+    // Adding up the parts of a giant row takes no longer than they do.
+    return joined == 0 ? most : max(most, static_cast<int>(sqrtf(static_cast<float>(of_row))));
   }
   __device__ bool cuts(std::uint32_t row) const { return length(row) > longest_segment(length(row)); }
   // Whether a row that is not cut is the first one of its segment.
@@ -59,7 +61,8 @@ struct segments_task {
   row_cutting rows;
   const std::int32_t* row_ids;
   const cut_counts* cut_before;      // of all rows before each; null: no row is cut
-  const std::int32_t* begin_before;  // null: every row that is not cut begins a segment
+  const std::int32_t* begin_before;  // segments that whole rows begin, where they are joined
+  int num_partials;
   int4* segments;
   std::int32_t* split_of_partial;
   row_segments* splits;
@@ -73,12 +76,14 @@ __global__ void write_segments_kernel(const segments_task task) {
   const int length = rows.length(p);
   const int row = task.row_ids ? task.row_ids[p] : static_cast<int>(p);
   const cut_counts before = task.cut_before ? task.cut_before[p] : cut_counts{};
-  const int whole_before = task.begin_before ? task.begin_before[p] : static_cast<int>(p) - before.rows();
-  const int first = whole_before + before.segments();
+  const int first_partial = before.segments();
+  // In the order of the rows, or the parts of rows first.
+  int first = rows.joined == 0 ? static_cast<int>(p) - before.rows() + first_partial : first_partial;
   if (!rows.cuts(p)) {
     if (rows.joined == 0) {
       task.segments[first] = {row, begin, length, -1};
     } else if (rows.begins(p)) {
+      first = task.num_partials + task.begin_before[p];
       unsigned end = p + 1;
       while (end < rows.num_rows && !rows.cuts(end) && !rows.begins(end)) ++end;
       task.segments[first] = {static_cast<int>(p), begin, rows.indptr[end] - begin, -static_cast<int>(end - p)};
@@ -87,7 +92,6 @@ __global__ void write_segments_kernel(const segments_task task) {
   }
   const int most = rows.longest_segment(length);
   const int count = (length - 1) / most + 1;
-  const int first_partial = before.segments();
   for (int i = 0; i < count; ++i) {
     task.segments[first + i] = {row, begin + i * most, min(most, length - i * most), first_partial + i};
     task.split_of_partial[first_partial + i] = before.rows();
@@ -160,7 +164,7 @@ segment_list::segment_list(const std::int32_t* indptr, std::int64_t all_rows, st
   splits = {static_cast<std::size_t>(all_cut.rows()), allocate};
   const pooled_memory in_row_order(longest_first ? segments.bytes() : 0, stream);
   write_segments_kernel<<<blocks_for(num_rows), threads_per_block, 0, stream>>>(
-      {rows, row_ids, cut.as<cut_counts>(), begins.as<std::int32_t>(),
+      {rows, row_ids, cut.as<cut_counts>(), begins.as<std::int32_t>(), all_cut.segments(),
        longest_first ? in_row_order.as<int4>() : segments.data(), split_of_partial.data(), splits.data()});
   check_launch("write_segments_kernel");
   if (longest_first) sort_by_length(in_row_order.as<int4>(), segments.data(), num_segments, longest_row, stream);

@@ -18,8 +18,8 @@ struct segment_list {
 
   // Of rows with these offsets on the device, of which none is longer than `longest_row`. `row_ids` may be null.
   //
-  // With `joined` > 0, neighbouring rows that are not cut share a segment for about so many rows and nonzeros: it says
-  // first stored row, begin, length, and minus the number of its rows. Those are never sorted.
+  // With `joined` > 0, the segments of cut rows come first. Then neighbouring rows share segments of about so many rows
+  // and nonzeros: first stored row, begin, length, minus the number of rows. These are never sorted.
   segment_list(const std::int32_t* indptr, std::int64_t num_rows, std::int64_t longest_row, const std::int32_t* row_ids,
                int segment_length, bool longest_first, cudaStream_t stream, const device_allocator& allocate,
                int joined = 0);

@@ -55,6 +55,7 @@ class device_segments {
   }
 
   const device_csr& matrix() const { return *matrix_; }
+  std::size_t num_partials() const { return list_.split_of_partial.size(); }
   int columns() const { return columns_; }
   std::size_t size() const { return list_.segments.size(); }
   value_array all_values() const { return matrix_->all_values(); }
