@@ -141,6 +141,10 @@ struct thread_shape {
     const int group_bits = column_bits + nonzero_bits;
     return (blockIdx.x * turns + turn) * (blockDim.x >> group_bits) + (threadIdx.x >> group_bits);
   }
+  __device__ unsigned only_item() const {
+    const int group_bits = column_bits + nonzero_bits;
+    return blockIdx.x * (blockDim.x >> group_bits) + (threadIdx.x >> group_bits);
+  }
 };
 
 // The columns of one thread: N vectors of V consecutive columns, T vectors apart. With T known to the compiler, loads
@@ -473,8 +477,15 @@ constexpr unsigned resident_blocks() {
 template <int U, class Value, int V, int N, int T, class Items, class Operands>
 __global__ void __launch_bounds__(256, resident_blocks<U, Value, V, N>())
     row_split_kernel(const Items items, const Operands operands, const thread_shape shape) {
+  multiply_item<U, Value, V, N, T>(items, operands, shape, shape.only_item());
+}
+
+// The same with several turns, which takes registers that small grids need for rows of B.
+template <class Value, int V, int N, int T, class Items, class Operands>
+__global__ void __launch_bounds__(256, resident_blocks<0, Value, V, N>())
+    row_split_in_turns_kernel(const Items items, const Operands operands, const thread_shape shape) {
   for (int turn = 0; turn < shape.turns; ++turn) {
-    multiply_item<U, Value, V, N, T>(items, operands, shape, shape.item(turn));
+    multiply_item<0, Value, V, N, T>(items, operands, shape, shape.item(turn));
   }
 }
 
@@ -516,7 +527,7 @@ __device__ __forceinline__ void exchange_columns(const vector<Sum, V> (&sums)[N]
 template <int U, class Value, int V, int N, class Items>
 __global__ void __launch_bounds__(256, resident_blocks<U, Value, V, N>())
     exchanging_kernel(const Items items, const row_major_operands<Value> operands, const thread_shape shape) {
-  const unsigned i = shape.item(0);
+  const unsigned i = shape.only_item();
   const int column_lane = threadIdx.x & (shape.column_threads() - 1);
   const int nonzero_lane = (threadIdx.x & (shape.group_size() - 1)) >> shape.column_bits;
   const int first = (blockIdx.y * (N * V)) << shape.column_bits;
@@ -841,10 +852,13 @@ class launcher {
   template <int U, int V, int N, int T = 0, class Operands>
   void launch(const Items& items, const Operands& operands, thread_shape threads, int tiles,
               cudaStream_t stream) const {
-    threads.turns = turns(threads, tiles);
-    row_split_kernel<U, Value, V, N, T, Items, Operands>
-        <<<dim3(blocks(threads), static_cast<unsigned>(tiles)), shape_.threads_per_block, 0, stream>>>(items, operands,
-                                                                                                       threads);
+    auto kernel = row_split_kernel<U, Value, V, N, T, Items, Operands>;
+    if constexpr (U == 0 && takes_turns<V, N>) {
+      threads.turns = turns(threads, tiles);
+      if (threads.turns > 1) kernel = row_split_in_turns_kernel<Value, V, N, T, Items, Operands>;
+    }
+    kernel<<<dim3(blocks(threads), static_cast<unsigned>(tiles)), shape_.threads_per_block, 0, stream>>>(
+        items, operands, threads);
     check_launch("row_split");
   }
 
@@ -888,6 +902,10 @@ class launcher {
     if (std::is_same_v<Items, padded_items<Value>> && sizeof(Value) < 8) return false;
     return longest <= std::max<std::int64_t>(256, 32 * nnz / std::max<std::int64_t>(1, num_items));
   }
+
+  // Not where registers are too few for a turn to be counted in one.
+  template <int V, int N>
+  static constexpr bool takes_turns = sizeof(Value) < 8 || V * N < 8;
 
   // Thread blocks with little to do take several items a group, as long as the grid fills the GPU four times: starting
   // a thread block takes as long as some hundred nonzeros do (measured on an H200). Sorted by length, the first ones
