@@ -24,7 +24,7 @@ from warploom.bench import _matrices
 from warploom.bench.environment import environment
 from warploom.bench.measure import Limits, measure
 from warploom.bench.processes import end_with_parent
-from warploom.bench.settings import Setting, needed_permutations
+from warploom.bench.settings import Setting, check_candidates, needed_permutations
 from warploom.bench.store import Store
 from warploom.corpus import Entry
 from warploom.errors import DeviceError, ParameterError, WarploomError
@@ -173,7 +173,7 @@ def sweep(
     DeviceError
         There is no GPU.
     ParameterError
-        For an unknown setting.
+        For an unknown setting, or a pattern that no candidate matches.
     StorageError
         If results cannot be written. What had been written stays.
 
@@ -187,6 +187,7 @@ def sweep(
     if not callable(settings):
         for name in settings:
             Setting.parse(name)
+    check_candidates(candidates)
     if device == "cuda" and gpus is None and executor is None:
         gpus = gpu_ordinals()
         if not gpus:

@@ -12,11 +12,22 @@ import numpy as np
 import scipy.sparse
 
 from warploom import _bfloat16, _core, permutations
-from warploom.candidates import Candidate, matches, parse
+from warploom.candidates import OPERATIONS, Candidate, matches, parse
 from warploom.corpus import PARTS
 from warploom.errors import ParameterError
 
-__all__ = ["DOUBLE", "ESSENTIAL", "HALF", "LARGE", "SPMM", "SPMV", "Setting", "listed", "needed_permutations"]
+__all__ = [
+    "DOUBLE",
+    "ESSENTIAL",
+    "HALF",
+    "LARGE",
+    "SPMM",
+    "SPMV",
+    "Setting",
+    "check_candidates",
+    "listed",
+    "needed_permutations",
+]
 
 _DTYPE = r"(?P<dtype>b?float16|float32|float64)"
 _FORMS = (
@@ -152,6 +163,29 @@ def listed(setting: Setting, device: str, patterns: str | Sequence[str] | None =
     """
     chosen = [patterns] if isinstance(patterns, str) else patterns
     return list(_listed(setting, device, None if chosen is None else tuple(chosen)))
+
+
+def check_candidates(patterns: str | Sequence[str] | None) -> None:
+    """Raise `ParameterError` for a pattern that no candidate of any operation and device matches.
+
+    Parameters
+    ----------
+    patterns : str or sequence of str, optional
+        As `listed` takes them.
+    """
+    lists = (ESSENTIAL, *_FILES)
+    for pattern in [patterns] if isinstance(patterns, str) else patterns or ():
+        if pattern not in lists and not any(matches(name, pattern) for name in _every_name()):
+            raise ParameterError(
+                f"candidates: no candidate matches {pattern!r}; lists of them are {', '.join(lists)}",
+                argument="candidates",
+            )
+
+
+@functools.cache
+def _every_name() -> frozenset[str]:
+    found = (_core.enumerate_candidates(op, None, device, None) for op in OPERATIONS for device in ("cuda", "cpu"))
+    return frozenset(candidate.name for candidates in found for candidate in candidates)
 
 
 @functools.cache

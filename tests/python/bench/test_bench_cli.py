@@ -27,6 +27,14 @@ def invoke(*arguments):
     return result
 
 
+def test_a_pattern_that_matches_no_candidate_is_named(matrices, tmp_path):
+    result = invoke("run", "--output", tmp_path / "out", "--matrices", matrices, *QUICK, "--candidates", "mine.txt")
+    assert result.exit_code == 2
+    assert "no candidate matches 'mine.txt'" in result.output
+    assert "@large" in result.output
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_folder_is_measured_merged_and_summarised(matrices, tmp_path):
     options = [*QUICK, "--candidates", "spmv/none/csr/*"]
     result = invoke("run", "--output", tmp_path / "out", "--matrices", matrices, *options)

@@ -676,6 +676,8 @@ class launcher {
       : shape_(shape),
         num_items_(num_items),
         nnz_(nnz),
+        mean_(std::max<std::int64_t>(1, nnz / std::max<std::int64_t>(1, num_items))),
+        longest_(longest),
         sorted_(sorted),
         resident_threads_(resident_threads()),
         threads_for_few_rows_(few_rows_pay(num_items, nnz, longest) ? resident_threads_
@@ -907,16 +909,15 @@ class launcher {
   template <int V, int N>
   static constexpr bool takes_turns = sizeof(Value) < 8 || V * N < 8;
 
-  // Thread blocks with little to do take several items a group, as long as the grid fills the GPU four times: starting
-  // a thread block takes as long as some hundred nonzeros do (measured on an H200). Sorted by length, the first ones
-  // would have more to do than all others.
+  // Where thread blocks would have little to do, groups take several items, as long as the grid fills the GPU four
+  // times: starting a thread block takes as long as some hundred nonzeros do (measured on an H200). Items are about
+  // equally long then: a group with several long ones would keep its thread block waiting.
   int turns(const thread_shape& threads, int tiles) const {
-    if (sorted_) return 1;
-    constexpr std::int64_t most = 4, enough_nonzeros = 400;
-    const std::int64_t nonzeros = std::max<std::int64_t>(1, nnz_ / std::max<std::int64_t>(1, num_items_)) *
-                                  (shape_.threads_per_block / threads.group_size());
-    const std::int64_t spare = num_items_ * threads.group_size() * tiles / (4 * resident_threads_);
-    return static_cast<int>(std::clamp<std::int64_t>(std::min(enough_nonzeros / nonzeros, spare), 1, most));
+    constexpr std::int64_t several = 4, enough_nonzeros = 400;
+    if (sorted_ || longest_ > 4 * mean_ + 16) return 1;
+    const bool has_little = several * mean_ * (shape_.threads_per_block / threads.group_size()) <= enough_nonzeros;
+    const bool fills = num_items_ * threads.group_size() * tiles >= 4 * several * resident_threads_;
+    return has_little && fills ? several : 1;
   }
 
   unsigned blocks(const thread_shape& threads) const {
@@ -927,6 +928,8 @@ class launcher {
   row_split_shape shape_;
   std::int64_t num_items_;
   std::int64_t nnz_;
+  std::int64_t mean_;  // nonzeros of an item, at least 1
+  std::int64_t longest_;
   bool sorted_;
   std::int64_t resident_threads_;
   std::int64_t threads_for_few_rows_;
