@@ -33,6 +33,7 @@
 #include "kernels/bsr/device_bsr.hpp"
 #include "kernels/device/finish.cuh"
 #include "kernels/device/last_arrival.cuh"
+#include "kernels/device/tensor_core.cuh"
 #include "kernels/device/vector.cuh"
 #include "kernels/device/warp.cuh"
 #include "kernels/segmented_csr/device_segments.hpp"
@@ -99,30 +100,6 @@ __device__ __forceinline__ unsigned rounded_to_tf32(unsigned bits) {
 #else
   __trap();  // never launched there
   return bits;
-#endif
-}
-
-template <class Value>
-__device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-#if __CUDA_ARCH__ >= 800
-  if constexpr (std::is_same_v<Value, __half>) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-  } else if constexpr (std::is_same_v<Value, __nv_bfloat16>) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-  } else {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-  }
-#else
-  __trap();  // never launched there
 #endif
 }
 
@@ -222,7 +199,7 @@ __device__ __forceinline__ void multiply_add(lane_sums<V, N>& sums, const unsign
                                __byte_perm(words[0][n][tile], words[1][n][tile], 0x7632),
                                __byte_perm(words[2][n][tile], words[3][n][tile], 0x5410),
                                __byte_perm(words[2][n][tile], words[3][n][tile], 0x7632)};
-        multiply_add<Value>(sums.c[n][tile], a, b);
+        cuda::multiply_add<Value>(sums.c[n][tile], a, b);
       }
     }
   } else {
@@ -233,7 +210,7 @@ __device__ __forceinline__ void multiply_add(lane_sums<V, N>& sums, const unsign
       for (int tile = 0; tile < V / 2; ++tile) {
         const unsigned a[4] = {rounded_to_tf32(words[0][n][2 * tile]), rounded_to_tf32(words[0][n][2 * tile + 1]),
                                rounded_to_tf32(words[1][n][2 * tile]), rounded_to_tf32(words[1][n][2 * tile + 1])};
-        multiply_add<Value>(sums.c[n][tile], a, b);
+        cuda::multiply_add<Value>(sums.c[n][tile], a, b);
       }
     }
   }

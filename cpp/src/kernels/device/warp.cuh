@@ -120,6 +120,17 @@ __device__ __forceinline__ int warp_maximum(int value) {
 #endif
 }
 
+// The bits that are set in some lane.
+__device__ __forceinline__ unsigned warp_or(unsigned bits) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_or_sync(whole_warp, bits);
+#else
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) bits |= exchange(bits, offset);
+  return bits;
+#endif
+}
+
 // The sum over the lanes of a group of `Size` that are `Stride` apart, in all of them; the nearest lanes meet first.
 // Both are powers of two. A stride of 1: over the group.
 template <int Stride, int Size = 32, class Sum>

@@ -16,7 +16,7 @@ namespace warploom {
 void sampled_product(const csr_pattern& pattern, const dense_view& X, const dense_view& Y, value_type dtype, void* out);
 
 // The same in GPU memory, enqueued on `stream`. Nothing outside of X and Y is read even if the arrays of the pattern
-// have changed since they were checked.
+// have changed since they were checked. Throws error_kind::shape for rows of 4 GiB and more.
 void sampled_product_cuda(const device_csr_arrays& pattern, std::int64_t nnz, const dense_view& X, const dense_view& Y,
                           value_type dtype, void* out, CUstream_st* stream);
 
