@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,7 +42,16 @@ __all__ = ["calibrate", "train"]
     type=click.Choice(profiles.MODELS),
     help="Train this kind of models; may be repeated. All by default, with --profile trees.",
 )
-def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None, models: tuple[str, ...]) -> None:
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=lambda: os.cpu_count() or 1,
+    show_default="all cores",
+    help="Processes that train networks. What they learn does not depend on it.",
+)
+def train(
+    inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None, models: tuple[str, ...], workers: int
+) -> None:
     """Train profiles on the measurements in INPUTS: folders of `warploom bench`, or those that ship, such as h200.
 
     Folders are one sweep, each of those that ship is one of its own, which may have tried other candidates. The papers'
@@ -73,7 +83,7 @@ def train(inputs: tuple[str, ...], output: str, held_out: bool, kept: str | None
         if model == "trees":
             continue
         try:
-            profile = _TRAINERS[model](sweeps_of(inputs), trees, held_out_trees)
+            profile = _TRAINERS[model](sweeps_of(inputs), trees, held_out_trees, workers)
         except ParameterError as error:
             if models:  # somebody asked for it
                 raise
@@ -143,17 +153,17 @@ def _train_trees(
 
 
 def _train_network(
-    sweeps: list[Measurements], trees: profiles.Profile, held_out_trees: dict[str, HeldOut]
+    sweeps: list[Measurements], trees: profiles.Profile, held_out_trees: dict[str, HeldOut], workers: int
 ) -> profiles.Profile:
     from warploom.training.train import predicted_by_trees
     from warploom.training.train_networks import train_networks
 
     known = held_out_trees or predicted_by_trees(sweeps)
     with progress_bar("training networks", remaining=True) as show:
-        return train_networks(sweeps, trees, progress=show, held_out_trees=known)
+        return train_networks(sweeps, trees, progress=show, held_out_trees=known, workers=workers)
 
 
-def _train_row_order(sweeps: list[Measurements], trees: profiles.Profile, _: dict[str, HeldOut]) -> profiles.Profile:
+def _train_row_order(sweeps: list[Measurements], trees: profiles.Profile, *_: object) -> profiles.Profile:
     from warploom.training import row_order
     from warploom.training.train import data_hash
 
@@ -161,9 +171,7 @@ def _train_row_order(sweeps: list[Measurements], trees: profiles.Profile, _: dic
     return dataclasses.replace(trees, models=models, metrics={}, data_hash=data_hash(sweeps[:1]))
 
 
-def _train_threads_per_row(
-    sweeps: list[Measurements], trees: profiles.Profile, _: dict[str, HeldOut]
-) -> profiles.Profile:
+def _train_threads_per_row(sweeps: list[Measurements], trees: profiles.Profile, *_: object) -> profiles.Profile:
     from warploom.training import threads_per_row
     from warploom.training.train import data_hash
 
@@ -177,7 +185,7 @@ _TREES = ("boosted trees", "decision tree")
 _TRIALS = 4
 """Parameters that are tried of each family."""
 
-_TRAINERS: Mapping[str, Callable[[list[Measurements], profiles.Profile, dict[str, HeldOut]], profiles.Profile]] = {
+_TRAINERS: Mapping[str, Callable[[list[Measurements], profiles.Profile, dict[str, HeldOut], int], profiles.Profile]] = {
     "network": _train_network,
     "mehrabi2021": _train_row_order,
     "gao2024": _train_threads_per_row,

@@ -9,7 +9,10 @@ close to the fastest decides. Candidates are reduced on the training part alone.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +49,7 @@ __all__ = [
     "inputs_of",
     "options_of",
     "predictions",
+    "side_by_side",
     "targets",
     "unseen_losses",
     "unseen_predictions",
@@ -257,10 +261,20 @@ def unseen_predictions(
         For each split, further rows to train on: see `fit`.
     """
     found = np.full(dataset.times.shape, np.inf)
-    for number, (train, test) in enumerate(splits):
-        rows = None if between is None else between[number]
-        found[test] = predictions(fit(dataset.rows(train), options, between=rows), dataset.rows(test))
+
+    def predict(split: Split, further: Dataset | None) -> None:
+        train, test = split
+        found[test] = predictions(fit(dataset.rows(train), options, between=further), dataset.rows(test))
+
+    known = list(splits)
+    side_by_side(predict, known, [None] * len(known) if between is None else between)
     return found
+
+
+def side_by_side(function: Callable[..., object], *arguments: Sequence[Any]) -> None:
+    """Call a function that trains trees for each set of arguments, on threads: each trains on one."""
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        list(pool.map(function, *arguments))
 
 
 def unseen_losses(dataset: Dataset, predicted: _Array) -> _Array:
@@ -287,9 +301,13 @@ def expected_losses(dataset: Dataset, loss: _Array, options: Options, splits: It
     inputs = inputs_of(dataset, options)
     X = model_inputs(dataset.features, dataset.k, inputs)
     found = np.empty(len(dataset))
-    for train, test in splits:
+
+    def predict(split: Split) -> None:
+        train, test = split
         model = FORMS[options.form](X[train], loss[train, np.newaxis], inputs, [LOSS], options)
         found[test] = model.predict(X[test])[:, 0]
+
+    side_by_side(predict, list(splits))
     return found
 
 

@@ -54,6 +54,7 @@ def train_networks(
     samples: int = 1000,
     progress: _Progress | None = None,
     held_out_trees: Mapping[str, HeldOut] | None = None,
+    workers: int = 1,
 ) -> Profile:
     """Train networks on what trees were trained on.
 
@@ -73,6 +74,8 @@ def train_networks(
         Called as ``progress(done, total, what)`` before each network.
     held_out_trees : mapping from str to HeldOut, optional
         What the trees predict for held-out matrices, which `warploom.training.train.train` keeps.
+    workers : int
+        Processes that train networks of different splits. The profile does not depend on it.
 
     Returns
     -------
@@ -102,7 +105,7 @@ def train_networks(
     of_families = sum(_splits_of(datasets, folds_of_families) for datasets in by_op.values())
     shown = _Shown(progress, 2 * (2 * FOLDS + 1) * len(by_op) + 2 * of_families)
     for op, datasets in by_op.items():
-        trained = _Operation(op, datasets, trees, chosen, folds_of_families, shown)
+        trained = _Operation(op, datasets, trees, chosen, folds_of_families, shown, workers)
         # One network reads what is known of every setting. "Not measured" is not a quantity that it could scale.
         first, *others = (inputs_of(dataset, DEFAULTS[op]) for dataset in datasets.values())
         inputs = tuple(name for name in first if all(name in other for other in others) and name not in LOCALITY_INPUTS)
@@ -189,6 +192,7 @@ class _Operation:
         options: JointOptions,
         folds_of_families: int,
         shown: _Shown,
+        workers: int,
     ) -> None:
         self._op = op
         self._datasets = list(datasets.values())
@@ -198,6 +202,7 @@ class _Operation:
         self._random = folds(self._datasets, FOLDS, options.seed)
         self._families = family_folds(self._datasets, folds_of_families, options.seed)
         self._shown = shown
+        self._workers = workers
         self._all = rows_between_each(self._datasets)
         self._further: dict[int, list[Dataset | None]] = {}
 
@@ -231,17 +236,25 @@ class _Operation:
 
     def _unseen(self, inputs: Sequence[str], splits: Sequence[Split], epochs: int | None) -> dict[int, list[_Array]]:
         """Return predictions for what each split holds out, by the epochs of training."""
-        found: dict[int, list[_Array]] = {}
-        for number, split in enumerate(splits):
+        from joblib import Parallel, delayed  # type: ignore[import-untyped, unused-ignore]
+
+        def task(split: Split) -> Any:
             train, test = split
-            self._shown.next(f"{self._op}: times, split {number + 1} of {len(splits)}")
             known = [dataset.rows(rows) for dataset, rows in zip(self._datasets, train, strict=True)]
+            held_out = [dataset.rows(rows) for dataset, rows in zip(self._datasets, test, strict=True)]
             candidates = [candidates_of(dataset, DEFAULTS[self._op]) for dataset in known]
             between = self._between(split, known)
-            for epoch, joint in descend(known, inputs, candidates, self._options, epochs=epochs, between=between):
+            return delayed(_predict_times)(known, held_out, inputs, candidates, self._options, epochs, between)
+
+        found: dict[int, list[_Array]] = {}
+        side_by_side = Parallel(n_jobs=self._workers, return_as="generator")
+        predicted = side_by_side(task(split) for split in splits)
+        for number, (_, test) in enumerate(splits):
+            self._shown.next(f"{self._op}: times, split {number + 1} of {len(splits)}")
+            for epoch, times in next(predicted):
                 of_epoch = found.setdefault(epoch, [np.full(dataset.times.shape, np.inf) for dataset in self._datasets])
-                for i, dataset in enumerate(self._datasets):
-                    of_epoch[i][test[i]] = predictions(joint.model(i), dataset.rows(test[i]))
+                for of, rows, values in zip(of_epoch, test, times, strict=True):
+                    of[rows] = values
         return found
 
     def _mean_loss(self, predicted: Sequence[_Array]) -> float:
@@ -252,20 +265,58 @@ class _Operation:
         self, inputs: Sequence[str], splits: Sequence[Split], predicted: Sequence[_Array], epochs: int
     ) -> list[Unseen]:
         """Predict losses too, by networks that have not seen the rows."""
+        from joblib import Parallel, delayed  # type: ignore[import-untyped, unused-ignore]
+
         losses = [unseen_losses(dataset, of) for dataset, of in zip(self._datasets, predicted, strict=True)]
         expected = [np.empty(len(dataset)) for dataset in self._datasets]
-        none: list[list[str]] = [[] for _ in self._datasets]
         options = dataclasses.replace(self._options, members=1)
-        for number, (train, test) in enumerate(splits):
-            self._shown.next(f"{self._op}: losses, split {number + 1} of {len(splits)}")
+
+        def task(split: Split) -> Any:
+            train, test = split
             known = [dataset.rows(rows) for dataset, rows in zip(self._datasets, train, strict=True)]
+            held_out = [dataset.rows(rows) for dataset, rows in zip(self._datasets, test, strict=True)]
             kept = [loss[rows] for loss, rows in zip(losses, train, strict=True)]
-            joint = descend(known, inputs, none, options, losses=kept, epochs=epochs)[-1][1]
-            for i, dataset in enumerate(self._datasets):
-                model, rows = joint.model(i), test[i]
-                X = model_inputs(dataset.features, dataset.k, model.inputs)[rows]
-                expected[i][rows] = model.predict(X)[:, model.outputs.index(LOSS)]
+            return delayed(_predict_losses)(known, held_out, inputs, kept, options, epochs)
+
+        side_by_side = Parallel(n_jobs=self._workers, return_as="generator")
+        found = side_by_side(task(split) for split in splits)
+        for number, (_, test) in enumerate(splits):
+            self._shown.next(f"{self._op}: losses, split {number + 1} of {len(splits)}")
+            for of, rows, values in zip(expected, test, next(found), strict=True):
+                of[rows] = values
         return [
             Unseen(of, loss, ex).as_sure_as_may_be(dataset)
             for of, loss, ex, dataset in zip(predicted, losses, expected, self._datasets, strict=True)
         ]
+
+
+def _predict_times(
+    known: Sequence[Dataset],
+    held_out: Sequence[Dataset],
+    inputs: Sequence[str],
+    candidates: Sequence[Sequence[str]],
+    options: JointOptions,
+    epochs: int | None,
+    between: Sequence[Dataset | None],
+) -> list[tuple[int, list[_Array]]]:
+    """Train on what is known, and predict times of what is held out, by the epochs of training."""
+    states = descend(known, inputs, candidates, options, epochs=epochs, between=between)
+    return [(epoch, [predictions(joint.model(i), rows) for i, rows in enumerate(held_out)]) for epoch, joint in states]
+
+
+def _predict_losses(
+    known: Sequence[Dataset],
+    held_out: Sequence[Dataset],
+    inputs: Sequence[str],
+    losses: Sequence[_Array],
+    options: JointOptions,
+    epochs: int,
+) -> list[_Array]:
+    """Train on the losses of choices, and predict those of what is held out."""
+    joint = descend(known, inputs, [[] for _ in known], options, losses=losses, epochs=epochs)[-1][1]
+    found = []
+    for i, rows in enumerate(held_out):
+        model = joint.model(i)
+        X = model_inputs(rows.features, rows.k, model.inputs)
+        found.append(model.predict(X)[:, model.outputs.index(LOSS)])
+    return found

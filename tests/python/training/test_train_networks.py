@@ -121,6 +121,23 @@ def test_one_network_reads_what_is_known_of_every_value_type():
         assert found.models[model_name("spmm", dtype, "row", "warm")].inputs == INPUTS
 
 
+def test_processes_train_the_same(profile, measurements, trees, held_out_trees):
+    found = train_networks(
+        measurements,
+        trees,
+        SMALL,
+        folds_of_families=3,
+        samples=20,
+        held_out_trees=held_out_trees,
+        workers=2,
+    )
+    assert found.metrics == profile.metrics
+    for name, model in profile.models.items():
+        assert found.models[name].outputs == model.outputs
+        for key, array in model.arrays.items():
+            np.testing.assert_array_equal(found.models[name].arrays[key], array)
+
+
 def test_progress_counts_the_networks(seen):
     assert [done for done, _, _ in seen] == list(range(len(seen)))
     assert {total for _, total, _ in seen} == {len(seen)}
