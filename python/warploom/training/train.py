@@ -19,6 +19,7 @@ from warploom.bench.medians import are_widely_measured
 from warploom.bench.medians import settings as measured_settings
 from warploom.bench.repeatability import Tolerances, tolerances
 from warploom.bench.settings import Setting
+from warploom.candidates import OPERATIONS
 from warploom.errors import ParameterError
 from warploom.model_inputs import LOSS, REFERENCE, SIZES, SPMV_INPUTS, model_name
 from warploom.predictor import Model
@@ -497,11 +498,15 @@ def margin(dataset: Dataset, predicted: NDArray[np.float64], covered: float = CO
 
 
 def data_hash(parts: Sequence[Measurements]) -> str:
-    """Return a hash of the times with their matrices, settings and candidates, whatever the order of the rows."""
+    """Return a hash of the times with their matrices, settings and candidates, whatever the order of the rows.
+
+    Those of sampled products, which nothing is trained on, do not count.
+    """
     digest = hashlib.sha256()
     columns = ["matrix", "setting", "cache", "candidate", "run", "median_us", "status"]
     for part in parts:
-        plain = part.measurements[columns].astype({n: str for n in columns if n not in ("run", "median_us")})
+        trained_on = part.measurements.loc[part.measurements["op"].isin(OPERATIONS), columns]
+        plain = trained_on.astype({n: str for n in columns if n not in ("run", "median_us")})
         digest.update(np.sort(pd.util.hash_pandas_object(plain, index=False).to_numpy()).tobytes())
     return digest.hexdigest()
 

@@ -1,3 +1,4 @@
+import dataclasses
 from functools import partial
 
 import numpy as np
@@ -213,6 +214,9 @@ def test_training_repeats_and_the_hash_tells_data_apart(profile, measurements):
     shuffled = sweep(80, settings=("spmv/float32", "spmv/float64"), noise=0.01)
     shuffled.measurements = shuffled.measurements.sample(frac=1, random_state=0)
     assert data_hash([shuffled]) == again.data_hash == profile.data_hash
+    sampled = shuffled.measurements.assign(op="sddmm")
+    with_others = dataclasses.replace(shuffled, measurements=pd.concat([shuffled.measurements, sampled]))
+    assert data_hash([with_others]) == profile.data_hash
     shuffled.measurements["median_us"] *= 2
     assert data_hash([shuffled]) != profile.data_hash
 
