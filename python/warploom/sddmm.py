@@ -152,7 +152,7 @@ class SddmmPlan:
         Raises
         ------
         ShapeError, DtypeError, DeviceError, ParameterError
-            An operand does not fit; ``argument`` names it.
+            An operand does not fit, or has rows of 4 GiB and more on a GPU; ``argument`` names it.
         """
         X, Y = (np.asarray(given) if isinstance(given, (list, tuple)) else given for given in (X, Y))
         dtype = _type_of(X)

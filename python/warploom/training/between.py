@@ -10,9 +10,7 @@ times are added to what selectors are trained on; none of them is scored.
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +18,7 @@ from numpy.typing import NDArray
 from warploom.candidates import parse
 from warploom.model_inputs import INPUTS, compress, expand, model_inputs, roofline_us
 from warploom.training.data import Dataset
+from warploom.training.parallel import on_threads
 
 __all__ = ["THREAD_LAYOUT", "PairOptions", "columns_between", "rows_between", "rows_between_each", "thread_layout"]
 
@@ -132,8 +131,7 @@ def rows_between(dataset: Dataset, options: PairOptions | None = None) -> Datase
 
 def rows_between_each(datasets: Sequence[Dataset]) -> list[Dataset | None]:
     """Return `rows_between` of several data sets, each on a thread of its own."""
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        return list(pool.map(rows_between, datasets))
+    return on_threads(rows_between, datasets)
 
 
 def _drawn(dataset: Dataset, seed: int) -> Dataset:

@@ -9,10 +9,7 @@ close to the fastest decides. Candidates are reduced on the training part alone.
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +29,7 @@ from warploom.predictor import MAX_STORED_VECTORS, Model, StoredVectors
 from warploom.training import export
 from warploom.training.data import NOT_MEASURED, OVERLAP, Dataset
 from warploom.training.evaluate import losses
+from warploom.training.parallel import on_threads
 
 __all__ = [
     "DEFAULTS",
@@ -49,7 +47,6 @@ __all__ = [
     "inputs_of",
     "options_of",
     "predictions",
-    "side_by_side",
     "targets",
     "unseen_losses",
     "unseen_predictions",
@@ -267,14 +264,8 @@ def unseen_predictions(
         found[test] = predictions(fit(dataset.rows(train), options, between=further), dataset.rows(test))
 
     known = list(splits)
-    side_by_side(predict, known, [None] * len(known) if between is None else between)
+    on_threads(predict, known, [None] * len(known) if between is None else between)
     return found
-
-
-def side_by_side(function: Callable[..., object], *arguments: Sequence[Any]) -> None:
-    """Call a function that trains trees for each set of arguments, on threads: each trains on one."""
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        list(pool.map(function, *arguments))
 
 
 def unseen_losses(dataset: Dataset, predicted: _Array) -> _Array:
@@ -307,7 +298,7 @@ def expected_losses(dataset: Dataset, loss: _Array, options: Options, splits: It
         model = FORMS[options.form](X[train], loss[train, np.newaxis], inputs, [LOSS], options)
         found[test] = model.predict(X[test])[:, 0]
 
-    side_by_side(predict, list(splits))
+    on_threads(predict, splits)
     return found
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from warploom.training.between import rows_between_each
 from warploom.training.blend import blends
 from warploom.training.data import Dataset
 from warploom.training.joint_network import JointOptions, Split, descend, family_folds, folds
+from warploom.training.parallel import in_processes
 from warploom.training.selector import DEFAULTS, candidates_of, inputs_of, predictions, unseen_losses
 from warploom.training.train import (
     FOLDS,
@@ -42,6 +43,7 @@ __all__ = ["datasets_by_operation", "preparation_models", "train_networks"]
 _Array = NDArray[np.float64]
 _Progress = Callable[[int, int, str], None]
 _log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
 
 
 def train_networks(
@@ -236,26 +238,41 @@ class _Operation:
 
     def _unseen(self, inputs: Sequence[str], splits: Sequence[Split], epochs: int | None) -> dict[int, list[_Array]]:
         """Return predictions for what each split holds out, by the epochs of training."""
-        from joblib import Parallel, delayed  # type: ignore[import-untyped, unused-ignore]
 
-        def task(split: Split) -> Any:
-            train, test = split
-            known = [dataset.rows(rows) for dataset, rows in zip(self._datasets, train, strict=True)]
-            held_out = [dataset.rows(rows) for dataset, rows in zip(self._datasets, test, strict=True)]
+        def arguments(split: Split, known: Sequence[Dataset]) -> tuple[Any, ...]:
             candidates = [candidates_of(dataset, DEFAULTS[self._op]) for dataset in known]
-            between = self._between(split, known)
-            return delayed(_predict_times)(known, held_out, inputs, candidates, self._options, epochs, between)
+            return inputs, candidates, self._options, epochs, self._between(split, known)
 
         found: dict[int, list[_Array]] = {}
-        side_by_side = Parallel(n_jobs=self._workers, return_as="generator")
-        predicted = side_by_side(task(split) for split in splits)
-        for number, (_, test) in enumerate(splits):
-            self._shown.next(f"{self._op}: times, split {number + 1} of {len(splits)}")
-            for epoch, times in next(predicted):
+        for test, by_epoch in self._predicted("times", splits, _predict_times, arguments):
+            for epoch, times in by_epoch:
                 of_epoch = found.setdefault(epoch, [np.full(dataset.times.shape, np.inf) for dataset in self._datasets])
                 for of, rows, values in zip(of_epoch, test, times, strict=True):
                     of[rows] = values
         return found
+
+    def _predicted(
+        self,
+        what: str,
+        splits: Sequence[Split],
+        predict: Callable[..., _Result],
+        arguments: Callable[[Split, Sequence[Dataset]], tuple[Any, ...]],
+    ) -> Iterator[tuple[list[NDArray[np.intp]], _Result]]:
+        """Yield what each split holds out, and what is predicted for it: by networks trained side by side.
+
+        `predict` gets the rows to train on, those held out, and `arguments` of the split and the former.
+        """
+
+        def call(split: Split) -> tuple[Any, ...]:
+            known, held_out = (
+                [dataset.rows(rows) for dataset, rows in zip(self._datasets, part, strict=True)] for part in split
+            )
+            return known, held_out, *arguments(split, known)
+
+        found = in_processes(predict, map(call, splits), self._workers)
+        for number, (_, test) in enumerate(splits):
+            self._shown.next(f"{self._op}: {what}, split {number + 1} of {len(splits)}")
+            yield test, next(found)
 
     def _mean_loss(self, predicted: Sequence[_Array]) -> float:
         losses = [unseen_losses(dataset, of) for dataset, of in zip(self._datasets, predicted, strict=True)]
@@ -265,24 +282,15 @@ class _Operation:
         self, inputs: Sequence[str], splits: Sequence[Split], predicted: Sequence[_Array], epochs: int
     ) -> list[Unseen]:
         """Predict losses too, by networks that have not seen the rows."""
-        from joblib import Parallel, delayed  # type: ignore[import-untyped, unused-ignore]
-
         losses = [unseen_losses(dataset, of) for dataset, of in zip(self._datasets, predicted, strict=True)]
         expected = [np.empty(len(dataset)) for dataset in self._datasets]
         options = dataclasses.replace(self._options, members=1)
 
-        def task(split: Split) -> Any:
-            train, test = split
-            known = [dataset.rows(rows) for dataset, rows in zip(self._datasets, train, strict=True)]
-            held_out = [dataset.rows(rows) for dataset, rows in zip(self._datasets, test, strict=True)]
-            kept = [loss[rows] for loss, rows in zip(losses, train, strict=True)]
-            return delayed(_predict_losses)(known, held_out, inputs, kept, options, epochs)
+        def arguments(split: Split, _: Sequence[Dataset]) -> tuple[Any, ...]:
+            return inputs, [loss[rows] for loss, rows in zip(losses, split[0], strict=True)], options, epochs
 
-        side_by_side = Parallel(n_jobs=self._workers, return_as="generator")
-        found = side_by_side(task(split) for split in splits)
-        for number, (_, test) in enumerate(splits):
-            self._shown.next(f"{self._op}: losses, split {number + 1} of {len(splits)}")
-            for of, rows, values in zip(expected, test, next(found), strict=True):
+        for test, found in self._predicted("losses", splits, _predict_losses, arguments):
+            for of, rows, values in zip(expected, test, found, strict=True):
                 of[rows] = values
         return [
             Unseen(of, loss, ex).as_sure_as_may_be(dataset)
