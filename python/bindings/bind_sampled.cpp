@@ -7,8 +7,9 @@
 
 #include "common.hpp"
 #include "device/cuda_function.hpp"
+#include "device/stream_order.hpp"
+#include "kernels/sampled/prepared_product.hpp"
 #include "kernels/sampled/sampled_product.hpp"
-#include "kernels/sampled/vendor_sampled_product.hpp"
 #include "planner/trial.hpp"
 #include "warploom/device.hpp"
 #include "warploom/error.hpp"
@@ -103,28 +104,36 @@ py::array sample_host_on_device(const resident_csr& pattern, const py::array& X,
   return out;
 }
 
-// The vendor's product, with the pattern that it refers to.
-struct bound_vendor_product {
+// A prepared product, with the pattern that it refers to.
+struct bound_product {
   resident_csr pattern;
-  std::int64_t nnz;
-  std::unique_ptr<vendor_sampled_product> product;
+  std::unique_ptr<prepared_sampled_product> product;
 
-  void run(std::uintptr_t X, std::uintptr_t Y, std::int64_t k, std::uintptr_t out, std::uintptr_t stream) const {
+  void run(const std::string& dtype, std::uintptr_t X, std::uintptr_t Y, std::int64_t k, std::uintptr_t out,
+           std::uintptr_t stream) const {
     const device_guard guard(pattern.device);
     const device_csr_arrays arrays = arrays_of(*pattern.matrix);
     product->run({reinterpret_cast<void*>(X), arrays.num_rows, k, k},
-                 {reinterpret_cast<void*>(Y), arrays.num_cols, k, k}, reinterpret_cast<void*>(out),
-                 reinterpret_cast<CUstream_st*>(stream));
+                 {reinterpret_cast<void*>(Y), arrays.num_cols, k, k}, parse_value_type(dtype),
+                 reinterpret_cast<void*>(out), reinterpret_cast<CUstream_st*>(stream));
   }
 };
 
-std::unique_ptr<bound_vendor_product> prepare_vendor(const resident_csr& pattern, const std::string& dtype,
-                                                     std::int64_t nnz) {
+std::unique_ptr<bound_product> prepare_vendor(const resident_csr& pattern, const std::string& dtype, std::int64_t nnz) {
   const device_guard guard(pattern.device);
   const device_csr_arrays arrays = arrays_of(*pattern.matrix);
   check_size(arrays, nnz);
   auto product = WARPLOOM_CUDA(prepare_vendor_sampled_product)(arrays, nnz, parse_value_type(dtype));
-  return std::make_unique<bound_vendor_product>(bound_vendor_product{pattern, nnz, std::move(product)});
+  return std::make_unique<bound_product>(bound_product{pattern, std::move(product)});
+}
+
+// None if it does not pay.
+std::unique_ptr<bound_product> prepare_vectors(const resident_csr& pattern, bool always) {
+  const device_guard guard(pattern.device);
+  const py::gil_scoped_release release;
+  auto product = WARPLOOM_CUDA(prepare_vector_sampled_product)(*pattern.matrix, always);
+  if (!product) return nullptr;
+  return std::make_unique<bound_product>(bound_product{pattern, std::move(product)});
 }
 
 // ---- Measuring, as trial does for products
@@ -150,28 +159,28 @@ class sampled_trial {
 
   // The values, computed over bytes that are no number in any type.
   py::array values(const py::object& by) {
-    const bound_vendor_product* const vendor = product_of(by);
+    const bound_product* const prepared = product_of(by);
     py::array out(numpy_dtype(dtype_), std::vector<py::ssize_t>{nnz_});
     void* const to = out.mutable_data();
     const py::gil_scoped_release release;
     const device_guard guard(pattern_.device);
     fill_device(result_.get(), 0xff, bytes(), nullptr);
-    run(vendor, nullptr);
+    run(prepared, nullptr);
     if (bytes() > 0) copy_to_host(to, result_.get(), bytes(), nullptr);
     return out;
   }
 
   timing time(const py::object& by, bool cold, int repeats, int warmup, double budget_ms) {
-    const bound_vendor_product* const vendor = product_of(by);
+    const bound_product* const prepared = product_of(by);
     const py::gil_scoped_release release;
     const device_guard guard(pattern_.device);
-    return summarize(time_on_device([&](CUstream_st* stream) { run(vendor, stream); },
+    return summarize(time_on_device([&](CUstream_st* stream) { run(prepared, stream); },
                                     {cold, warmup, repeats, budget_ms, std::min(3, repeats)}, nullptr));
   }
 
  private:
-  static const bound_vendor_product* product_of(const py::object& by) {
-    return by.is_none() ? nullptr : &by.cast<const bound_vendor_product&>();
+  static const bound_product* product_of(const py::object& by) {
+    return by.is_none() ? nullptr : &by.cast<const bound_product&>();
   }
 
   std::size_t bytes() const { return nnz_ * size_of(dtype_); }
@@ -183,9 +192,9 @@ class sampled_trial {
     return copy;
   }
 
-  void run(const bound_vendor_product* vendor, CUstream_st* stream) {
-    if (vendor != nullptr) {
-      vendor->product->run(X_, Y_, result_.get(), stream);
+  void run(const bound_product* prepared, CUstream_st* stream) {
+    if (prepared != nullptr) {
+      prepared->product->run(X_, Y_, dtype_, result_.get(), stream);
     } else {
       WARPLOOM_CUDA(sampled_product_cuda)(arrays_, nnz_, X_, Y_, dtype_, result_.get(), stream);
     }
@@ -207,21 +216,32 @@ void bind_sampled(py::module_& module) {
   module.def("sampled_product_on_device", &sample_on_device, py::arg("pattern"), py::arg("dtype"), py::arg("X"),
              py::arg("Y"), py::arg("k"), py::arg("out"), py::arg("nnz"), py::arg("stream"),
              "Enqueue the same for row-major operands in device memory without padding, given by their addresses.");
+  module.def(
+      "is_captured",
+      [](const resident_csr& pattern, std::uintptr_t stream) {
+        const device_guard guard(pattern.device);
+        return is_captured(reinterpret_cast<CUstream_st*>(stream));
+      },
+      py::arg("pattern"), py::arg("stream"), "Whether a stream of the pattern's device is captured for a graph.");
   module.def("sampled_product_of_host_operands", &sample_host_on_device, py::arg("pattern"), py::arg("X").noconvert(),
              py::arg("Y").noconvert(), py::arg("nnz"),
              "The same on the device of the pattern, for host arrays: complete on return.");
-  py::class_<bound_vendor_product>(module, "VendorSampledProduct",
-                                   "The vendor's sampled product, prepared for a pattern in device memory.")
-      .def(py::init(&prepare_vendor), py::arg("pattern"), py::arg("dtype"), py::arg("nnz"))
-      .def("run", &bound_vendor_product::run, py::arg("X"), py::arg("Y"), py::arg("k"), py::arg("out"),
+  py::class_<bound_product>(module, "PreparedSampledProduct",
+                            "A sampled product that is prepared for a pattern in device memory.")
+      .def_static("vendor", &prepare_vendor, py::arg("pattern"), py::arg("dtype"), py::arg("nnz"),
+                  "The vendor's, for operands of one type.")
+      .def_static("column_vectors", &prepare_vectors, py::arg("pattern"), py::kw_only(), py::arg("always"),
+                  "Column vectors, for operands of any type; unless `always`, None if they do not pay.")
+      .def_property_readonly("nbytes", [](const bound_product& bound) { return bound.product->bytes(); })
+      .def("run", &bound_product::run, py::arg("dtype"), py::arg("X"), py::arg("Y"), py::arg("k"), py::arg("out"),
            py::arg("stream"), "Enqueue it for operands given by their addresses.");
   py::class_<sampled_trial>(module, "SampledTrial",
                             "Operands of a sampled product in device memory, to check and time it with.")
       .def(py::init<resident_csr, const py::array&, const py::array&, std::int64_t>(), py::arg("pattern"),
            py::arg("X").noconvert(), py::arg("Y").noconvert(), py::arg("nnz"))
-      .def("values", &sampled_trial::values, py::arg("vendor") = py::none(),
-           "Compute the product once, by the vendor's if one is given, and download it.")
-      .def("time", &sampled_trial::time, py::arg("vendor") = py::none(), py::kw_only(), py::arg("cold"),
+      .def("values", &sampled_trial::values, py::arg("prepared") = py::none(),
+           "Compute the product once, by the prepared one if one is given, and download it.")
+      .def("time", &sampled_trial::time, py::arg("prepared") = py::none(), py::kw_only(), py::arg("cold"),
            py::arg("repeats") = 30, py::arg("warmup") = 2, py::arg("budget_ms") = 50.0,
            "Time it: fewer repeats, but at least three, where they would take longer than the budget.");
 }

@@ -821,15 +821,26 @@ class StoredMatrix:
     @property
     def shape(self) -> tuple[int, int]: ...
 
-class VendorSampledProduct:
+class PreparedSampledProduct:
     """
-    The vendor's sampled product, prepared for a pattern in device memory.
+    A sampled product that is prepared for a pattern in device memory.
     """
-    def __init__(self, pattern: DeviceCsr, dtype: str, nnz: int) -> None: ...
-    def run(self, X: int, Y: int, k: int, out: int, stream: int) -> None:
+    @staticmethod
+    def column_vectors(pattern: DeviceCsr, *, always: bool) -> PreparedSampledProduct | None:
+        """
+        Column vectors, for operands of any type; unless `always`, None if they do not pay.
+        """
+    @staticmethod
+    def vendor(pattern: DeviceCsr, dtype: str, nnz: int) -> PreparedSampledProduct:
+        """
+        The vendor's, for operands of one type.
+        """
+    def run(self, dtype: str, X: int, Y: int, k: int, out: int, stream: int) -> None:
         """
         Enqueue it for operands given by their addresses.
         """
+    @property
+    def nbytes(self) -> int: ...
 
 class SampledTrial:
     """
@@ -839,14 +850,14 @@ class SampledTrial:
         self, pattern: DeviceCsr, X: numpy.typing.NDArray[typing.Any], Y: numpy.typing.NDArray[typing.Any], nnz: int
     ) -> None: ...
     def time(
-        self, vendor: typing.Any = None, *, cold: bool, repeats: int = 30, warmup: int = 2, budget_ms: float = 50.0
+        self, prepared: typing.Any = None, *, cold: bool, repeats: int = 30, warmup: int = 2, budget_ms: float = 50.0
     ) -> Timing:
         """
         Time it: fewer repeats, but at least three, where they would take longer than the budget.
         """
-    def values(self, vendor: typing.Any = None) -> numpy.typing.NDArray[typing.Any]:
+    def values(self, prepared: typing.Any = None) -> numpy.typing.NDArray[typing.Any]:
         """
-        Compute the product once, by the vendor's if one is given, and download it.
+        Compute the product once, by the prepared one if one is given, and download it.
         """
 
 class EntryLines:
@@ -1049,6 +1060,11 @@ def formats() -> list[dict[str, typing.Any]]:
     """
 
 def invert_permutation(perm: numpy.typing.NDArray[numpy.int32]) -> numpy.typing.NDArray[numpy.int32]: ...
+def is_captured(pattern: DeviceCsr, stream: int) -> bool:
+    """
+    Whether a stream of the pattern's device is captured for a graph.
+    """
+
 def kernels(op: str) -> tuple[typing.Any, ...]:
     """
     The registered kernels of an operation.

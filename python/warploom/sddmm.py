@@ -14,10 +14,13 @@ from warploom._matrix import as_csr
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
 from warploom.plan import problem_of
 
-__all__ = ["OWN", "VENDOR", "SddmmPlan", "load_vendor", "resident", "sample", "sddmm", "sddmm_plan"]
+__all__ = ["OWN", "VECTORS", "VENDOR", "ResidentPattern", "SddmmPlan", "load_vendor", "sample", "sddmm", "sddmm_plan"]
 
 OWN = "sddmm/none/csr/warp_windows"
-"""The name of warploom's own kernel."""
+"""The name of the kernel that takes a pattern as it is."""
+
+VECTORS = "sddmm/none/column-vectors/tensor_core"
+"""The name of the kernel that a pattern is prepared for, for float16 and bfloat16."""
 
 VENDOR = "sddmm/none/csr/cusparse"
 """The name of the vendor's."""
@@ -51,7 +54,7 @@ def sddmm(A: Any, X: Any, Y: Any, *, device: str | None = None) -> Any:
 
     See Also
     --------
-    sddmm_plan : checks and uploads the matrix once, for several products.
+    sddmm_plan : checks, uploads and prepares the matrix once, for several products.
     warploom.torch.spmm : whose gradient for the values of A is such a product.
 
     Examples
@@ -69,10 +72,10 @@ def sddmm(A: Any, X: Any, Y: Any, *, device: str | None = None) -> Any:
     if device is None:
         where = _where(X)
         device = "cpu" if where is None else f"cuda:{where}"
-    return sddmm_plan(A, device=device)(X, Y)
+    return sddmm_plan(A, device=device, select=OWN)(X, Y)
 
 
-def sddmm_plan(A: Any, *, device: str | None = None, select: str = OWN) -> SddmmPlan:
+def sddmm_plan(A: Any, *, device: str | None = None, select: str | None = None) -> SddmmPlan:
     """Prepare sampled products for the pattern of a sparse matrix.
 
     Parameters
@@ -81,9 +84,11 @@ def sddmm_plan(A: Any, *, device: str | None = None, select: str = OWN) -> Sddmm
         As for `warploom.plan`. On a GPU its arrays may be referred to: they are to stay as they are.
     device : str, optional
         ``"cuda"``, ``"cuda:N"`` or ``"cpu"``; by default the GPU if there is one.
-    select : str
-        ``"sddmm/none/csr/warp_windows"``, or ``"sddmm/none/csr/cusparse"`` for the vendor's, on a GPU and not for
-        bfloat16.
+    select : str, optional
+        ``"sddmm/none/csr/warp_windows"``; on a GPU also ``"sddmm/none/column-vectors/tensor_core"``, for float16 and
+        bfloat16 (operands of other types take ``warp_windows``), and ``"sddmm/none/csr/cusparse"``, the vendor's, not
+        for bfloat16. By default the first, and the second where neighbouring rows of `A` share columns: it is
+        prepared at the first product that it is for, in 4 to 8 bytes for each entry.
 
     Returns
     -------
@@ -98,8 +103,8 @@ def sddmm_plan(A: Any, *, device: str | None = None, select: str = OWN) -> Sddmm
     DeviceError
         There is no such device.
     """
-    if select not in (OWN, VENDOR):
-        raise ParameterError(f"select must be {OWN} or {VENDOR}, got {select!r}", argument="select")
+    if select not in (None, OWN, VECTORS, VENDOR):
+        raise ParameterError(f"select must be {OWN}, {VECTORS} or {VENDOR}, got {select!r}", argument="select")
     return SddmmPlan(A, _device.Device.parse(device), select)
 
 
@@ -109,29 +114,29 @@ class SddmmPlan:
     ``plan(X, Y)`` has a value for each entry of the matrix. A plan may be used from several threads.
     """
 
-    def __init__(self, A: Any, device: _device.Device, candidate: str) -> None:
+    def __init__(self, A: Any, device: _device.Device, select: str | None) -> None:
         self.device = device
         """Where it runs."""
-        self.candidate = candidate
-        """What it runs."""
+        self.candidate = OWN if select is None else select
+        """What it runs; by default, products of two-byte values may take another, see `sddmm_plan`."""
         self._lock = threading.Lock()
-        self._vendor: dict[str, _core.VendorSampledProduct] = {}
-        vendor = candidate == VENDOR
+        self._vendor: dict[str, _core.PreparedSampledProduct] = {}
+        vendor = select == VENDOR
         if device.kind == "cpu":
-            if vendor:
-                raise ParameterError(f"{candidate} runs on a GPU only", argument="select")
+            if select not in (None, OWN):
+                raise ParameterError(f"{select} runs on a GPU only", argument="select")
             view = as_csr(A, pattern_only=True)
             self._pattern: Any = _core.CsrView(view.indptr.copy(), view.indices.copy(), None, *view.shape)
         else:
-            self._pattern = resident(A, device)
+            self._pattern = view = ResidentPattern.of(A, device, vectors={None: None, VECTORS: True}.get(select, False))
             if vendor:
                 load_vendor()
-        self.shape: tuple[int, int] = view.shape if device.kind == "cpu" else self._pattern[1].shape
+        self.shape: tuple[int, int] = view.shape
         """Rows and columns of the matrix."""
-        self.nnz: int = view.nnz if device.kind == "cpu" else self._pattern[1].nnz
+        self.nnz: int = view.nnz
         """Stored entries of it."""
         if vendor and self.nnz > self.shape[0] * self.shape[1]:
-            raise ParameterError(f"{candidate} takes at most rows x columns nonzeros", argument="select")
+            raise ParameterError(f"{select} takes at most rows x columns nonzeros", argument="select")
 
     def __call__(self, X: Any, Y: Any, out: Any = None) -> Any:
         """Multiply.
@@ -184,28 +189,68 @@ class SddmmPlan:
             return _core.sampled_product(self._pattern, X, Y)
         if self.candidate == VENDOR:
             raise DeviceError("operands of cuSPARSE's sampled product must be in GPU memory", argument="X")
-        return _core.sampled_product_of_host_operands(self._pattern[0], X, Y, self.nnz)
+        return _core.sampled_product_of_host_operands(self._pattern.csr, X, Y, self.nnz)
 
     def _enqueue(self, x: _device.Operand, y: _device.Operand, out: int, dtype: str) -> None:
         if self.candidate != VENDOR:
-            _core.sampled_product_on_device(
-                self._pattern[0], dtype, x.pointer, y.pointer, x.columns, out, self.nnz, x.stream
-            )
+            self._pattern.sample(dtype, x.pointer, y.pointer, x.columns, out, x.stream)
             return
         with self._lock:
             if dtype not in self._vendor:
-                self._vendor[dtype] = _core.VendorSampledProduct(self._pattern[0], dtype, self.nnz)
-            self._vendor[dtype].run(x.pointer, y.pointer, x.columns, out, x.stream)
+                self._vendor[dtype] = _core.PreparedSampledProduct.vendor(self._pattern.csr, dtype, self.nnz)
+            self._vendor[dtype].run(dtype, x.pointer, y.pointer, x.columns, out, x.stream)
 
     def __repr__(self) -> str:
         m, n = self.shape
         return f"<SddmmPlan {self.candidate} for {m} x {n}, nnz={self.nnz}, on {self.device}>"
 
 
-def sample(pattern: Any, nnz: int, X: Any, Y: Any) -> Any:
+class ResidentPattern:
+    """A pattern in GPU memory, and column vectors of it once a product takes them.
+
+    `kept` is what the pattern may be a view of. With `vectors`, products of two-byte values always take column vectors,
+    which are made at once; they never do if it is False, and by default where that pays.
+    """
+
+    def __init__(self, problem: Any, *, vectors: bool | None = None) -> None:
+        self.csr: _core.DeviceCsr = problem.resident()
+        self.kept = problem
+        self.shape: tuple[int, int] = problem.shape
+        self.nnz: int = problem.nnz
+        self._making = threading.Lock()
+        self._is_decided = vectors is not None
+        self._vectors: _core.PreparedSampledProduct | None = None
+        if vectors:
+            self._vectors = _core.PreparedSampledProduct.column_vectors(self.csr, always=True)
+
+    @classmethod
+    def of(cls, A: Any, device: _device.Device, *, vectors: bool | None = None) -> ResidentPattern:
+        """Upload the pattern of a matrix, or refer to that of one on the GPU."""
+        known = csr_tensors(A) is not None or device_arrays(A) is not None
+        given = A if known else _with_ones(A)
+        return cls(problem_of(given, "spmv", None, None, "column", "warm", device), vectors=vectors)
+
+    def sample(self, dtype: str, X: int, Y: int, k: int, out: int, stream: int) -> None:
+        """Enqueue a product of row-major operands without padding, given by their addresses."""
+        if dtype in ("float16", "bfloat16") and k >= 8 and k % 8 == 0:
+            if not self._is_decided:
+                self._decide(stream)
+            if self._vectors is not None:
+                self._vectors.run(dtype, X, Y, k, out, stream)
+                return
+        _core.sampled_product_on_device(self.csr, dtype, X, Y, k, out, self.nnz, stream)
+
+    def _decide(self, stream: int) -> None:
+        with self._making:
+            if not self._is_decided and not _core.is_captured(self.csr, stream):
+                self._vectors = _core.PreparedSampledProduct.column_vectors(self.csr, always=False)
+                self._is_decided = True
+
+
+def sample(pattern: Any, X: Any, Y: Any) -> Any:
     """Multiply two contiguous tensors at the entries of a pattern: what the gradients of `warploom.torch` are made of.
 
-    `pattern` is a validated `_core.CsrView` in host memory, or a pair of a `_core.DeviceCsr` and what keeps it.
+    `pattern` is a validated `_core.CsrView` in host memory, or a `ResidentPattern`.
     """
     import torch
 
@@ -214,12 +259,10 @@ def sample(pattern: Any, nnz: int, X: Any, Y: Any) -> Any:
         if X.dtype == torch.bfloat16:
             return torch.from_numpy(found.view(np.int16)).view(torch.bfloat16)
         return torch.from_numpy(found)
-    out = X.new_empty(nnz)
+    out = X.new_empty(pattern.nnz)
     stream = torch.cuda.current_stream(X.device).cuda_stream
     name = str(X.dtype).removeprefix("torch.")
-    _core.sampled_product_on_device(
-        pattern[0], name, X.data_ptr(), Y.data_ptr(), X.shape[1], out.data_ptr(), nnz, stream
-    )
+    pattern.sample(name, X.data_ptr(), Y.data_ptr(), X.shape[1], out.data_ptr(), stream)
     return out
 
 
@@ -227,14 +270,6 @@ def load_vendor() -> None:
     """Load cuSPARSE; `ParameterError` if it is not there."""
     if reason := _device.load_cusparse():
         raise ParameterError(f"{VENDOR} needs cuSPARSE: {reason}", argument="select")
-
-
-def resident(A: Any, device: _device.Device) -> tuple[Any, Any]:
-    """Return the pattern in GPU memory, and what it may be a view of."""
-    known = csr_tensors(A) is not None or device_arrays(A) is not None
-    given = A if known else _with_ones(A)
-    problem = problem_of(given, "spmv", None, None, "column", "warm", device)
-    return problem.resident(), problem
 
 
 def _with_ones(A: Any) -> Any:

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 
 import warploom as wl
 from battery import battery, typed
-from products import ORDER, assert_product, operand, parameter_sets, unwritten, vector
+from products import ORDER, assert_product, operand, parameter_sets, tensor_of, unwritten, vector
 from sampled import DTYPES, assert_sampled, operands
 from updates import new_values, with_values
 from warploom import CSR, _bfloat16, _core, features, formats
@@ -166,6 +166,21 @@ def test_sampled_products(dtype, k):
         has_time()
         X, Y = operands(A.shape, k, dtype)
         assert_sampled(A, X, Y, wl.sddmm_plan(A, device="cuda")(X, Y))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("k", [8, 64, 136])
+def test_sampled_products_of_column_vectors(dtype, k):
+    """Of patterns of one window and of several, the last one cut short, with rows of X that are not there."""
+    pytest.importorskip("torch")
+    for name in ("random", "tridiagonal", "one giant row"):
+        has_time()
+        A = battery(np.float64)[name].copy()
+        A.sum_duplicates()
+        X, Y = operands(A.shape, k, dtype)
+        plan = wl.sddmm_plan(A, device="cuda", select="sddmm/none/column-vectors/tensor_core")
+        found = plan(tensor_of(X).cuda(), tensor_of(Y).cuda())
+        assert_sampled(A, X, Y, _bfloat16.of_tensor(found.cpu()))
 
 
 @pytest.mark.parametrize(("kernel", "layout", "dtype"), CASES)

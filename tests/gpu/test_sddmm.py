@@ -1,5 +1,7 @@
 """Sampled products on the GPU against float64 sums, and against the vendor's."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
@@ -15,7 +17,7 @@ from warploom.bench import sampled
 
 torch = pytest.importorskip("torch")
 
-CANDIDATES = ("sddmm/none/csr/warp_windows", "sddmm/none/csr/cusparse")
+CANDIDATES = ("sddmm/none/csr/warp_windows", "sddmm/none/csr/cusparse", "sddmm/none/column-vectors/tensor_core")
 
 
 def plan_for(A, candidate, dtype):
@@ -26,7 +28,14 @@ def plan_for(A, candidate, dtype):
             pytest.skip("cuSPARSE does not sample bfloat16")
         if 0 in A.shape or A.nnz == 0:
             pytest.skip("cuSPARSE takes no empty matrix")
+    if candidate.endswith("tensor_core") and not takes_vectors(A):
+        pytest.skip("refused")
     return wl.sddmm_plan(A, device="cuda", select=candidate)
+
+
+def takes_vectors(A):
+    rows = [A.indices[begin:end] for begin, end in itertools.pairwise(A.indptr)]
+    return all(len(row) <= 8192 and np.all(np.diff(row) > 0) for row in rows)
 
 
 def multiply(plan, X, Y):
@@ -64,13 +73,83 @@ def skewed(m=30_000, n=20_000, seed=5):
     return csr_array((np.ones(indptr[-1], np.float32), indices, indptr), shape=(m, n))
 
 
+def dense_in_windows(m=20_003, n=15_001, seed=6):
+    """Rows that share columns with their neighbours, by ascending column: some none, some hundreds, some every one."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, 40, m)
+    lengths[m // 4 : m // 3] = 0
+    lengths[[5, m // 2, m - 1]] = 3000, 1, 700
+    begins = np.minimum(np.arange(m) // 8 * 7, n - 1)
+    rows = [
+        np.unique(np.minimum(begin + rng.integers(0, 2 * length + 1, length), n - 1))
+        for begin, length in zip(begins, lengths, strict=True)
+    ]
+    indptr = np.append(0, np.cumsum([len(row) for row in rows]))
+    return csr_array((np.ones(indptr[-1], np.float32), np.concatenate(rows).astype(np.int32), indptr), shape=(m, n))
+
+
+@pytest.mark.parametrize("candidate", [CANDIDATES[0], CANDIDATES[2]])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("k", [16, 32, 64, 128, 136, 256])
-def test_long_rows(k, dtype):
+@pytest.mark.parametrize("k", [8, 16, 32, 40, 64, 120, 128, 136, 256])
+def test_long_rows(k, dtype, candidate):
     """Most windows of a warp are within one row, and some are not."""
     A = random_array((301, 2003), density=0.3, format="csr", dtype=np.float32, rng=np.random.default_rng(k))
+    A.sort_indices()
     X, Y = operands(A.shape, k, dtype)
-    assert_sampled(A, X, Y, multiply(plan_for(A, CANDIDATES[0], dtype), X, Y))
+    assert_sampled(A, X, Y, multiply(plan_for(A, candidate, dtype), X, Y))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("k", [8, 32, 72, 128, 264])
+def test_windows_that_share_columns(k, dtype):
+    A = dense_in_windows()
+    X, Y = operands(A.shape, k, dtype)
+    assert_sampled(A, X, Y, multiply(plan_for(A, CANDIDATES[2], dtype), X, Y))
+
+
+def test_vectors_are_refused():
+    """By name only: the default takes the pattern as it is."""
+    rng = np.random.default_rng(7)
+    long = csr_array((np.ones(9000), np.arange(9000), [0, 9000]), shape=(1, 9000))
+    descending = csr_array((np.ones(3), [2, 1, 0], [0, 3]), shape=(1, 3))
+    repeated = csr_array((np.ones(3), [0, 1, 1], [0, 3]), shape=(1, 3))
+    for A, reason in ((long, "at most 8192"), (descending, "ascend"), (repeated, "repeated")):
+        with pytest.raises(errors.ParameterError, match=reason) as caught:
+            wl.sddmm_plan(A, device="cuda", select=CANDIDATES[2])
+        assert caught.value.argument == "select"
+        X, Y = (_bfloat16.cast(rng.random((size, 8)), np.dtype(np.float16)) for size in A.shape)
+        assert_sampled(A, X, Y, multiply(wl.sddmm_plan(A, device="cuda"), X, Y))
+
+
+def test_prepared_by_default_where_rows_share_columns():
+    """And not while a graph is captured, nor for types or columns that it is not for."""
+    shared, scattered = dense_in_windows(), csr_array((np.ones(300), np.arange(300) * 7 % 300, np.arange(301)))
+    graphs = []  # letting go of one while another is captured would spoil that
+    for A, pays in ((shared, True), (scattered, False)):
+        plan = wl.sddmm_plan(A, device="cuda")
+        pattern = plan._pattern
+        for k, dtype in ((12, "float16"), (32, "float32")):
+            plan(*(tensor_of(given).cuda() for given in operands(A.shape, k, dtype)))
+            assert not pattern._is_decided
+        X, Y = operands(A.shape, 32, "float16")
+        x, y = tensor_of(X).cuda(), tensor_of(Y).cuda()
+        with capture() as before:
+            captured = plan(x, y)
+        assert not pattern._is_decided
+        assert_sampled(A, X, Y, multiply(plan, X, Y))
+        assert pattern._is_decided
+        assert (pattern._vectors is not None) == pays
+        before.replay()
+        torch.cuda.synchronize()
+        assert_sampled(A, X, Y, captured.cpu().numpy())
+        with capture() as after:
+            captured = plan(x, y)
+        after.replay()
+        torch.cuda.synchronize()
+        graphs += [before, after]
+        assert_sampled(A, X, Y, captured.cpu().numpy())
+        if pays:
+            assert 0 < pattern._vectors.nbytes <= 8 * A.nnz
 
 
 @pytest.mark.parametrize("candidate", CANDIDATES)
@@ -141,13 +220,14 @@ def test_on_the_current_stream_and_in_a_graph():
 def test_arrays_that_changed_since_they_were_checked():
     """Nothing outside of X and Y is read."""
     A = skewed(2000, 1500)
-    arrays = [torch.from_numpy(np.asarray(a)).cuda() for a in (A.indptr, A.indices, A.data)]
-    plan = wl.sddmm_plan(wl.CSR(*arrays, A.shape), device="cuda")
-    x, y = (tensor_of(given).cuda() for given in operands(A.shape, 32, "float32"))
     for spoilt in (2**30, -(2**30)):
-        arrays[0].fill_(spoilt)
-        arrays[1].fill_(spoilt)
-        assert plan(x, y).shape == (A.nnz,)
+        for dtype in ("float32", "float16"):
+            arrays = [torch.from_numpy(np.asarray(a)).cuda() for a in (A.indptr, A.indices, A.data)]
+            plan = wl.sddmm_plan(wl.CSR(*arrays, A.shape), device="cuda")
+            x, y = (tensor_of(given).cuda() for given in operands(A.shape, 32, dtype))
+            arrays[0].fill_(spoilt)
+            arrays[1].fill_(spoilt)
+            assert plan(x, y).shape == (A.nnz,)
     torch.cuda.synchronize()
 
 
@@ -177,10 +257,11 @@ def test_operands_elsewhere():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_in_a_sweep(dtype):
-    A = skewed()
+    A = dense_in_windows()
     measured = sampled.Operands(A, dtype, 32, Device("cuda", 0))
     names = sampled.candidates(dtype, "cuda")
-    assert names == list(CANDIDATES)[: 1 if dtype == "bfloat16" else 2]
+    half = dtype in ("float16", "bfloat16")
+    assert set(names) == {CANDIDATES[0], *CANDIDATES[1 : 1 + (dtype != "bfloat16")], *CANDIDATES[2 : 2 + half]}
     for name in names:
         if name.endswith("cusparse") and _device.load_cusparse():
             continue

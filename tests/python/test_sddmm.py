@@ -119,7 +119,11 @@ def test_errors_name_the_argument(kind, argument, change):
 
 def test_plan_errors():
     A = scipy.sparse.csr_array((2, 3))
-    for options in ({"select": "sddmm/none/csr/abacus"}, {"select": "sddmm/none/csr/cusparse", "device": "cpu"}):
+    for options in (
+        {"select": "sddmm/none/csr/abacus"},
+        {"select": "sddmm/none/csr/cusparse", "device": "cpu"},
+        {"select": "sddmm/none/column-vectors/tensor_core", "device": "cpu"},
+    ):
         with pytest.raises(errors.ParameterError) as caught:
             wl.sddmm_plan(A, **options)
         assert caught.value.argument == "select"

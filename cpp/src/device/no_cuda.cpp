@@ -45,6 +45,7 @@ void copy_to_host(void*, const void*, std::size_t, CUstream_st*) { no_cuda(); }
 void synchronize(CUstream_st*) { no_cuda(); }
 void wait_for_device() noexcept {}
 
+bool is_captured(CUstream_st*) noexcept { return false; }
 stream_order::~stream_order() = default;
 void stream_order::change_to(CUstream_st*) {}
 void stream_order::note(CUstream_st*) noexcept {}

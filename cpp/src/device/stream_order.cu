@@ -3,16 +3,13 @@
 #include "warploom/device.hpp"
 
 namespace warploom {
-namespace {
 
-bool is_captured(cudaStream_t stream) noexcept {
+bool is_captured(CUstream_st* stream) noexcept {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   if (cudaStreamIsCapturing(stream, &status) == cudaSuccess) return status != cudaStreamCaptureStatusNone;
   cudaGetLastError();
   return true;  // the default stream while another one is captured
 }
-
-}  // namespace
 
 stream_order::~stream_order() {
   if (done_ != nullptr && cudaEventDestroy(done_) != cudaSuccess) cudaGetLastError();

@@ -6,6 +6,9 @@ struct CUstream_st;
 
 namespace warploom {
 
+// Whether work on a stream of the current device is captured for a graph: nothing may synchronise it then.
+bool is_captured(CUstream_st* stream) noexcept;
+
 // Work on another stream than the last waits for that. What is captured for a graph is left out: whoever launches the
 // graph orders it. Not safe to call from several threads at once.
 class stream_order {

@@ -209,7 +209,8 @@ class _SampledSession(_Session):
             except (OutOfMemoryError, MemoryError) as error:
                 yield self.row(name, position, status="out of memory", note=_one_line(error))
             except WarploomError as error:
-                yield self.row(name, position, status="error", note=_one_line(error))
+                status = "unsupported" if isinstance(error, ParameterError) else "error"
+                yield self.row(name, position, status=status, note=_one_line(error))
 
 
 def is_compared(candidate: Candidate) -> bool:

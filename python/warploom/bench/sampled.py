@@ -14,7 +14,7 @@ from warploom import CSR, _bfloat16, _core
 from warploom._device import Device
 from warploom._matrix import as_csr
 from warploom.errors import ParameterError
-from warploom.sddmm import OWN, VENDOR, load_vendor, resident
+from warploom.sddmm import OWN, VECTORS, VENDOR, ResidentPattern, load_vendor
 
 __all__ = ["Operands", "Times", "candidates"]
 
@@ -40,8 +40,10 @@ class Times:
 
 def candidates(dtype: str, device: str) -> list[str]:
     """Return the names of what computes sampled products: warploom's own and, on a GPU, the vendor's."""
-    has_vendor = device == "cuda" and dtype != "bfloat16"
-    return [OWN, VENDOR] if has_vendor else [OWN]
+    if device != "cuda":
+        return [OWN]
+    vectors = [VECTORS] if dtype in ("float16", "bfloat16") else []
+    return [OWN, *vectors] if dtype == "bfloat16" else [OWN, *vectors, VENDOR]
 
 
 class Operands:
@@ -74,25 +76,27 @@ class Operands:
         self._trial: Any = None
         if device.kind == "cuda":
             ones = CSR(self._view.indptr, self._view.indices, np.ones(self.nnz, np.float32), A.shape)
-            self._pattern, self._kept = resident(ones, device)
-            self._trial = _core.SampledTrial(self._pattern, self.X, self.Y, self.nnz)
-        self._vendor: Any = None
+            self._pattern = ResidentPattern.of(ones, device, vectors=False)
+            self._trial = _core.SampledTrial(self._pattern.csr, self.X, self.Y, self.nnz)
+        self._prepared: dict[str, Any] = {OWN: None}
 
     def _of(self, candidate: str) -> Any:
-        """Return the vendor's product, or None for warploom's own."""
-        if candidate == OWN:
-            return None
-        if candidate != VENDOR or self._trial is None:
+        """Return the prepared product, or None for the kernel that takes the pattern as it is."""
+        if candidate not in (OWN, VECTORS, VENDOR) or (candidate != OWN and self._trial is None):
             raise ParameterError(f"{candidate} does not run on {self.device}", argument="candidate")
-        if self._vendor is None:
-            load_vendor()
-            self._vendor = _core.VendorSampledProduct(self._pattern, self.dtype, self.nnz)
-        return self._vendor
+        if candidate not in self._prepared:
+            if candidate == VENDOR:
+                load_vendor()
+                made = _core.PreparedSampledProduct.vendor(self._pattern.csr, self.dtype, self.nnz)
+            else:
+                made = _core.PreparedSampledProduct.column_vectors(self._pattern.csr, always=True)
+            self._prepared[candidate] = made
+        return self._prepared[candidate]
 
     def _values(self, candidate: str) -> NDArray[Any]:
-        vendor = self._of(candidate)
+        prepared = self._of(candidate)
         if self._trial is not None:
-            return np.asarray(self._trial.values(vendor))
+            return np.asarray(self._trial.values(prepared))
         return np.asarray(_core.sampled_product(self._view, self.X, self.Y))
 
     def check(self, candidate: str) -> str:
@@ -121,9 +125,9 @@ class Operands:
 
         On a CPU nothing is evicted from its caches.
         """
-        vendor = self._of(candidate)
+        prepared = self._of(candidate)
         if self._trial is not None:
-            found = self._trial.time(vendor, cold=cold, repeats=repeats, warmup=warmup, budget_ms=budget_ms)
+            found = self._trial.time(prepared, cold=cold, repeats=repeats, warmup=warmup, budget_ms=budget_ms)
             return Times(found.median, found.p10, found.p90, found.repeats)
         start = time.perf_counter()
         times: list[float] = []

@@ -22,7 +22,7 @@ from warploom._csr import framework_of
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
 from warploom.operators import Operator, Plan, find_operator
 from warploom.plan import problem_of
-from warploom.sddmm import sample
+from warploom.sddmm import ResidentPattern, sample
 from warploom.torch._extremes import NONE, Neighbours, gradients, maxima
 
 with contextlib.suppress(ImportError):
@@ -315,7 +315,7 @@ def _sample(operator: Plan | Operator, of_rows: torch.Tensor, of_columns: torch.
     """Multiply at the entries of A only: for entry (i, j) the dot product of row i and row j of the two."""
     pattern = _pattern_of(operator)
     X, Y = (given.detach().resolve_neg().contiguous() for given in (of_rows, of_columns))
-    values: torch.Tensor = sample(pattern, operator.nnz, X, Y)
+    values: torch.Tensor = sample(pattern, X, Y)
     return values
 
 
@@ -793,4 +793,4 @@ def _pattern_of(operator: Plan | Operator) -> Any:
 
 def _resident(operator: Plan | Operator, arrays: Any) -> Any:
     problem = problem_of(arrays.matrix(), "spmv", None, operator.dtype, "column", "warm", operator.device)
-    return problem.resident(), problem  # which may be a view of its arrays
+    return ResidentPattern(problem)

@@ -14,6 +14,7 @@
 #include "device/algorithms.hpp"
 #include "device/workspace.hpp"
 #include "kernels/bsr/device_bsr.hpp"
+#include "kernels/bsr/merged_rows.cuh"
 #include "kernels/bsr/reason.hpp"
 #include "kernels/device/nonzeros.cuh"
 #include "kernels/device/values.cuh"
@@ -31,99 +32,7 @@ constexpr int threads_per_block = 256;
 
 // ---- Merged rows
 
-// Going through a longer row takes longer than sorting.
-constexpr std::int64_t longest_merged_row = 1024;
-constexpr int no_column = 0x7fffffff;
-
 __host__ __device__ constexpr int log2_of(int power) { return power == 1 ? 0 : 1 + log2_of(power / 2); }
-
-// What the host reads of the first pass.
-struct merged_sizes {
-  std::int32_t num_blocks;
-  std::int32_t unsorted;  // some row is not by ascending column; nothing else is valid then
-  std::int32_t repeats;
-};
-
-struct csr_rows_view {
-  unsigned num_rows;
-  unsigned num_block_rows;
-  const std::int32_t* indptr;
-  const std::int32_t* indices;
-};
-
-// Goes through the columns of a row; rows past the last have none. The column after the next is loaded ahead.
-class column_reader {
- public:
-  __device__ __forceinline__ column_reader(const csr_rows_view& A, unsigned row) : indices_(A.indices) {
-    if (row < A.num_rows) {
-      at_ = static_cast<unsigned>(__ldg(A.indptr + row));
-      end_ = static_cast<unsigned>(__ldg(A.indptr + row + 1));
-    }
-    column_ = load(at_);
-    ahead_ = load(at_ + 1);
-  }
-
-  __device__ __forceinline__ unsigned at() const { return at_; }
-  __device__ __forceinline__ int column() const { return column_; }
-  __device__ __forceinline__ int block_column(int log2_cols) const {
-    return column_ == no_column ? no_column : column_ >> log2_cols;
-  }
-  __device__ __forceinline__ bool is_in(int block_column, int log2_cols) const {
-    return column_ != no_column && column_ >> log2_cols == block_column;
-  }
-  __device__ __forceinline__ void advance() {
-    ++at_;
-    column_ = ahead_;
-    ahead_ = load(at_ + 1);
-  }
-
- private:
-  __device__ __forceinline__ int load(unsigned j) const { return j < end_ ? __ldg(indices_ + j) : no_column; }
-
-  const std::int32_t* indices_;
-  unsigned at_ = 0;
-  unsigned end_ = 0;
-  int column_;
-  int ahead_;
-};
-
-// The lowest block column that a row of the block row is at; no_column: all are past their ends.
-template <int Rows>
-__device__ __forceinline__ int lowest_block_column(const column_reader& entries, int log2_cols) {
-  int lowest = entries.block_column(log2_cols);
-#pragma unroll
-  for (int offset = Rows / 2; offset > 0; offset /= 2) lowest = min(lowest, exchange(lowest, offset));
-  return lowest;
-}
-
-// `counts`: blocks of each block row, and behind them merged_sizes, zeros before.
-template <int Rows>
-__global__ void __launch_bounds__(threads_per_block)
-    count_blocks_kernel(const csr_rows_view A, int log2_cols, std::int32_t* __restrict__ counts) {
-  const unsigned row = blockIdx.x * threads_per_block + threadIdx.x;
-  const unsigned block_row = row / Rows;
-  column_reader entries(A, row);
-  std::int32_t count = 0;
-  bool unsorted = false;
-  bool repeats = false;
-  while (true) {
-    const int lowest = lowest_block_column<Rows>(entries, log2_cols);
-    if (!any_lane(lowest != no_column)) break;
-    if (lowest != no_column) ++count;
-    while (entries.is_in(lowest, log2_cols)) {
-      const int before = entries.column();
-      entries.advance();
-      unsorted |= entries.column() < before;
-      repeats |= entries.column() == before;
-    }
-  }
-  if (row % Rows == 0 && block_row < A.num_block_rows) counts[block_row] = count;
-  auto* const sizes = reinterpret_cast<merged_sizes*>(counts + A.num_block_rows);
-  unsorted = any_lane(unsorted);
-  repeats = any_lane(repeats);
-  if (lane_id() == 0 && unsorted) sizes->unsorted = 1;
-  if (lane_id() == 0 && repeats) sizes->repeats = 1;
-}
 
 // `begins`: the first block of each block row, and their number.
 template <int Rows, int Cols, class Value>
@@ -317,8 +226,8 @@ device_bsr::device_bsr(const device_csr& matrix, block_shape block, const std::f
 
 bool device_bsr::merge(const device_csr& matrix, const std::function<void(const sizes&)>& accept,
                        const device_allocator& allocate) {
-  const csr_rows_view A{static_cast<unsigned>(num_rows_), static_cast<unsigned>(num_block_rows()), matrix.indptr32(),
-                        matrix.indices()};
+  const csr_rows_view A{static_cast<unsigned>(num_rows_), static_cast<unsigned>(num_block_rows()),
+                        static_cast<unsigned>(matrix.nnz()), matrix.indptr32(), matrix.indices()};
   const pooled_memory counts(num_block_rows() * sizeof(std::int32_t) + sizeof(merged_sizes), stream_);
   auto* const begins = counts.as<std::int32_t>();
   auto* const sizes_behind = reinterpret_cast<merged_sizes*>(begins + num_block_rows());
@@ -326,7 +235,7 @@ bool device_bsr::merge(const device_csr& matrix, const std::function<void(const 
   dispatch_shape(block_, [&](auto rows, auto cols) {
     constexpr int log2_cols = log2_of(cols);
     count_blocks_kernel<rows>
-        <<<blocks_for(num_block_rows() * rows), threads_per_block, 0, stream_>>>(A, log2_cols, begins);
+        <<<blocks_for(num_block_rows() * rows), threads_per_merging_block, 0, stream_>>>(A, log2_cols, 1, begins);
   });
   check_launch("count_blocks_kernel");
   // The total takes the place behind the last count: merged_sizes::num_blocks.

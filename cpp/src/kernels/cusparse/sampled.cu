@@ -2,14 +2,14 @@
 #include "device/runtime.hpp"
 #include "kernels/cusparse/api.hpp"
 #include "kernels/cusparse/dense_operand.hpp"
-#include "kernels/sampled/vendor_sampled_product.hpp"
+#include "kernels/sampled/prepared_product.hpp"
 
 namespace warploom {
 namespace {
 
 namespace api = cuda::cusparse;
 
-class cusparse_sampled_product final : public vendor_sampled_product {
+class cusparse_sampled_product final : public prepared_sampled_product {
  public:
   cusparse_sampled_product(const device_csr_arrays& pattern, std::int64_t nnz, value_type dtype)
       : pattern_(pattern), nnz_(nnz), dtype_(dtype) {}
@@ -19,7 +19,9 @@ class cusparse_sampled_product final : public vendor_sampled_product {
   cusparse_sampled_product(const cusparse_sampled_product&) = delete;
   cusparse_sampled_product& operator=(const cusparse_sampled_product&) = delete;
 
-  void run(const dense_view& X, const dense_view& Y, void* out, CUstream_st* stream) override {
+  std::size_t bytes() const override { return buffer_.bytes(); }
+
+  void run(const dense_view& X, const dense_view& Y, value_type, void* out, CUstream_st* stream) override {
     if (nnz_ == 0 || X.num_cols == 0) {
       if (nnz_ > 0) WARPLOOM_CUDA_CHECK(cudaMemsetAsync(out, 0, nnz_ * size_of(dtype_), stream));
       return;
@@ -67,8 +69,8 @@ class cusparse_sampled_product final : public vendor_sampled_product {
 
 }  // namespace
 
-std::unique_ptr<vendor_sampled_product> prepare_vendor_sampled_product(const device_csr_arrays& pattern,
-                                                                       std::int64_t nnz, value_type dtype) {
+std::unique_ptr<prepared_sampled_product> prepare_vendor_sampled_product(const device_csr_arrays& pattern,
+                                                                         std::int64_t nnz, value_type dtype) {
   const api::functions& functions = api::api();
   if (functions.SDDMM == nullptr || functions.SpMatSetValues == nullptr || functions.SDDMM_bufferSize == nullptr ||
       functions.SDDMM_preprocess == nullptr) {
