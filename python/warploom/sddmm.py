@@ -88,7 +88,7 @@ def sddmm_plan(A: Any, *, device: str | None = None, select: str | None = None) 
         ``"sddmm/none/csr/warp_windows"``; on a GPU also ``"sddmm/none/column-vectors/tensor_core"``, for float16 and
         bfloat16 (operands of other types take ``warp_windows``), and ``"sddmm/none/csr/cusparse"``, the vendor's, not
         for bfloat16. By default the first, and the second where neighbouring rows of `A` share columns: it is
-        prepared at the first product that it is for, in 4 to 8 bytes for each entry.
+        prepared at the first product that it is for, in at most 7 bytes for each entry.
 
     Returns
     -------
