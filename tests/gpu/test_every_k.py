@@ -218,6 +218,15 @@ def test_one_row_of_B(torch, kernel, dtype, copies):
             check(torch, matrix, plan, k, place)
 
 
+@pytest.mark.parametrize(("kernel", "dtype"), TYPED)
+def test_no_row_of_B(torch, kernel, dtype):
+    matrix = typed(csr_array((5, 0)), dtype)
+    for k in (1, 5, 33, 131):
+        plan = plan_for(matrix, kernel, k, {})
+        for place in PLACES:
+            check(torch, matrix, plan, k, place)
+
+
 @pytest.mark.parametrize("k", [33, 35, 131, 515])
 def test_larger_than_one_wave(torch, k, copies):
     rng = np.random.default_rng(5)

@@ -140,8 +140,15 @@ std::string unsupported_reason(const matrix_summary& matrix, const product_reque
   return reason.empty() ? needs_int32_offsets(matrix, request) : reason;
 }
 
-// Where reading the values takes as long as reading a few times as many nonzeros with their indices.
+// Where reading the values takes as long as reading a few times as many nonzeros with their indices. In float32, whose
+// products are no tensor core's, a matrix with 10 places for each nonzero is slower as a dense one for every k, and one
+// with 2 is faster (docs/static/dense.csv).
 bool promising(const matrix_summary& matrix) {
+  const std::int64_t most = matrix.dtype == value_type::float32 ? 5 : 16;
+  return dense_shape{matrix.num_rows, matrix.num_cols, matrix.dtype}.places() <= most * matrix.nnz;
+}
+
+bool promising_in_tf32(const matrix_summary& matrix) {
   return dense_shape{matrix.num_rows, matrix.num_cols, matrix.dtype}.places() <= 16 * matrix.nnz;
 }
 
@@ -255,6 +262,7 @@ product_kernel spmm_dense_cublas_tf32() {
                           "precision=\"tf32\" asks for it, or its name.");
   kernel.dtypes = {value_type::float32};
   kernel.precision = product_precision::tf32;
+  kernel.promising = promising_in_tf32;
   kernel.prepare_cpu = prepare_cpu<product_precision::tf32>;
   kernel.prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmm_dense_cublas_tf32);
   return kernel;

@@ -45,7 +45,7 @@ constexpr std::int64_t longest_row = 8192;
 
 // Measured on an H200: with fewer nonzeros in a group on the average, rows of Y are read about as often without, and
 // products with 128 columns gain nothing.
-constexpr std::int64_t fewest_in_group = 18;
+constexpr double fewest_in_group = 16.5;
 
 struct groups_view {
   int num_groups;
@@ -287,7 +287,9 @@ std::unique_ptr<prepared_sampled_product> prepare_vector_sampled_product(const d
   if (found.unsorted != 0) return refuse("takes rows whose columns ascend");
   if (found.repeats != 0) return refuse("takes rows without repeated columns");
   const std::int64_t num_groups = found.num_blocks;
-  if (!always && pattern.nnz() < sampled::fewest_in_group * num_groups) return nullptr;
+  if (!always && static_cast<double>(pattern.nnz()) < sampled::fewest_in_group * static_cast<double>(num_groups)) {
+    return nullptr;
+  }
 
   device_array<std::int32_t> words(num_groups * product::words_per_group, allocate_device_memory);
   sampled::group_columns_kernel<<<blocks, threads_per_merging_block, 0, stream>>>(
