@@ -98,7 +98,7 @@ conjugate_gradients::conjugate_gradients(plan& of) : plan_(of) {
   const auto most =
       static_cast<unsigned>(cuda::device_attribute(cudaDevAttrMultiProcessorCount) * blocks_per_multiprocessor);
   const unsigned blocks = std::clamp(cuda::blocks_for(n, threads_per_block), 1u, most);
-  memory_ = std::make_unique<memory>(n, blocks);
+  memory_.reset(new memory{n, blocks});  // CUDA 12.4 has no parentheses for aggregates, so no std::make_unique
 }
 
 conjugate_gradients::~conjugate_gradients() {
