@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 import warploom as wl
 from warploom import _core, _device
-from warploom.errors import OutOfMemoryError
+from warploom.errors import OutOfMemoryError, ShapeError
 
 torch = pytest.importorskip("torch")
 
@@ -150,3 +150,12 @@ def test_threads_that_have_ended_hold_no_memory_of_cusparse():
         thread.join()
         free.append(torch.cuda.mem_get_info()[0])
     assert free[3] - free[-1] < 8 * MB
+
+
+def test_sampled_products_of_rows_that_are_too_long():
+    """Here, because tests beside this one may have taken the 4 GiB for a moment."""
+    plan = wl.sddmm_plan(csr_array([[1.0]]), device="cuda")
+    x = torch.empty((1, 2**30), dtype=torch.float32, device="cuda")
+    with pytest.raises(ShapeError, match="rows of less than 4 GiB") as caught:
+        plan(x, x)
+    assert caught.value.argument == "X"
