@@ -1,8 +1,10 @@
 // Candidates, problems, plans and what measures them, as Python sees them.
 #include <Python.h>
+#include <pybind11/typing.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <string>
 #include <tuple>
 
@@ -303,6 +305,8 @@ device_allocator make_allocator(const py::object& allocate) {
   };
 }
 
+const char* name_of(cache_state cache) { return cache == cache_state::warm ? "warm" : "cold"; }
+
 cache_state parse_cache(const std::string& name) {
   if (name == "warm") return cache_state::warm;
   if (name == "cold") return cache_state::cold;
@@ -387,23 +391,20 @@ std::shared_ptr<bound_problem> make_problem_on_gpu(const foreign_array& indptr, 
 }
 
 // None where view_csr_tensors has nothing.
-std::shared_ptr<bound_problem> make_problem_of_tensors(py::handle indptr, py::handle indices, py::handle data,
-                                                       const py::object& dtype, std::int64_t num_rows,
-                                                       std::int64_t num_cols, const std::string& op, std::int64_t k,
-                                                       const std::string& order, const std::string& cache, int device,
-                                                       const py::object& allocate, const py::object& owner) {
+std::shared_ptr<bound_problem> make_problem_of_tensors(py::handle A, const std::optional<std::string>& dtype,
+                                                       const std::string& op, std::int64_t k, const std::string& order,
+                                                       const std::string& cache, int device) {
   std::optional<value_type> wanted;
-  if (!dtype.is_none()) wanted = parse_value_type(py::cast<std::string>(dtype));
-  const std::optional<csr_tensors> seen = view_csr_tensors(indptr, indices, data, num_rows, num_cols, device, wanted);
+  if (dtype) wanted = parse_value_type(*dtype);
+  std::optional<csr_tensors> seen = view_csr_tensors(A, device, wanted);
   if (!seen) return nullptr;
-  const device_allocator memory = seen->allocate ? seen->allocate : make_allocator(allocate);
   auto bound = std::make_shared<bound_problem>();
   {
     const py::gil_scoped_release release;
-    bound->given = problem(seen->matrix, memory);
+    bound->given = problem(seen->matrix, seen->allocate);
   }
   describe(bound->given, op, k, order, cache);
-  bound->owner = py::make_tuple(owner, indptr, indices, data);
+  bound->owner = std::move(seen->owner);
   return bound;
 }
 
@@ -426,6 +427,17 @@ csr_holder matrix_of(const bound_problem& bound) {
   return holder;
 }
 
+// All that a plan says of its problem: Python asks once, as each question takes microseconds where caches are cold.
+using problem_facts = py::typing::Tuple<py::str, py::typing::Tuple<py::int_, py::int_>, py::int_, py::dtype, py::int_,
+                                        py::str, py::str, py::str>;
+
+problem_facts facts_of(const bound_problem& bound) {
+  const problem& given = bound.given;
+  return py::make_tuple(name_of(given.op), py::make_tuple(given.num_rows(), given.num_cols()), given.nnz(),
+                        numpy_dtype(given.dtype()), given.k, name_of(given.order), name_of(given.cache),
+                        name_of(given.precision));
+}
+
 void bind_problem(py::module_& module) {
   py::class_<bound_problem, std::shared_ptr<bound_problem>>(module, "Problem", "What is to be multiplied, and where.")
       .def(py::init(&make_problem), py::arg("matrix"), py::arg("op"), py::arg("k"), py::arg("layout"), py::arg("cache"),
@@ -437,12 +449,10 @@ void bind_problem(py::module_& module) {
                   py::arg("allocate") = py::none(), py::arg("owner") = py::none(),
                   "The arrays of a CSR matrix in the memory of a GPU, each as its address, its size and the bytes of "
                   "an element. They are to stay as they are until all plans are made.")
-      .def_static("of_tensors", &make_problem_of_tensors, py::arg("indptr"), py::arg("indices"), py::arg("data"),
-                  py::arg("dtype"), py::arg("num_rows"), py::arg("num_cols"), py::arg("op"), py::arg("k"),
-                  py::arg("layout"), py::arg("cache"), py::arg("device"), py::arg("allocate") = py::none(),
-                  py::arg("owner") = py::none(),
-                  "As on_gpu, of three tensors of PyTorch; None unless all can be taken as they are. `dtype` is that "
-                  "of the product or None.")
+      .def_static("of_tensors", &make_problem_of_tensors, py::arg("A"), py::arg("dtype").none(true), py::arg("op"),
+                  py::arg("k"), py::arg("layout"), py::arg("cache"), py::arg("device"),
+                  "As on_gpu, of a CSR tensor of PyTorch or a warploom.CSR of three tensors; None for other matrices, "
+                  "and unless the tensors can be taken as they are. `dtype` is that of the product or None.")
       .def_property_readonly("matrix", &matrix_of, "In host memory, where a matrix that is on a GPU is copied.")
       .def_property_readonly(
           "shape", [](const bound_problem& p) { return py::make_tuple(p.given.num_rows(), p.given.num_cols()); })
@@ -450,8 +460,7 @@ void bind_problem(py::module_& module) {
       .def_property_readonly("op", [](const bound_problem& p) { return name_of(p.given.op); })
       .def_property_readonly("k", [](const bound_problem& p) { return p.given.k; })
       .def_property_readonly("layout", [](const bound_problem& p) { return name_of(p.given.order); })
-      .def_property_readonly(
-          "cache", [](const bound_problem& p) { return p.given.cache == cache_state::warm ? "warm" : "cold"; })
+      .def_property_readonly("cache", [](const bound_problem& p) { return name_of(p.given.cache); })
       .def_property(
           "precision", [](const bound_problem& p) { return name_of(p.given.precision); },
           [](bound_problem& p, const std::string& precision) {
@@ -463,6 +472,7 @@ void bind_problem(py::module_& module) {
           "The least of candidates that are not named: \"full\" or \"tf32\".")
       .def_property_readonly("device", [](const bound_problem& p) { return p.given.device; })
       .def_property_readonly("dtype", [](const bound_problem& p) { return numpy_dtype(p.given.dtype()); })
+      .def_property_readonly("facts", &facts_of, "op, shape, nnz, dtype, k, layout, cache and precision in one call.")
       .def(
           "resident",
           [](const bound_problem& p) {
@@ -489,6 +499,14 @@ struct bound_plan {
   std::unique_ptr<plan> planned;
   enqueueing turns{};
 };
+
+// A text: graphs of PyTorch take numbers for sizes that may change.
+std::string next_name() {
+  static std::atomic<std::int64_t> made{0};
+  return std::to_string(++made);
+}
+
+using plan_beginning = py::typing::Tuple<py::str, py::function, py::bool_, problem_facts>;
 
 void check_output(const py::array& B, const py::array& C) {
   if (!C.writeable()) throw error(error_kind::parameter, "C", -1, "C is read-only");
@@ -670,6 +688,7 @@ void bind_explanation(py::module_& module) {
 
 void bind_plan(py::module_& module) {
   bind_explanation(module);
+  module.def("next_name", &next_name, "A name that no other plan or operator of this process has.");
   py::class_<bound_plan>(module, "Plan", "A candidate prepared for one matrix on one device.")
       .def_property_readonly(
           "candidate",
@@ -694,13 +713,17 @@ void bind_plan(py::module_& module) {
              return b.planned->why();
            })
       .def(
-          "fast_path",
-          [](const py::object& self) {
+          "begin",
+          [](const py::object& self, const bound_problem& of) -> plan_beginning {
             auto& bound = self.cast<bound_plan&>();
-            return make_fast_path(self, *bound.planned, bound.turns);
+            const py::function fast_path = make_fast_path(self, *bound.planned, bound.turns);
+            return py::make_tuple(next_name(), fast_path, bound.planned->updatable(), facts_of(of));
           },
-          "A function of B and out (which may be None) that returns C = A B, a new array of the kind of B or out, and "
-          "NotImplemented where an operand is not what the plan works on as it is.")
+          py::arg("problem"),
+          "What a plan in Python begins with, in one call: a name; a function of B and out (which may be None) that "
+          "returns C = A B, a new array of the kind of B or out, and NotImplemented where the Python layer has to look "
+          "at "
+          "them; whether values may be updated; and the facts of its problem.")
       .def("run_host", &run_host, py::arg("B").noconvert(), py::arg("C").noconvert(),
            "Overwrite C with the product of the matrix and B, both host arrays; complete on return.")
       .def(
@@ -735,8 +758,6 @@ void bind_plan(py::module_& module) {
              std::uintptr_t stream) { dot_device(b, {x, ldx, y, ldy, 1}, dot, stream); },
           py::arg("x"), py::arg("ldx"), py::arg("y"), py::arg("ldy"), py::arg("dot"), py::arg("stream"),
           "Enqueue the same in device memory.")
-      .def_property_readonly(
-          "updatable", [](const bound_plan& b) { return b.planned->updatable(); }, "Whether its values can be updated.")
       .def("update_values_from_host", &update_from_host, py::arg("data").noconvert(),
            "Replace the values of the matrix; complete on return.")
       .def("update_values_from_device", &update_from_device, py::arg("data"), py::arg("stream"),
@@ -960,57 +981,74 @@ std::vector<compared_product> make_compared(const py::dict& given, const problem
   return made;
 }
 
-plan_options make_options(const std::string& select, double calls, bool verify, const name_patterns& patterns,
-                          const py::object& progress) {
+// Options with the arrays that they refer to.
+struct bound_options {
   plan_options options;
-  options.select = select;
-  options.calls = calls;
-  options.verify = verify;
-  options.patterns = patterns;
-  options.progress = call_progress(progress);
-  return options;
+  std::map<std::string, permutation_array> arrays;
+  bool updatable = false;
+};
+
+bound_options make_options(const std::string& select, double calls, bool verify, name_patterns patterns,
+                           std::map<std::string, permutation_array> inputs, bool updatable, double budget) {
+  bound_options made;
+  made.options.select = select;
+  made.options.calls = calls;
+  made.options.verify = verify;
+  made.options.patterns = std::move(patterns);
+  made.options.budget = budget;
+  made.options.progress = call_progress(py::none());
+  made.arrays = std::move(inputs);
+  made.options.inputs = view_inputs(made.arrays);
+  made.updatable = updatable;
+  return made;
+}
+
+std::unique_ptr<bound_plan> make_plan(planner& by, const bound_problem& of, const bound_options& how,
+                                      const py::object& progress, const py::dict& compared) {
+  std::optional<plan_options> changed;
+  if (!progress.is_none() || !compared.empty()) {
+    changed = how.options;
+    changed->progress = call_progress(progress);
+    changed->compared = make_compared(compared, of.given);
+  }
+  std::optional<problem> updatable;
+  if (how.updatable) {
+    updatable = of.given;  // shares the matrix
+    updatable->updatable = true;
+  }
+  std::unique_ptr<plan> planned;
+  {
+    const py::gil_scoped_release release;
+    planned = by.make(updatable ? *updatable : of.given, changed ? *changed : how.options);
+  }
+  return std::make_unique<bound_plan>(bound_plan{of.matrix, std::move(planned)});
 }
 
 void bind_planning(py::module_& module) {
   module.attr("DEFAULT_BUDGET") = default_budget;
   module.attr("MAX_MEASURED") = max_measured;  // candidates of an unsure prediction
+  py::class_<bound_options>(module, "PlanOptions", "How plans are chosen.")
+      .def(py::init(&make_options), py::kw_only(), py::arg("select") = "auto", py::arg("calls") = default_calls,
+           py::arg("verify") = false, py::arg("patterns") = py::none(),
+           py::arg("inputs") = std::map<std::string, permutation_array>(), py::arg("updatable") = false,
+           py::arg("budget") = default_budget);
   py::class_<planner>(module, "Planner", "Plans products, with the profiles of some folders.")
       .def(py::init([](const std::vector<std::string>& folders, bool blend) {
              return std::make_unique<planner>(std::vector<std::filesystem::path>(folders.begin(), folders.end()),
                                               blend);
            }),
            py::arg("profile_folders"), py::kw_only(), py::arg("blend") = true)
-      .def(
-          "plan",
-          [](planner& p, const bound_problem& of, const std::string& select, double calls, bool verify,
-             const name_patterns& patterns, const py::object& progress,
-             const std::map<std::string, permutation_array>& inputs, bool updatable, double budget,
-             const py::dict& compared) {
-            plan_options options = make_options(select, calls, verify, patterns, progress);
-            options.budget = budget;
-            options.compared = make_compared(compared, of.given);
-            options.inputs = view_inputs(inputs);
-            std::unique_ptr<plan> planned;
-            {
-              const py::gil_scoped_release release;
-              if (updatable) {
-                problem given = of.given;  // shares the matrix
-                given.updatable = true;
-                planned = p.make(given, options);
-              } else {
-                planned = p.make(of.given, options);
-              }
-            }
-            return std::make_unique<bound_plan>(bound_plan{of.matrix, std::move(planned)});
-          },
-          py::arg("problem"), py::kw_only(), py::arg("select") = "auto", py::arg("calls") = default_calls,
-          py::arg("verify") = false, py::arg("patterns") = py::none(), py::arg("progress") = py::none(),
-          py::arg("inputs") = py::dict(), py::arg("updatable") = false, py::arg("budget") = default_budget,
-          py::arg("compared") = py::dict(), "Find the fastest candidate for a problem, and prepare it.")
+      .def("plan", &make_plan, py::arg("problem"), py::arg("options"), py::arg("progress") = py::none(),
+           py::arg("compared") = py::dict(),
+           "Find the fastest candidate for a problem, and prepare it. `progress(done, total, candidate)` is called "
+           "before a candidate is measured; `compared` are other products by their names.")
       .def(
           "predict",
           [](planner& p, const bound_problem& of, const std::string& gpu, double calls, const name_patterns& patterns) {
-            const plan_options options = make_options("predict", calls, false, patterns, py::none());
+            plan_options options;
+            options.select = "predict";
+            options.calls = calls;
+            options.patterns = patterns;
             const py::gil_scoped_release release;
             return p.predict(of.given, gpu, options);
           },

@@ -1,6 +1,8 @@
 // Profiles: read in C++, put together in Python by what trains models.
 #include <pybind11/stl/filesystem.h>
+#include <pybind11/typing.h>
 
+#include <cstdlib>
 #include <map>
 #include <string>
 
@@ -78,6 +80,18 @@ py::tuple list(const std::vector<std::filesystem::path>& folders) {
   return py::make_tuple(gpus, left_out);
 }
 
+// As Python's os.environ has them, which takes several times as long to say so.
+py::typing::Tuple<py::typing::Optional<py::str>, py::ellipsis> environment(
+    const py::typing::Tuple<py::str, py::ellipsis>& names) {
+  py::tuple values(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const char* const value = std::getenv(py::cast<std::string>(names[i]).c_str());
+    values[i] =
+        value == nullptr ? py::object(py::none()) : py::reinterpret_steal<py::object>(PyUnicode_DecodeFSDefault(value));
+  }
+  return values;
+}
+
 py::tuple read(const std::filesystem::path& path) {
   const safetensors file = read_safetensors(path);
   py::dict arrays;
@@ -105,6 +119,7 @@ void bind_profile(py::module_& module) {
              "The profile for a GPU with its path and a note, or None; and what is wrong with files left out.");
   module.def("list_profiles", &list, py::arg("folders"),
              "The GPUs of all profiles; and what is wrong with files left out.");
+  module.def("environment", &environment, py::arg("names"), "Variables of the environment; None: not set.");
   module.def("read_safetensors", &read, py::arg("path"), "Metadata and arrays of a file.");
 }
 

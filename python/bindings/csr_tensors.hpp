@@ -12,13 +12,13 @@ namespace warploom::python {
 
 struct csr_tensors {
   device_csr_view matrix;
-  device_allocator allocate;  // PyTorch's; empty if it has none for compiled callers
+  device_allocator allocate;  // PyTorch's
+  py::tuple owner;            // of what is viewed
 };
 
-// Nothing unless the three are dense vectors on that GPU of which no value has to be converted or refused: integers of
-// 32 or 64 bits, and values of `dtype` or, without one, of any type that kernels work on.
-std::optional<csr_tensors> view_csr_tensors(py::handle indptr, py::handle indices, py::handle values,
-                                            std::int64_t num_rows, std::int64_t num_cols, int device,
-                                            std::optional<value_type> dtype);
+// Of a CSR tensor or a warploom.CSR of three tensors. Nothing for any other matrix, and unless the three are dense
+// vectors on that GPU of which no value has to be converted or refused: integers of 32 or 64 bits, and values of
+// `dtype` or, without one, of any type that kernels work on.
+std::optional<csr_tensors> view_csr_tensors(py::handle A, int device, std::optional<value_type> dtype);
 
 }  // namespace warploom::python

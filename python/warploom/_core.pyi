@@ -407,22 +407,10 @@ class Problem:
     """
     @staticmethod
     def of_tensors(
-        indptr: typing.Any,
-        indices: typing.Any,
-        data: typing.Any,
-        dtype: typing.Any,
-        num_rows: int,
-        num_cols: int,
-        op: str,
-        k: int,
-        layout: str,
-        cache: str,
-        device: int,
-        allocate: typing.Any = None,
-        owner: typing.Any = None,
-    ) -> Problem:
+        A: typing.Any, dtype: str | None, op: str, k: int, layout: str, cache: str, device: int
+    ) -> Problem | None:
         """
-        As on_gpu, of three tensors of PyTorch; None unless all can be taken as they are. `dtype` is that of the product or None.
+        As on_gpu, of a CSR tensor of PyTorch or a warploom.CSR of three tensors; None for other matrices, and unless the tensors can be taken as they are. `dtype` is that of the product or None.
         """
     @staticmethod
     def on_gpu(
@@ -468,6 +456,11 @@ class Problem:
     def device(self) -> int: ...
     @property
     def dtype(self) -> numpy.dtype[typing.Any]: ...
+    @property
+    def facts(self) -> tuple[str, tuple[int, int], int, numpy.dtype[typing.Any], int, str, str, str]:
+        """
+        op, shape, nnz, dtype, k, layout, cache and precision in one call.
+        """
     @property
     def k(self) -> int: ...
     @property
@@ -612,6 +605,17 @@ class Plan:
     """
     A candidate prepared for one matrix on one device.
     """
+    def begin(
+        self, problem: Problem
+    ) -> tuple[
+        str,
+        collections.abc.Callable[..., typing.Any],
+        bool,
+        tuple[str, tuple[int, int], int, numpy.dtype[typing.Any], int, str, str, str],
+    ]:
+        """
+        What a plan in Python begins with, in one call: a name; a function of B and out (which may be None) that returns C = A B, a new array of the kind of B or out, and NotImplemented where the Python layer has to look at them; whether values may be updated; and the facts of its problem.
+        """
     def dot_device(self, x: int, ldx: int, y: int, ldy: int, dot: int, stream: int) -> None:
         """
         Enqueue the same in device memory.
@@ -621,10 +625,6 @@ class Plan:
         y = A x and x . y, which is written to an address: float64 for values of float64, otherwise float32.
         """
     def explanation(self) -> Explanation: ...
-    def fast_path(self) -> collections.abc.Callable[..., typing.Any]:
-        """
-        A function of B and out (which may be None) that returns C = A B, a new array of the kind of B or out, and NotImplemented where an operand is not what the plan works on as it is.
-        """
     def finish_device(
         self,
         B: int,
@@ -690,11 +690,6 @@ class Plan:
         """
         Milliseconds spent on each step of planning.
         """
-    @property
-    def updatable(self) -> bool:
-        """
-        Whether its values can be updated.
-        """
 
 class ConjugateGradients:
     """
@@ -747,27 +742,32 @@ class Trial:
         Time a plan: fewer repeats, but at least three, where they would take longer than the budget.
         """
 
+class PlanOptions:
+    """
+    How plans are chosen.
+    """
+    def __init__(
+        self,
+        *,
+        select: str = "auto",
+        calls: float = 1000.0,
+        verify: bool = False,
+        patterns: collections.abc.Sequence[str] | None = None,
+        inputs: collections.abc.Mapping[str, numpy.typing.NDArray[numpy.int32]] = {},
+        updatable: bool = False,
+        budget: float = 2.0,
+    ) -> None: ...
+
 class Planner:
     """
     Plans products, with the profiles of some folders.
     """
     def __init__(self, profile_folders: collections.abc.Sequence[str], *, blend: bool = True) -> None: ...
     def plan(
-        self,
-        problem: Problem,
-        *,
-        select: str = "auto",
-        calls: float = 1000.0,
-        verify: bool = False,
-        patterns: collections.abc.Sequence[str] | None = None,
-        progress: typing.Any = None,
-        inputs: collections.abc.Mapping[str, numpy.typing.NDArray[numpy.int32]] = {},
-        updatable: bool = False,
-        budget: float = 2.0,
-        compared: dict[str, typing.Any] = {},
+        self, problem: Problem, options: PlanOptions, progress: typing.Any = None, compared: dict[str, typing.Any] = {}
     ) -> Plan:
         """
-        Find the fastest candidate for a problem, and prepare it.
+        Find the fastest candidate for a problem, and prepare it. `progress(done, total, candidate)` is called before a candidate is measured; `compared` are other products by their names.
         """
     def predict(
         self,
@@ -1026,6 +1026,11 @@ def enumerate_candidates(
     Every tried setting in the caller's row order, then every row permutation with default parameters.
     """
 
+def environment(names: tuple[str, ...]) -> tuple[str | None, ...]:
+    """
+    Variables of the environment; None: not set.
+    """
+
 def eviction_memory(device: int) -> DeviceMemory:
     """
     The buffer that cold timings overwrite to evict the L2; kept for the next timing as long as it is referenced.
@@ -1122,6 +1127,11 @@ def model_inputs(
     """
 
 def model_kinds() -> tuple[typing.Any, ...]: ...
+def next_name() -> str:
+    """
+    A name that no other plan or operator of this process has.
+    """
+
 def num_gpus() -> int:
     """
     As many as cuda_info lists.

@@ -148,15 +148,17 @@ def _load(library: str, load: Callable[[str], None]) -> str | None:
     return reason
 
 
-def load_libraries(op: str, rows: int, cols: int, nnz: int) -> None:
-    """Open the vendor's libraries that products of such a matrix can use.
+def load_libraries(problem: _core.Problem) -> None:
+    """Open the vendor's libraries that products of a matrix can use.
 
     Opening that of dense products takes a while, and it is of use only to SpMM with a matrix that may be stored as a
     dense one.
     """
     load_cusparse()
-    if op == "spmm" and rows * cols <= 64 * nnz + 4096:
-        load_cublas()
+    if problem.op == "spmm":
+        rows, cols = problem.shape
+        if rows * cols <= 64 * problem.nnz + 4096:
+            load_cublas()
 
 
 def load_library_of(kernel: _core.Kernel) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from warploom._csr import CSR, VALUES, framework_of, views
 from warploom._matrix import _package_of, _two_sizes
 from warploom.errors import DtypeError
 
-__all__ = ["CSRTensors", "DeviceArrays", "DeviceValues", "csr_tensors", "device_arrays"]
+__all__ = ["DeviceArrays", "DeviceValues", "device_arrays"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,36 +102,6 @@ def device_arrays(A: Any) -> DeviceArrays | None:
     if package is None or not _built_with_cuda():
         return None
     return _torch_arrays(A) if package == "torch" else _cupy_arrays(A)
-
-
-class CSRTensors(NamedTuple):
-    """A CSR matrix whose arrays are tensors of PyTorch."""
-
-    arrays: tuple[Any, Any, Any]
-    """Row offsets, column indices and values."""
-    shape: tuple[int, int]
-
-
-def csr_tensors(A: Any) -> CSRTensors | None:
-    """Look at a CSR tensor of PyTorch, or a `warploom.CSR` that holds three tensors, without a look at their values.
-
-    None for everything else.
-
-    Raises
-    ------
-    ShapeError, IndexOverflowError
-        As `warploom._matrix.as_csr`.
-    """
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return None
-    if type(A) is torch.Tensor:
-        if A.layout is not torch.sparse_csr or A.ndim != 2:
-            return None
-        return CSRTensors((A.crow_indices(), A.col_indices(), A.values()), _two_sizes(tuple(A.shape)))
-    if isinstance(A, CSR) and all(type(array) is torch.Tensor for array in (A.indptr, A.indices, A.data)):
-        return CSRTensors((A.indptr, A.indices, A.data), A.shape)
-    return None
 
 
 @functools.cache

@@ -40,6 +40,10 @@ _ROW = (
 """What `Explanation.to_dict` says of each row."""
 
 
+Facts = tuple[str, tuple[int, int], int, "np.dtype[Any]", int, str, str, str]
+"""Operation, shape, nonzeros, value type, k, layout, state of the cache and precision: `_core.Problem.facts`."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Product:
     """What a plan multiplies, for the title of a table."""
@@ -59,17 +63,13 @@ class Product:
     @classmethod
     def of(cls, problem: _core.Problem, device: str) -> Product:
         """Describe a problem of the planner, without keeping it and its matrix."""
-        return cls(
-            problem.op,
-            problem.shape,
-            problem.nnz,
-            problem.dtype,
-            problem.k,
-            problem.layout,
-            problem.cache,
-            device,
-            problem.precision,
-        )
+        return cls.by_facts(problem.facts, device)
+
+    @classmethod
+    def by_facts(cls, facts: Facts, device: str) -> Product:
+        """Describe it by what a problem says of itself."""
+        op, shape, nnz, dtype, k, layout, cache, precision = facts
+        return cls(op, shape, nnz, dtype, k, layout, cache, device, precision)
 
     def title(self, where: str) -> str:
         """Describe the product and where it runs, or what it was predicted for, in a line."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import html
-import itertools
 import math
 import os
 import threading
@@ -34,9 +33,7 @@ from warploom.pictures import spy
 
 __all__ = ["Operator", "Plan", "Recipe", "find_operator"]
 
-_numbers = itertools.count(1)
-_numbering = threading.Lock()  # free-threaded Python 3.13 may give a number twice
-_operators: weakref.WeakValueDictionary[str, Plan | Operator] = weakref.WeakValueDictionary()
+_operators: dict[str, weakref.ref[Plan | Operator]] = {}  # a WeakValueDictionary takes part of what planning takes
 
 
 def find_operator(name: str) -> Plan | Operator:
@@ -47,7 +44,8 @@ def find_operator(name: str) -> Plan | Operator:
     ParameterError
         It is gone.
     """
-    found = _operators.get(name)
+    reference = _operators.get(name)
+    found = None if reference is None else reference()
     if found is None:
         raise ParameterError(
             f"plan {name} is gone: keep a reference to a plan as long as graphs that multiply with it are in use, "
@@ -85,12 +83,14 @@ class Recipe(Protocol):
         """Makes the plan or operator of which this is the file."""
 
 
-@functools.cache
-def _attributes_of_scipy(dtype: np.dtype[Any]) -> dict[str, Any]:
-    """Return what the initialiser of SciPy's class sets beside the shape: its checks take longer than the rest."""
+def _attributes_of_scipy() -> dict[str, Any]:
+    """Return what the initialiser of SciPy's class sets beside shape and dtype, which takes longer than all else."""
     blank = object.__new__(LinearOperator)
-    LinearOperator.__init__(blank, dtype, (1, 1))
-    return {name: value for name, value in vars(blank).items() if name != "shape"}
+    LinearOperator.__init__(blank, np.dtype(np.float64), (1, 1))
+    return {name: value for name, value in vars(blank).items() if name not in ("shape", "dtype")}
+
+
+_SET_BY_SCIPY = _attributes_of_scipy()
 
 
 class _Multiplier(LinearOperator):  # type: ignore[misc]
@@ -103,24 +103,29 @@ class _Multiplier(LinearOperator):  # type: ignore[misc]
     updatable: bool
     _recipe: Recipe | None
     _source: Source | None
+    _vectors_only = False
+    _version = 0  # of the values
+    _pattern: Any = None  # of warploom.torch, as the two that follow
+    _neighbours: Any = None
+    _weights: Any = None
+    _transpose: Operator | None = None
 
     def __new__(cls, *_: Any, **__: Any) -> Any:
         # SciPy's looks each time whether products are defined.
         return object.__new__(cls)
 
-    def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
-        self.__dict__.update(_attributes_of_scipy(dtype))
+    def __init__(self, name: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
+        if _SET_BY_SCIPY:
+            self.__dict__.update(_SET_BY_SCIPY)
         self.shape = shape
-        self._vectors_only = False
-        self._version = 0  # of the values
-        self._pattern: Any = None  # of warploom.torch, as the two that follow
-        self._neighbours: Any = None
-        self._weights: Any = None
-        self._transpose: Operator | None = None
-        self._making = threading.RLock()
-        with _numbering:
-            self._name = str(next(_numbers))  # a text: graphs of PyTorch take numbers for sizes that may change
-        _operators[self._name] = self
+        self.dtype = dtype
+        self._name = name
+        _operators[name] = weakref.ref(self, functools.partial(_operators.pop, name))
+
+    @property
+    def _making(self) -> Any:
+        """The lock of whoever makes something that is kept, made when it is first asked for."""
+        return self.__dict__.setdefault("_lock", threading.RLock())
 
     # ----- the transpose -----
 
@@ -435,28 +440,43 @@ class Plan(_Multiplier):
         recipe: Recipe | None = None,
         matrix: Any = None,
     ) -> None:
-        super().__init__(problem.shape, problem.dtype)
+        # Whatever is not needed for a product is made when it is asked for: the caches of a CPU hold nothing of this
+        # when a plan is made, and each step takes microseconds.
+        name, self._fast_path, updatable, self._facts = core.begin(problem)
+        op, shape, nnz, dtype, k, layout, _, _ = self._facts
+        super().__init__(name, shape, dtype)
         self._core = core
-        self._fast_path = core.fast_path()
         self._recipe = recipe
-        self._source = None if matrix is None else Source(matrix, problem.dtype, problem.nnz)
-        self._updated = False
-        self._origin: Any = None  # of a plan that was read from a file
-        self.nnz: int = problem.nnz
+        self._matrix = matrix
+        self.nnz: int = nnz
         """Stored entries of A."""
-        self._vectors_only = problem.op == "spmv"
-        self.op: str = problem.op
+        self._vectors_only = op == "spmv"
+        self.op: str = op
         """The operation: ``"spmm"`` or ``"spmv"``."""
-        self.k: int = problem.k
+        self.k: int = k
         """Columns of B the plan was tuned for; it works for any number of them, or for one only if `op` is SpMV."""
-        self.layout: str = problem.layout
+        self.layout: str = layout
         """Layout of B and C the plan works on: ``"row"`` or ``"column"``. Others are copied."""
         self.device = device
         """Where it runs."""
-        self.updatable: bool = core.updatable
+        self.updatable: bool = updatable
         """Whether `update_values` may be called."""
-        self._candidate: _core.Candidate = core.candidate
-        self._product = Product.of(problem, self.device.name)
+
+    _updated = False
+    _origin: Any = None  # of a plan that was read from a file
+
+    @functools.cached_property
+    def _source(self) -> Source | None:  # type: ignore[override]
+        return None if self._matrix is None else Source(self._matrix, self.dtype, self.nnz)
+
+    @functools.cached_property
+    def _candidate(self) -> _core.Candidate:
+        chosen: _core.Candidate = self._core.candidate
+        return chosen
+
+    @functools.cached_property
+    def _product(self) -> Product:
+        return Product.by_facts(self._facts, self.device.name)
 
     @functools.cached_property
     def preparation_ms(self) -> dict[str, float]:
@@ -924,7 +944,7 @@ class Operator(_Multiplier):
         fixed: tuple[str, int, str] | None = None,
         transpose_of: Plan | Operator | None = None,
     ) -> None:
-        super().__init__(shape, dtype)
+        super().__init__(_core.next_name(), shape, dtype)
         self.nnz = nnz
         """Stored entries of A."""
         self.device = recipe.target

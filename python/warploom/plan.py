@@ -10,15 +10,15 @@ import math
 import operator
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from warploom import _bfloat16, _core, _device, _plan_file, _terminal, paper_models, profiles
 from warploom._csr import CSR
-from warploom._device_matrix import csr_tensors, device_arrays
+from warploom._device_matrix import device_arrays
 from warploom._host_products import host_products
 from warploom._matrix import as_csr
 from warploom._origin import Origin
@@ -161,11 +161,67 @@ def plan(
     >>> list(operator.plans), list(operator.T.plans)
     (['vector'], ['up to 4 columns, row-major'])
     """
+    if candidates is not None and not isinstance(candidates, str) and isinstance(candidates, Iterable):
+        candidates = tuple(candidates)
+    described = (op, k, dtype, layout, device, select, calls, verify, candidates, cache, updatable, budget, model)
+    try:
+        hash(described)
+    except TypeError:
+        request = _checked.__wrapped__(_core.num_gpus(), *described, precision)
+    else:
+        request = _checked(_core.num_gpus(), *described, precision)
+    settings = request.settings
+    if inputs or progress is not None:
+        arrays = {name: _integers(name, values) for name, values in (inputs or {}).items()}
+        settings = settings.with_(inputs=arrays, progress=progress)
+    problem = _problem(A, request.op, request.k, settings.dtype, request.order, cache, settings.target)
+    if precision is not None:
+        problem.precision = precision
+    if request.deferred:
+        source = Source(A, problem.dtype, problem.nnz)
+        settings = settings.with_(dtype=problem.dtype)
+        made: Operator = _classes().Operator(source, settings, problem.shape, problem.nnz, problem.dtype)
+        return made
+    return settings.plan(problem, A, settings.select, settings.inputs)
+
+
+class _Request(NamedTuple):
+    """What `plan` was asked for, apart from the matrix."""
+
+    op: str
+    k: int
+    order: str
+    deferred: bool
+    """Whether the choice is left to what is multiplied."""
+    settings: _Settings
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _checked(
+    num_gpus: int,
+    op: str | None,
+    k: Any,
+    dtype: Any,
+    layout: str,
+    device: str | None,
+    select: str,
+    calls: float,
+    verify: bool,
+    candidates: str | Sequence[str] | None,
+    cache: str,
+    updatable: bool,
+    budget: float,
+    model: str | None,
+    precision: str | None,
+) -> _Request:
+    """Check arguments of `plan`: those of other matrices are the same as a rule, and checking takes as long as a step.
+
+    `num_gpus` is that of the process, on which the device depends.
+    """
     target = _device.Device.parse(device)
     deferred = op is None and k is None
-    precision = _precision(precision)
-    problem = problem_of(A, "spmv" if deferred else op or "spmm", k, dtype, layout, cache, target, precision)
-    _choice("layout", layout, ("row", "column"))
+    op = "spmv" if deferred else op or "spmm"
+    columns, order = _shape_of_operands(op, k, layout, cache)
     if not isinstance(select, str):
         raise ParameterError(
             f"select must be 'auto', 'predict', 'measure' or the name of a candidate, got {select!r}",
@@ -173,36 +229,26 @@ def plan(
         )
     settings = _Settings(
         target=target,
-        dtype=problem.dtype,
+        dtype=_value_type(dtype),
         select=select,
         calls=_calls(calls),
-        verify=verify,
+        verify=bool(verify),
         patterns=checked_patterns(candidates, "candidates"),
         cache=cache,
-        progress=progress,
-        inputs={name: _integers(name, values) for name, values in (inputs or {}).items()},
         updatable=bool(updatable),
         budget=_positive("budget", budget),
         model=_model(model),
-        precision=precision,
+        precision=_precision(precision),
     )
     if precision == "full":
         _check_full_precision("select", [select])
         _check_full_precision("candidates", settings.patterns or ())
-    if deferred:
-        if paper_models.find(settings.model) is not None:
-            _check_model(settings.model, target)
-        source = Source(A, problem.dtype, problem.nnz)
-        made: Operator = _classes().Operator(source, settings, problem.shape, problem.nnz, problem.dtype)
-        return made
     of_paper = paper_models.find(settings.model)
     if of_paper is not None:
         _check_model(settings.model, target)
-        of_paper.check_operation(problem.op)
-    return settings.plan(problem, A, settings.select, settings.inputs)
-
-
-_NOTHING: contextlib.nullcontext[None] = contextlib.nullcontext()
+        if not deferred:
+            of_paper.check_operation(op)
+    return _Request(op, columns, order, deferred, settings)
 
 
 @functools.cache
@@ -218,18 +264,42 @@ class _Settings:
     """What plans of a matrix, of its transpose, and for other numbers of columns have in common."""
 
     target: _device.Device
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Any] | None
+    """Value type of the plans; None: as the matrix has it."""
     select: str
     calls: float
     verify: bool
     patterns: list[str] | None
     cache: str
-    progress: Progress | bool | None
-    inputs: dict[str, np.ndarray[Any, Any]]
     updatable: bool
     budget: float
+    progress: Progress | bool | None = None
+    inputs: dict[str, np.ndarray[Any, Any]] = dataclasses.field(default_factory=dict)
     model: str = profiles.BLEND
     precision: str | None = None
+    of_paper: paper_models.PaperModel | None = dataclasses.field(init=False)
+    """What chooses, if it is the model of a paper."""
+    options: _core.PlanOptions = dataclasses.field(init=False)
+    """What of these the planner takes."""
+
+    def __post_init__(self) -> None:
+        self.of_paper = paper_models.find(self.model)
+        self.options = self._options(self.select, self.inputs)
+
+    def _options(self, select: str, inputs: Mapping[str, Any]) -> _core.PlanOptions:
+        return _core.PlanOptions(
+            select=select,
+            calls=self.calls,
+            verify=self.verify,
+            patterns=self.patterns,
+            inputs=inputs,
+            updatable=self.updatable,
+            budget=self.budget,
+        )
+
+    def with_(self, **changes: Any) -> _Settings:
+        """Return these with other values of some."""
+        return dataclasses.replace(self, **changes)
 
     @property
     def restore(self) -> Callable[[bytes], Plan | Operator]:
@@ -237,30 +307,25 @@ class _Settings:
 
     def plan(self, problem: _core.Problem, A: Any, select: str, inputs: Mapping[str, Any]) -> Plan:
         """Choose and prepare. Without `A`, the plan has no transpose."""
-        if self.target.kind == "cuda":
-            _device.load_libraries(problem.op, *problem.shape, problem.nnz)
-        of_paper = paper_models.find(self.model)
+        on_cpu = self.target.kind == "cpu"
+        if not on_cpu:
+            _device.load_libraries(problem)
         # What else an operator meets, and its transpose, the default models choose.
-        if of_paper is not None and select in ("auto", "predict") and A is not None and problem.op == of_paper.op:
-            return self._plan_as_in(of_paper, problem, A)
+        model = self.of_paper
+        if model is not None and select in ("auto", "predict") and A is not None and problem.op == model.op:
+            return self._plan_as_in(model, problem, A)
+        options = self.options
+        if select is not self.select or inputs is not self.inputs:
+            options = self._options(select, inputs)
         planner = _planner_of(self.model)
-        measures = select == "measure" or (select == "auto" and self.target.kind == "cpu")
-        on_host = measures and self.target.kind == "cpu"
-        # A prediction is made before there is anything to show.
-        with _terminal.progress_of_planning(self.progress) if measures or self.progress else _NOTHING as show:
-            found = planner.plan(
-                problem,
-                select=select,
-                calls=self.calls,
-                verify=self.verify,
-                patterns=self.patterns,
-                progress=show,
-                inputs=inputs,
-                updatable=self.updatable,
-                budget=self.budget,
-                compared=host_products(problem) if on_host else {},
-            )
-        _warn(planner)
+        measures = select == "measure" or (select == "auto" and on_cpu)
+        if measures or self.progress:
+            with _terminal.progress_of_planning(self.progress) as show:
+                found = planner.plan(problem, options, show, host_products(problem) if measures and on_cpu else {})
+        else:  # a prediction is made before there is anything to show
+            found = planner.plan(problem, options)
+        for message in planner.take_warnings():
+            warnings.warn(f"left out: {message}", RuntimeWarning, stacklevel=3)
         made: Plan = _classes().Plan(found, problem, self.target, None if A is None else self, A)
         return made
 
@@ -305,7 +370,7 @@ class _Settings:
     def save(self, operator: Plan | Operator, matrix: Arrays, path: Path | None) -> bytes:
         """Write a file, or return what it would hold."""
         arrays = {"indptr": np.asarray(matrix.indptr), "indices": np.asarray(matrix.indices), "data": matrix.data}
-        arrays["data"] = _bfloat16.cast(np.asarray(matrix.data), self.dtype)
+        arrays["data"] = _bfloat16.cast(np.asarray(matrix.data), operator.dtype)
         described = {
             "format": _FILE_FORMAT,
             "warploom": _core.__version__,
@@ -434,7 +499,6 @@ def _loaded(
             verify=_a(bool, given["verify"]),
             patterns=None if given["patterns"] is None else [_a(str, name) for name in _a(list, given["patterns"])],
             cache=_a(str, given["cache"]),
-            progress=None,
             inputs={key: _integers(key, values) for key, values in given["inputs"].items()},
             updatable=_a(bool, given["updatable"]),
             budget=math.inf if given["budget"] is None else _positive("budget", given["budget"]),
@@ -454,7 +518,7 @@ def _loaded(
     if kind not in ("plan", "operator") or len(origins) != len(choices) or (kind == "plan" and len(choices) != 1):
         raise FileFormatError(f"{name} is no plan that this version of warploom reads", argument="path")
     target = _device.Device.parse(device or saved_for)
-    settings = dataclasses.replace(settings, target=target)
+    settings = settings.with_(target=target)
     if target.kind != saved_for.partition(":")[0]:
         raise ParameterError(f"{name} was made for {saved_for}, not for {target}", argument="device")
     if gpu is not None and gpu != target.name:
@@ -466,8 +530,8 @@ def _loaded(
     if kind == "plan":
         return restored[0]
     nnz = int(arrays["indices"].size)
-    source = Source(matrix, settings.dtype, nnz)
-    operator: Operator = _classes().Operator(source, settings, (m, n), nnz, settings.dtype)
+    dtype = arrays["data"].dtype
+    operator: Operator = _classes().Operator(Source(matrix, dtype, nnz), settings, (m, n), nnz, dtype)
     operator._plans = {
         operator._key(k, layout): plan for (_, k, layout, _), plan in zip(choices, restored, strict=True)
     }
@@ -557,7 +621,8 @@ def predict(
     planner = _planner_of(predicts)
     patterns = checked_patterns(candidates, "candidates")
     found = planner.predict(problem, gpu, calls=_calls(calls), patterns=patterns)
-    _warn(planner)
+    for message in planner.take_warnings():
+        warnings.warn(f"left out: {message}", RuntimeWarning, stacklevel=2)
     return Explanation.of(found, Product.of(problem, gpu))
 
 
@@ -659,31 +724,33 @@ def problem_of(
     precision: str | None = None,
 ) -> _core.Problem:
     """Check the description of a product."""
-    problem = _problem_of(A, op, k, dtype, layout, cache, device)
+    columns, order = _shape_of_operands(op, k, layout, cache)
+    problem = _problem(A, op, columns, _value_type(dtype), order, cache, device)
     if precision is not None:
         problem.precision = precision
     return problem
 
 
-def _problem_of(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, device: _device.Device) -> _core.Problem:
+def _shape_of_operands(op: str, k: Any, layout: str, cache: str) -> tuple[int, str]:
+    """Check the description of the operands; return how many columns they have, and their layout."""
     if op == "spmv" and _columns(1 if k is None else k) != 1:
         raise ParameterError(f"k must be 1 for SpMV, got {k}; op='spmm' multiplies several columns", argument="k")
     _choice("op", op, ("spmm", "spmv"))
     _choice("layout", layout, ("row", "column"))
     _choice("cache", cache, ("warm", "cold"))
-    columns = 1 if op == "spmv" else _columns(k)
-    order = "column" if op == "spmv" else layout
-    wanted = _value_type(dtype)
+    return (1, "column") if op == "spmv" else (_columns(k), layout)
+
+
+def _problem(
+    A: Any, op: str, columns: int, wanted: np.dtype[Any] | None, order: str, cache: str, device: _device.Device
+) -> _core.Problem:
+    if device.kind == "cuda":
+        name = None if wanted is None else _bfloat16.name_of(wanted)
+        of_tensors = _core.Problem.of_tensors(A, name, op, columns, order, cache, device.ordinal)
+        if of_tensors is not None:
+            return of_tensors
     allocate = _device.allocator_for(A.data if isinstance(A, CSR) else A, device)
     if device.kind == "cuda":
-        tensors = csr_tensors(A)
-        if tensors is not None:
-            name = None if wanted is None else _bfloat16.name_of(wanted)
-            made = _core.Problem.of_tensors(
-                *tensors.arrays, name, *tensors.shape, op, columns, order, cache, device.ordinal, allocate, A
-            )
-            if made is not None:
-                return made
         found = device_arrays(A)
         # Above, the host numbers nonzeros with 64 bits.
         if found is not None and found.device == device.ordinal and found.num_indices < 2**31:
@@ -709,19 +776,16 @@ def _problem_of(A: Any, op: str, k: Any, dtype: Any, layout: str, cache: str, de
 
 def _planner_of(model: str) -> _core.Planner:
     """Return what plans by a model."""
-    kept = _kept_by(model)
-    blend = kept == profiles.BLEND
-    return _planner(blend, *map(str, profiles.folders(profiles.MODELS[0] if blend else kept)))
+    return _planner(model, *_core.environment(profiles.VARIABLES))
 
 
 @functools.lru_cache(maxsize=8)
-def _planner(blend: bool, *folders: str) -> _core.Planner:
-    return _core.Planner(list(folders), blend=blend)
-
-
-def _warn(planner: _core.Planner) -> None:
-    for message in planner.take_warnings():
-        warnings.warn(f"left out: {message}", RuntimeWarning, stacklevel=3)
+def _planner(model: str, *_: str | None) -> _core.Planner:
+    """Make a planner for variables of the environment, on which the folders of profiles depend."""
+    kept = _kept_by(model)
+    blend = kept == profiles.BLEND
+    folders = profiles.folders(profiles.MODELS[0] if blend else kept)
+    return _core.Planner([str(folder) for folder in folders], blend=blend)
 
 
 def _model(name: str | None) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from warploom import _bfloat16, _core, _device
 from warploom._csr import CSR, framework_of
-from warploom._device_matrix import csr_tensors, device_arrays
+from warploom._device_matrix import device_arrays
 from warploom._matrix import as_csr
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
 from warploom.plan import problem_of
@@ -226,8 +226,7 @@ class ResidentPattern:
     @classmethod
     def of(cls, A: Any, device: _device.Device, *, vectors: bool | None = None) -> ResidentPattern:
         """Upload the pattern of a matrix, or refer to that of one on the GPU."""
-        known = csr_tensors(A) is not None or device_arrays(A) is not None
-        given = A if known else _with_ones(A)
+        given = A if device_arrays(A) is not None else _with_ones(A)
         return cls(problem_of(given, "spmv", None, None, "column", "warm", device), vectors=vectors)
 
     def sample(self, dtype: str, X: int, Y: int, k: int, out: int, stream: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse
 from scipy.sparse import csr_array
 
+import warploom as wl
 from battery import battery
 from warploom import _core, corpus, errors, features
 from warploom._matrix import as_csr, compressed
@@ -187,8 +188,8 @@ def test_overlap_of_arrays_of_torch(index_type):
     torch = pytest.importorskip("torch")
     A = corpus.load("uniform(m=125000,n=125000,per_row=9)")
     parts = [torch.as_tensor(part.astype(index_type)).cuda() for part in (A.indptr, A.indices)]
-    values = torch.ones(A.nnz, device="cuda")
-    problem = _core.Problem.of_tensors(*parts, values, None, *A.shape, "spmv", 1, "column", "warm", 0)
+    matrix = wl.CSR(*parts, torch.ones(A.nnz, device="cuda"), A.shape)
+    problem = _core.Problem.of_tensors(matrix, None, "spmv", 1, "column", "warm", 0)
     resident = problem.resident()
     assert _core.compute_hidden_overlap_device(resident) == features.locality(A)["hidden_overlap"]
 

@@ -6,7 +6,7 @@
 // shared memory. Columns that are used often would otherwise keep the memory of their slot busy: each thread block
 // notes in which of its pieces it has reported a slot, and reports nothing that comes after it.
 #include <algorithm>
-#include <cstddef>
+#include <atomic>
 #include <memory>
 
 #include "device/device_csr.hpp"
@@ -30,12 +30,12 @@ static_assert(num_samples <= num_slots / 2);
 constexpr std::int32_t no_column = -1;
 constexpr unsigned long long no_place = ~0ull;
 
-// What is known of the sampled columns, in GPU memory. All bits of the slots are set at first, and none of the filter.
+// What is known of the sampled columns, in GPU memory. All bits are set at first.
 struct slot_table {
   std::int32_t columns[num_slots];     // no_column: the slot is empty
   std::uint32_t samples[num_slots];    // the first sample in the column
   unsigned long long next[num_slots];  // place of the next nonzero in the column
-  std::uint32_t filter[num_words];     // two bits of a word for each column
+  std::uint32_t filter[num_words];     // two bits of a word for each column, which are cleared
 };
 
 __device__ __forceinline__ std::uint32_t hash_of(std::int32_t column) {
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(sampling_threads)
   const std::uint32_t sample = blockIdx.x * sampling_threads + threadIdx.x;
   const std::int32_t column = indices[overlap::place_of_sample(sample, nnz)];
   const std::uint32_t hash = hash_of(column);
-  atomicOr(table->filter + word_of(hash), bits_of(hash));
+  atomicAnd(table->filter + word_of(hash), ~bits_of(hash));
   std::uint32_t slot = first_slot(hash);
   for (;; slot = slot_after(slot)) {
     const std::int32_t before = atomicCAS(table->columns + slot, no_column, column);
@@ -113,8 +113,7 @@ __global__ void __launch_bounds__(scanning_threads, cuda::blocks_with_registers(
 #pragma unroll
     for (int u = 0; u < nonzeros_per_thread; ++u) {
       const std::uint32_t hash = hash_of(columns[u]);
-      const std::uint32_t bits = bits_of(hash);
-      if ((local.filter[word_of(hash)] & bits) != bits || columns[u] == no_column) continue;
+      if ((local.filter[word_of(hash)] & bits_of(hash)) != 0 || columns[u] == no_column) continue;
       std::uint32_t slot = first_slot(hash);
       std::int32_t found = local.columns[slot];
       while (found != columns[u] && found != no_column) {
@@ -254,30 +253,28 @@ class overlap_run {
   cuda::pinned_memory results_;
 };
 
-// Makes what is enqueued on one stream from now on wait for what the other one has.
-void wait_for(cudaStream_t stream, cudaStream_t other) {
-  cudaEvent_t done = nullptr;
-  WARPLOOM_CUDA_CHECK(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
-  cudaError_t status = cudaEventRecord(done, other);
-  if (status == cudaSuccess) status = cudaStreamWaitEvent(stream, done);
-  cudaEventDestroy(done);  // goes once it has happened
-  cuda::check(status, "cudaStreamWaitEvent");
+// Once for each device: it takes as long as a launch.
+void allow_shared_memory() {
+  static std::atomic<std::uint64_t> allowed{0};
+  const int device = cuda::current_device();
+  const std::uint64_t bit = device < 64 ? std::uint64_t{1} << device : 0;
+  if ((allowed & bit) != 0) return;
+  WARPLOOM_CUDA_CHECK(
+      cudaFuncSetAttribute(find_next_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int{sizeof(scan_tables)}));
+  allowed |= bit;
 }
 
 overlap_run::overlap_run(const device_csr& matrix)
     : stream_(cuda::feature_stream(cuda::current_device())), memory_(sizeof(slot_table), stream_) {
   const std::int64_t nnz = matrix.nnz();
   const device_csr_arrays arrays = arrays_of(matrix);
-  wait_for(stream_, matrix.stream());
   auto* const table = memory_.as<slot_table>();
-  WARPLOOM_CUDA_CHECK(cudaMemsetAsync(table, 0xff, offsetof(slot_table, filter), stream_));
-  WARPLOOM_CUDA_CHECK(cudaMemsetAsync(table->filter, 0, sizeof(table->filter), stream_));
+  WARPLOOM_CUDA_CHECK(cudaMemsetAsync(table, 0xff, sizeof(slot_table), stream_));
   sample_columns_kernel<<<num_samples / sampling_threads, sampling_threads, 0, stream_>>>(nnz, matrix.indices(), table);
   cuda::check_launch("sample_columns_kernel");
 
   constexpr std::size_t shared_bytes = sizeof(scan_tables);
-  WARPLOOM_CUDA_CHECK(
-      cudaFuncSetAttribute(find_next_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int{shared_bytes}));
+  allow_shared_memory();
   const std::int64_t pieces = ceil_divide(nnz, nonzeros_per_piece);
   const std::int64_t resident = scanning_blocks * cuda::device_attribute(cudaDevAttrMultiProcessorCount);
   const std::int64_t pieces_per_block = ceil_divide(pieces, resident);

@@ -45,8 +45,9 @@ inline double value_of(const counts& found) {
 
 }  // namespace overlap
 
-// Defined in hidden_overlap.cu, like the next one. Enqueued behind what the matrix's stream has, on a stream of its
-// own, so that the GPU works on other features meanwhile; what is returned waits and tells the value, once.
+// Defined in hidden_overlap.cu, like the next one. Enqueued on a stream of its own, so that the GPU works on other
+// features meanwhile, once the matrix is complete, as an upload or a view of somebody's arrays is; what is returned
+// waits and tells the value, once.
 std::function<double()> start_cuda_hidden_overlap(const device_csr& matrix, std::int64_t fewest_nonzeros);
 
 // Finished on return.

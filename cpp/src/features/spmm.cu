@@ -1,4 +1,5 @@
-// The 24 features of a matrix in GPU memory: memory is cleared, two kernels run, and one small copy comes back.
+// The 24 features of a matrix in GPU memory: memory is cleared and two kernels run, the last of which writes what was
+// found to host memory.
 //
 // The first kernel gives every thread the same number of neighbouring nonzeros (row_segment.hpp), so that neither long
 // nor empty rows cause imbalance. It writes the requests and the warps of each cache line and the lines of each row to
@@ -7,11 +8,13 @@
 // Everything that is added up by several threads is an integer: results do not depend on any order. A matrix whose
 // columns do not ascend within rows is noticed on the way; it is then counted again with its columns sorted.
 #include <algorithm>
+#include <atomic>
 #include <bit>
 
 #include "features/device_boundary.hpp"
 #include "features/divider.hpp"
 #include "features/row_segment.hpp"
+#include "kernels/device/last_arrival.cuh"
 #include "kernels/device/rows.cuh"
 #include "kernels/device/warp.cuh"
 
@@ -74,7 +77,8 @@ struct work_view {
   segment_geometry shape;
   uniform_divider warps;
   uniform_divider threads;
-  std::uint64_t* findings;    // [num_findings]
+  std::uint64_t* findings;    // [num_findings], and a counter of thread blocks
+  std::uint64_t* found;       // [num_findings], in host memory
   line_counters* lines;       // [num_lines]
   std::uint64_t* row_lines;   // [num_rows]: lines of a row, and shared ones in the upper half
   std::uint32_t* row_blocks;  // [num_rows], or null where blocks are lines
@@ -436,6 +440,11 @@ __global__ void __launch_bounds__(threads_per_block) summarise_kernel(const work
     work.findings[first_offset] = work.indptr[0];
     work.findings[num_nonzeros] = work.indptr[work.num_rows];
   }
+  __shared__ bool last;
+  __syncthreads();
+  auto* const arrived = reinterpret_cast<unsigned*>(work.findings + num_findings);
+  if (!cuda::block_arrives_last(arrived, static_cast<int>(gridDim.x), last)) return;
+  for (int i = threadIdx.x; i < num_findings; i += threads_per_block) work.found[i] = __ldcg(work.findings + i);
 }
 static_assert(32 + num_findings - load_of_warp < threads_per_block && num_sums <= 32);
 
@@ -451,19 +460,33 @@ std::size_t most_bytes_of_shared_memory() {
   return static_cast<std::size_t>(cuda::device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)) - 64;
 }
 
+// Thread blocks of the first kernel that a multiprocessor holds. The latest answer is kept: the driver takes as long to
+// give it as to launch the kernel.
+template <class Position, int Threads>
+int resident_blocks(std::size_t shared_bytes) {
+  static std::atomic<std::uint64_t> latest{0};  // the question in the upper half, the answer in the lower
+  const std::uint64_t question =
+      std::uint64_t{shared_bytes} << 8 | (static_cast<unsigned>(cuda::current_device()) & 255);
+  if (const std::uint64_t known = latest; known >> 32 == question) return static_cast<int>(known);
+  constexpr auto kernel = count_nonzeros_kernel<Position, Threads>;
+  // For the largest table: other threads launch the same kernel with other ones.
+  WARPLOOM_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           static_cast<int>(most_bytes_of_shared_memory())));
+  int resident = 0;
+  WARPLOOM_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, Threads, shared_bytes));
+  resident = std::max(resident, 1);
+  latest = question << 32 | static_cast<unsigned>(resident);
+  return resident;
+}
+
 // Launches the first kernel with a table of so many places, or with one that lines share.
 template <class Position, int Threads>
 void count_nonzeros(const work_view& work, int places, cudaStream_t stream) {
   const auto kernel = count_nonzeros_kernel<Position, Threads>;
   const std::size_t shared_bytes =
       sizeof(staged_arrays<Position, Threads>) + (places > 0 ? places * bytes_of_place : bytes_of_hashed_places);
-  // For the largest table: other threads launch the same kernel with other ones.
-  WARPLOOM_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                           static_cast<int>(most_bytes_of_shared_memory())));
-  int resident = 0;
-  WARPLOOM_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, Threads, shared_bytes));
-  const std::int64_t busy =
-      std::int64_t{std::max(resident, 1)} * cuda::device_attribute(cudaDevAttrMultiProcessorCount);
+  const std::int64_t busy = std::int64_t{resident_blocks<Position, Threads>(shared_bytes)} *
+                            cuda::device_attribute(cudaDevAttrMultiProcessorCount);
   // As few blocks as keep the GPU busy: each adds what it gathered to the same lines in memory. Shared places fill up.
   const std::int64_t segments = ceil_divide(work.num_indices, Threads * nonzeros_per_thread);
   const std::int64_t of_block = std::clamp<std::int64_t>(segments / busy, 1, places > 0 ? segments : 4);
@@ -488,10 +511,10 @@ void count_nonzeros(const work_view& work, cudaStream_t stream) {
   count_nonzeros<std::int32_t, threads_per_block>(work, 0, stream);
 }
 
-// Runs both kernels and copies `findings` to the host.
-void find(work_view work, std::uint64_t* findings, cudaStream_t stream) {
+// Runs both kernels and waits for them.
+void find(work_view work, cudaStream_t stream) {
   const bool count_blocks = work.shape.count_blocks;
-  const std::size_t findings_bytes = num_findings * sizeof(std::uint64_t);
+  const std::size_t findings_bytes = (num_findings + 1) * sizeof(std::uint64_t);
   const std::size_t lines_bytes = work.num_lines * sizeof(line_counters);
   const std::size_t rows_bytes = work.num_rows * sizeof(std::uint64_t);
   const std::size_t blocks_bytes = count_blocks ? work.num_rows * sizeof(std::uint32_t) : 0;
@@ -511,7 +534,6 @@ void find(work_view work, std::uint64_t* findings, cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(std::clamp<std::int64_t>(wanted, 1, 4 * multiprocessors));
   summarise_kernel<<<blocks, threads_per_block, 0, stream>>>(work);
   cuda::check_launch("summarise_kernel");
-  WARPLOOM_CUDA_CHECK(cudaMemcpyAsync(findings, work.findings, findings_bytes, cudaMemcpyDeviceToHost, stream));
   synchronize(stream);
 }
 
@@ -560,7 +582,8 @@ void compute_cuda_spmm_features(const device_csr_arrays& matrix, const geometry&
 
   const cuda::pinned_memory results;
   auto* const found = results.as<std::uint64_t>();
-  find(work, found, stream);
+  work.found = found;
+  find(work, stream);
   const auto nnz = static_cast<std::int64_t>(found[num_nonzeros]);
   cuda::check_offsets({static_cast<std::int64_t>(found[first_offset]), nnz, found[decrease], found[out_of_range]},
                       matrix);
@@ -568,7 +591,7 @@ void compute_cuda_spmm_features(const device_csr_arrays& matrix, const geometry&
   if (found[unsorted] != 0) {
     const cuda::pooled_memory sorted = cuda::sort_columns(matrix, nnz, stream);
     work.indices = {sorted.data(), false};
-    find(work, found, stream);
+    find(work, stream);
   }
   write_features(statistics_of(found, matrix, work, shape), values);
 }

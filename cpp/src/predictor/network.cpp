@@ -3,13 +3,16 @@
 // A layer's sums are formed in blocks that stay in registers, and its weights are kept in the order in which a block
 // needs them: the inputs' weights for the block's outputs, input after input. The sums of a block are independent of
 // each other, which vectorises without changing the order in which any of them is formed, and that order is the
-// inputs' order. Sums and activations are double, so that the result is closer to the exact one than that of a
-// trainer in float32; only the first layer's inputs are rounded to float32, as the trainer's were.
+// inputs' order: the widest registers of a processor give the same result as any. Sums and activations are double, so
+// that the result is closer to the exact one than that of a trainer in float32; only the first layer's inputs are
+// rounded to float32, as the trainer's were. Weights stay float32, as they were trained: reading them is most of what a
+// plan waits for here, as caches hold nothing of them then.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 
+#include "kernels/cpu/instruction_sets.hpp"
 #include "predictor/kinds.hpp"
 #include "predictor/source_reader.hpp"
 
@@ -18,8 +21,11 @@ namespace {
 
 enum class activation { relu, tanh, identity };
 
-// Two numbers in a register of any x86-64 or AArch64 processor.
+// Two numbers in a register of any x86-64 or AArch64 processor, and eight in one of AVX-512.
 using two = double __attribute__((vector_size(16)));
+using two_floats = float __attribute__((vector_size(8)));
+using eight = double __attribute__((vector_size(64)));
+using eight_floats = float __attribute__((vector_size(32)));
 
 struct layer {
   static constexpr std::int64_t block = 16;
@@ -28,28 +34,41 @@ struct layer {
       : num_inputs(inputs),
         num_outputs(outputs),
         padded_outputs((outputs + block - 1) / block * block),
-        weights(members * inputs * padded_outputs, 0.0),
+        weights(members * inputs * padded_outputs, 0.0f),
         biases(members * padded_outputs, 0.0) {}
 
-  double& weight(std::int64_t member, std::int64_t output, std::int64_t input) {
+  float& weight(std::int64_t member, std::int64_t output, std::int64_t input) {
     const std::int64_t first = output / block * block;
     return weights[(member * padded_outputs + first) * num_inputs + input * block + output % block];
   }
 
   // Writes padded_outputs sums; those beyond num_outputs are 0.
   void evaluate(std::int64_t member, const double* x, double* z) const {
-    const double* w = weights.data() + member * padded_outputs * num_inputs;
+#if WARPLOOM_HAS_X86_SETS
+    if (best_instruction_set() == instruction_set::avx512) return evaluate_by_eights(member, x, z);
+#endif
+    evaluate_by<two, two_floats>(member, x, z);
+  }
+
+  WARPLOOM_FOR_AVX512 void evaluate_by_eights(std::int64_t member, const double* x, double* z) const {
+    evaluate_by<eight, eight_floats>(member, x, z);
+  }
+
+  template <class Wide, class Narrow>
+  [[gnu::always_inline]] void evaluate_by(std::int64_t member, const double* x, double* z) const {
+    constexpr std::int64_t lanes = sizeof(Wide) / sizeof(double);
+    const float* w = weights.data() + member * padded_outputs * num_inputs;
     const double* bias = biases.data() + member * padded_outputs;
     for (std::int64_t first = 0; first < padded_outputs; first += block) {
-      std::array<two, block / 2> sums;
+      std::array<Wide, block / lanes> sums;
       std::memcpy(sums.data(), bias + first, sizeof sums);
       for (std::int64_t i = 0; i < num_inputs; ++i, w += block) {
-        const two input{x[i], x[i]};
+        const Wide input = x[i] - Wide{};  // in every lane
 #pragma GCC unroll 8
-        for (std::int64_t o = 0; o < block / 2; ++o) {
-          two weight;
-          std::memcpy(&weight, w + 2 * o, sizeof weight);
-          sums[o] += input * weight;
+        for (std::int64_t o = 0; o < block / lanes; ++o) {
+          Narrow weight;
+          std::memcpy(&weight, w + lanes * o, sizeof weight);
+          sums[o] += input * __builtin_convertvector(weight, Wide);
         }
       }
       std::memcpy(z + first, sums.data(), sizeof sums);
@@ -59,8 +78,8 @@ struct layer {
   std::int64_t num_inputs;
   std::int64_t num_outputs;
   std::int64_t padded_outputs;
-  std::vector<double> weights;  // [member][block of outputs][input][output of the block]
-  std::vector<double> biases;   // [member][padded output]
+  std::vector<float> weights;  // [member][block of outputs][input][output of the block]
+  std::vector<double> biases;  // [member][padded output]
 };
 
 void activate(activation function, double* z, std::int64_t size) {

@@ -60,6 +60,9 @@ its own."""
 
 _FORMAT = "warploom-profile"
 _VERSION = "2"
+VARIABLES = ("WARPLOOM_PROFILES", "APPDATA" if sys.platform == "win32" else "XDG_CONFIG_HOME", "HOME")
+"""Of the environment, on which it depends where profiles are looked for."""
+
 _SHIPPED = Path(__file__).parent
 
 
@@ -305,15 +308,15 @@ def user_folder() -> Path:
     ``WARPLOOM_PROFILES`` if set, else ``warploom/profiles`` in the user's configuration directory
     (``XDG_CONFIG_HOME``, on Windows ``APPDATA``).
     """
-    variable, usual = ("APPDATA", "AppData/Roaming") if sys.platform == "win32" else ("XDG_CONFIG_HOME", ".config")
-    return _user_folder(os.environ.get("WARPLOOM_PROFILES"), os.environ.get(variable), os.environ.get("HOME"), usual)
+    return _user_folder(*_core.environment(VARIABLES))
 
 
 @functools.lru_cache(maxsize=8)
-def _user_folder(own: str | None, configuration: str | None, home: str | None, usual: str) -> Path:
+def _user_folder(own: str | None, configuration: str | None, _: str | None) -> Path:
     """Make the path once for each environment: that takes as long as planning does otherwise."""
     if own:
         return Path(own)
+    usual = "AppData/Roaming" if sys.platform == "win32" else ".config"
     return Path(configuration or Path.home() / usual) / "warploom" / "profiles"
 
 
