@@ -660,12 +660,18 @@ void with_rows_per_lane(int rows_per_lane, Function function) {
   dispatch_constant<1, 2, 4>(rows_per_lane, function);
 }
 
-// Enqueues the first pass and the prefix sum.
-found_sizes choose_encodings(const sorted_csr& A, const compressed_sell_options& options, std::size_t value_size,
-                             sell_segment* segments, const pooled_memory& sizes, cudaStream_t stream) {
+// All that the host reads: each time it waits costs as much as a kernel.
+struct measured_sizes {
+  found_sizes found;
+  slice_totals totals;
+};
+
+// Enqueues the first pass and the prefix sum, whose total is left in `measured`, which follows the sizes of segments.
+measured_sizes choose_encodings(const sorted_csr& A, const compressed_sell_options& options, std::size_t value_size,
+                                sell_segment* segments, const pooled_memory& sizes, measured_sizes* measured,
+                                cudaStream_t stream) {
   auto* const of_segments = sizes.as<std::int64_t>();
-  // Where the total of the prefix sum is left.
-  auto* const found = reinterpret_cast<found_sizes*>(of_segments + A.num_segments);
+  found_sizes* const found = &measured->found;
   WARPLOOM_CUDA_CHECK(cudaMemsetAsync(found, 0, sizeof(found_sizes), stream));
   with_rows_per_lane(options.rows_per_lane, [&](auto rows_per_lane) {
     choose_encodings_kernel<rows_per_lane>
@@ -674,7 +680,7 @@ found_sizes choose_encodings(const sorted_csr& A, const compressed_sell_options&
   });
   check_launch("choose_encodings_kernel");
   exclusive_scan(of_segments, of_segments, A.num_segments + 1, stream);
-  return read_back(found, stream);
+  return read_back(measured, stream);
 }
 
 }  // namespace
@@ -692,31 +698,43 @@ device_compressed_sell::device_compressed_sell(const device_csr& matrix, const c
   const std::int64_t height = sell_lanes * options.rows_per_lane;
   const bool sorts = options.sort_window > 1 && matrix.summary().shortest_row < matrix.summary().longest_row;
   if (sorts) row_ids_ = rows_by_length(matrix, options.sort_window, allocate);
-  const pooled_memory measured(sizeof(slice_totals), stream_);
-  measure_slices(matrix, {height, options.parts, row_ids_.data()}, nullptr, measured.as<slice_totals>());
-  const slice_totals totals = read_back(measured.as<const slice_totals>(), stream_);
-  const std::int64_t places = static_cast<std::int64_t>(totals.columns) * height;
-  check_places(places);
-  // No encoding takes more bytes than that of four bytes for each of these places.
-  if (places / 4 > std::numeric_limits<std::uint32_t>::max()) {
-    throw error(error_kind::index_overflow, "A", -1, "compressed-sell numbers its slots with 31 bits");
-  }
-  if (totals.moved == 0) row_ids_ = {};
-
   const std::int64_t num_segments = (num_rows_ + height - 1) / height * options.parts;
+  const pooled_memory sizes(num_segments * sizeof(std::int64_t) + sizeof(measured_sizes), stream_);
+  auto* const measured = reinterpret_cast<measured_sizes*>(sizes.as<std::int64_t>() + num_segments);
+  measure_slices(matrix, {height, options.parts, row_ids_.data()}, nullptr, &measured->totals);
+  const auto check_totals = [&](const slice_totals& totals) {
+    const std::int64_t places = static_cast<std::int64_t>(totals.columns) * height;
+    check_places(places);
+    // No encoding takes more bytes than that of four bytes for each of these places.
+    if (places / 4 > std::numeric_limits<std::uint32_t>::max()) {
+      throw error(error_kind::index_overflow, "A", -1, "compressed-sell numbers its slots with 31 bits");
+    }
+  };
+  // Where rows are about as long as each other, the first pass does not take long in any case.
+  const bool regular = num_rows_ * matrix.summary().longest_row <= 4 * nnz_;
+  if (sorts || !regular) {
+    const slice_totals totals = read_back(&measured->totals, stream_);
+    check_totals(totals);
+    if (totals.moved == 0) row_ids_ = {};
+  }
+
   segments_ = {static_cast<std::size_t>(num_segments), allocate};
   sorted_csr A{num_rows_,          num_segments,      std::countr_zero(static_cast<unsigned>(options.parts)),
                row_ids_.data(),    matrix.indptr32(), matrix.indices(),
                /*sources=*/nullptr};
-  const pooled_memory sizes(num_segments * sizeof(std::int64_t) + sizeof(found_sizes), stream_);
-  found_sizes found = choose_encodings(A, options, size_of(dtype_), segments_.data(), sizes, stream_);
+  const auto choose = [&] {
+    return choose_encodings(A, options, size_of(dtype_), segments_.data(), sizes, measured, stream_);
+  };
+  measured_sizes read = choose();
+  check_totals(read.totals);
   std::optional<sorted_columns> sorted;
-  if (found.unsorted != 0) {
+  if (read.found.unsorted != 0) {
     sorted.emplace(matrix);
     A.indices = sorted->columns.as<const std::int32_t>();
     A.sources = sorted->sources.as<const std::int32_t>();
-    found = choose_encodings(A, options, size_of(dtype_), segments_.data(), sizes, stream_);
+    read = choose();
   }
+  const found_sizes& found = read.found;
   if (found.too_long != 0) {
     throw error(error_kind::index_overflow, "A", -1, "compressed-sell needs rows of fewer than 2^29 entries");
   }

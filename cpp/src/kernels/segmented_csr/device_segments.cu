@@ -114,15 +114,15 @@ __global__ void gather_kernel(const int4* __restrict__ from, const std::int32_t*
 }
 
 void sort_by_length(const int4* segments, int4* sorted, std::int64_t size, std::int64_t longest, cudaStream_t stream) {
-  const pooled_memory lengths(size * sizeof(std::uint32_t), stream),
-      sorted_lengths(size * sizeof(std::uint32_t), stream);
-  const pooled_memory positions(size * sizeof(std::int32_t), stream), order(size * sizeof(std::int32_t), stream);
-  lengths_kernel<<<blocks_for(size), threads_per_block, 0, stream>>>(segments, size, lengths.as<std::uint32_t>(),
-                                                                     positions.as<std::int32_t>());
+  const pooled_memory memory(4 * size * sizeof(std::uint32_t), stream);
+  auto* const lengths = memory.as<std::uint32_t>();
+  std::uint32_t* const sorted_lengths = lengths + size;
+  auto* const positions = reinterpret_cast<std::int32_t*>(sorted_lengths + size);
+  std::int32_t* const order = positions + size;
+  lengths_kernel<<<blocks_for(size), threads_per_block, 0, stream>>>(segments, size, lengths, positions);
   check_launch("lengths_kernel");
-  sort_pairs_descending(lengths.as<std::uint32_t>(), sorted_lengths.as<std::uint32_t>(), positions.as<std::int32_t>(),
-                        order.as<std::int32_t>(), size, bits_for(longest), stream);
-  gather_kernel<<<blocks_for(size), threads_per_block, 0, stream>>>(segments, order.as<std::int32_t>(), size, sorted);
+  sort_pairs_descending(lengths, sorted_lengths, positions, order, size, bits_for(longest), stream);
+  gather_kernel<<<blocks_for(size), threads_per_block, 0, stream>>>(segments, order, size, sorted);
   check_launch("gather_kernel");
 }
 

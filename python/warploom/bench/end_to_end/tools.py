@@ -269,7 +269,8 @@ def _python(
 def _synchronize(device: Device) -> Callable[[], object]:
     if device.kind == "cpu":
         return lambda: None
-    return functools.partial(_torch().cuda.synchronize, str(device))
+    # That of PyTorch takes longer in Python than there is to wait for after a plan.
+    return functools.partial(_core.synchronize, device.ordinal)
 
 
 def _warploom(problem: Problem, calls: float | None) -> Callable[[], Callable[[], object]]:
