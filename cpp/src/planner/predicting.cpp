@@ -90,8 +90,8 @@ struct ranked_features {
 };
 
 // What a plan takes longer for features than their kernels do: launching these, waiting for them and ranking again,
-// while the caches of the CPU hold nothing of either. It is 50 to 160 microseconds, by the host. With 50 to 150 here, on
-// the matrices of 10^6 nonzeros and more that were measured, 1,000 SpMV with their planning take least.
+// while the caches of the CPU hold nothing of either. It is 50 to 160 microseconds, by the host. With 50 to 150 here,
+// on the matrices of 10^6 nonzeros and more that were measured, 1,000 SpMV with their planning take least.
 constexpr double around_features_ms = 0.1;
 
 // Features and ranking. Where preparation counts, features that take longer than they are expected to save in all
