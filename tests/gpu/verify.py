@@ -36,7 +36,7 @@ import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from source_hash import source_hash
-from visible import visible_gpus
+from visible import least_mib, visible_gpus
 
 ROOT = pathlib.Path(__file__).parents[2]
 SITE = ROOT / "build" / "verified"
@@ -75,7 +75,8 @@ def run_tests() -> dict[str, int]:
     alone = [path for path in files if "mem_get_info" in path.read_text()]
     together = [path for path in files if path not in alone]
     gpus = visible_gpus()
-    parts = max(1, min(10 * len(gpus), (os.cpu_count() or 1) * 3 // 4))
+    on_each = max(1, min(10, least_mib(gpus) // 10_000))  # tests of large matrices take 10 GB now and then
+    parts = max(1, min(on_each * len(gpus), (os.cpu_count() or 1) * 3 // 4))
 
     def run_part(number: int, paths: list[pathlib.Path], part: str) -> tuple[str, pathlib.Path, str]:
         report = ROOT / "build" / f"gpu-tests-{part.replace('/', '-of-') or paths[0].stem}.xml"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-__all__ = ["used_mib", "visible_gpus"]
+__all__ = ["least_mib", "used_mib", "visible_gpus"]
 
 
 def _ask(*fields: str) -> list[list[str]]:
@@ -39,3 +39,9 @@ def used_mib(gpus: list[str]) -> list[int]:
     """Return the memory in use on each of these GPUs, whoever uses it; 0 for a part of a GPU."""
     used = dict(_ask("uuid", "memory.used")) if gpus else {}
     return [int(used.get(uuid, 0)) for uuid in gpus]
+
+
+def least_mib(gpus: list[str]) -> int:
+    """Return the memory of the smallest of these GPUs; of a part of a GPU, that of a large one."""
+    sizes = dict(_ask("uuid", "memory.total")) if gpus else {}
+    return min((int(sizes.get(uuid, 10**6)) for uuid in gpus), default=0)
