@@ -75,7 +75,7 @@ def run_tests() -> dict[str, int]:
     alone = [path for path in files if "mem_get_info" in path.read_text()]
     together = [path for path in files if path not in alone]
     gpus = visible_gpus()
-    on_each = max(1, min(10, least_mib(gpus) // 10_000))  # tests of large matrices take 10 GB now and then
+    on_each = max(1, min(10, least_mib(gpus) // 8_000))  # tests of large matrices take 8 GB now and then
     parts = max(1, min(on_each * len(gpus), (os.cpu_count() or 1) * 3 // 4))
 
     def run_part(number: int, paths: list[pathlib.Path], part: str) -> tuple[str, pathlib.Path, str]:
