@@ -53,6 +53,31 @@ def test_products_in_every_instruction_set(widest):
     assert done.returncode == 0, done.stderr
 
 
+def test_networks_predict_the_same_in_every_instruction_set():
+    script = """
+import numpy as np
+from warploom import _core, profiles
+profile = _core.load_profile(str(profiles.folders("network")[1] / "nvidia-h200.safetensors"))
+for name, model in profile.models.items():
+    inputs = np.random.default_rng(0).standard_normal((3, len(model.inputs))) * 5
+    print(name, model.predict(inputs).tobytes().hex())
+"""
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "WARPLOOM_CPU": widest},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        ).stdout
+        for widest in ("", "avx2", "baseline")
+    ]
+    assert said[0].count("warm") > 5
+    assert said[1] == said[0]
+    assert said[2] == said[0]
+
+
 def test_the_number_of_threads_changes_no_bit():
     script = """
 import numpy as np, scipy.sparse as sp

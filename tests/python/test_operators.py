@@ -16,6 +16,7 @@ import warploom as wl
 from battery import battery
 from products import assert_product, operand
 from strategies import csr_matrices
+from warploom import operators
 from warploom._matrix import as_csr
 from warploom.plan import _Settings
 
@@ -548,3 +549,18 @@ def test_transposes_of_any_matrix(A):
         off = abs((plan.T @ z).astype(np.float64) - exact.T @ z.astype(np.float64))
     known = np.isfinite(bound) & (bound < np.finfo(plan.dtype).max)
     assert (off[known] <= (A.shape[0] + 2) * np.finfo(plan.dtype).eps * bound[known] + np.finfo(plan.dtype).tiny).all()
+
+
+def test_what_graphs_know_operators_by_goes_with_them():
+    gc.collect()
+    before = set(operators._operators)
+    plans = [make(matrix(), kind) for kind in KINDS]
+    names = {plan._name for plan in plans}
+    assert len(names) == len(KINDS)
+    assert not names & before
+    assert [operators.find_operator(plan._name) for plan in plans] == plans
+    del plans
+    gc.collect()
+    assert not names & set(operators._operators)
+    with pytest.raises(wl.errors.ParameterError, match="is gone"):
+        operators.find_operator(names.pop())

@@ -429,6 +429,27 @@ def test_bad_arguments(matrix, argument, value):
     refused(wl.errors.ParameterError, argument, wl.plan, matrix, **{"k": 2, "device": "cpu", argument: value})
 
 
+def test_arguments_are_kept_for_other_plans_by_what_they_say(matrix):
+    """Whether they are checked anew or were checked before, and whether or not they can be kept, is nobody's concern."""
+    for wanted in ("dcsr", "csr"):
+        plan = wl.plan(matrix, k=np.array(8), device="cpu", candidates=(f"spmm/none/{f}/row_split" for f in [wanted]))
+        assert plan.candidate == f"spmm/none/{wanted}/row_split"
+        assert plan.k == 8
+    seen = []
+    options = {"k": 8, "device": "cpu", "candidates": PLAIN}
+    wl.plan(matrix, progress=lambda *step: seen.append(step), **options)
+    calls = len(seen)
+    assert calls > 0
+    wl.plan(matrix, **options)
+    assert len(seen) == calls
+    for _ in range(2):
+        refused(wl.errors.ParameterError, "budget", wl.plan, matrix, budget=0, **options)
+        refused(wl.errors.ParameterError, "calls", wl.plan, matrix, calls=-1, **options)
+        refused(wl.errors.ParameterError, "calls", wl.plan, matrix, calls="1", **options)
+    assert wl.plan(matrix.astype(np.float32), **options).dtype == np.float32
+    assert wl.plan(matrix, **options).dtype == np.float64
+
+
 def test_parameters_are_named(matrix):
     assert "4, 8" in refused(wl.errors.ParameterError, "unroll", make, matrix, PLAIN + "[unroll=5]")
     assert "unroll" in refused(wl.errors.ParameterError, "warps", make, matrix, PLAIN + "[warps=5]")

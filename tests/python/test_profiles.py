@@ -379,6 +379,15 @@ def test_the_users_own_profile_comes_first(folder):
     assert found.path == folder / "mine" / "nvidia-h200.safetensors"
 
 
+def test_the_environment_is_read_when_it_is_asked_for(monkeypatch, tmp_path):
+    monkeypatch.delenv("WARPLOOM_PROFILES", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "Käse"))
+    assert _core.environment(("WARPLOOM_PROFILES", "XDG_CONFIG_HOME")) == (None, str(tmp_path / "Käse"))
+    assert profiles.user_folder() == tmp_path / "Käse" / "warploom" / "profiles"
+    monkeypatch.setenv("WARPLOOM_PROFILES", str(tmp_path))
+    assert profiles.user_folder() == tmp_path
+
+
 def test_the_nearest_architecture_stands_in(folder):
     for gpu, capability in (("NVIDIA A100", (8, 0)), ("NVIDIA L4", (8, 9)), ("NVIDIA H200", (9, 0))):
         profiles.save(folder / "shipped" / f"{gpu}.safetensors", small_profile(gpu, capability))
