@@ -430,7 +430,7 @@ def test_bad_arguments(matrix, argument, value):
 
 
 def test_arguments_are_kept_for_other_plans_by_what_they_say(matrix):
-    """Whether they are checked anew or were checked before, and whether or not they can be kept, is nobody's concern."""
+    """Nobody notices whether they are checked anew or were checked before, and whether they can be kept."""
     for wanted in ("dcsr", "csr"):
         plan = wl.plan(matrix, k=np.array(8), device="cpu", candidates=(f"spmm/none/{f}/row_split" for f in [wanted]))
         assert plan.candidate == f"spmm/none/{wanted}/row_split"
