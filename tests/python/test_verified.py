@@ -160,6 +160,7 @@ def test_programs_use_and_watch_the_gpus_that_are_visible(tmp_path, monkeypatch,
         case "$1" in
           *=index,uuid) printf '0, GPU-aa00\\n1, GPU-ab11\\n2, GPU-cc22\\n' ;;
           *=uuid,memory.used) printf 'GPU-aa00, 10\\nGPU-ab11, 11\\nGPU-cc22, 12\\n' ;;
+          *=uuid,memory.total) printf 'GPU-aa00, 80\\nGPU-ab11, 40\\nGPU-cc22, 60\\n' ;;
           *) exit 1 ;;
         esac
         """
@@ -173,3 +174,5 @@ def test_programs_use_and_watch_the_gpus_that_are_visible(tmp_path, monkeypatch,
     assert visible.visible_gpus() == expected
     used = {"GPU-aa00": 10, "GPU-ab11": 11, "GPU-cc22": 12}
     assert visible.used_mib(expected) == [used.get(name, 0) for name in expected]
+    sizes = {"GPU-aa00": 80, "GPU-ab11": 40, "GPU-cc22": 60}
+    assert visible.least_mib(expected) == min((sizes.get(name, 10**6) for name in expected), default=0)
