@@ -163,13 +163,28 @@ def plan(
     """
     if candidates is not None and not isinstance(candidates, str) and isinstance(candidates, Iterable):
         candidates = tuple(candidates)
-    described = (op, k, dtype, layout, device, select, calls, verify, candidates, cache, updatable, budget, model)
+    described = (
+        op,
+        k,
+        dtype,
+        layout,
+        device,
+        select,
+        calls,
+        verify,
+        candidates,
+        cache,
+        updatable,
+        budget,
+        model,
+        precision,
+    )
     try:
         hash(described)
     except TypeError:
-        request = _checked.__wrapped__(_core.num_gpus(), *described, precision)
+        request = _checked.__wrapped__(*described)
     else:
-        request = _checked(_core.num_gpus(), *described, precision)
+        request = _checked(*described)
     settings = request.settings
     if inputs or progress is not None:
         arrays = {name: _integers(name, values) for name, values in (inputs or {}).items()}
@@ -198,7 +213,6 @@ class _Request(NamedTuple):
 
 @functools.lru_cache(maxsize=256, typed=True)
 def _checked(
-    num_gpus: int,
     op: str | None,
     k: Any,
     dtype: Any,
@@ -216,7 +230,7 @@ def _checked(
 ) -> _Request:
     """Check arguments of `plan`: those of other matrices are the same as a rule, and checking takes as long as a step.
 
-    `num_gpus` is that of the process, on which the device depends.
+    The GPUs of a process do not change either.
     """
     target = _device.Device.parse(device)
     deferred = op is None and k is None

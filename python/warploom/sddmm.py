@@ -128,12 +128,12 @@ class SddmmPlan:
             view = as_csr(A, pattern_only=True)
             self._pattern: Any = _core.CsrView(view.indptr.copy(), view.indices.copy(), None, *view.shape)
         else:
-            self._pattern = view = ResidentPattern.of(A, device, vectors={None: None, VECTORS: True}.get(select, False))
+            self._pattern = ResidentPattern.of(A, device, vectors={None: None, VECTORS: True}.get(select, False))
             if vendor:
                 load_vendor()
-        self.shape: tuple[int, int] = view.shape
+        self.shape: tuple[int, int] = self._pattern.shape
         """Rows and columns of the matrix."""
-        self.nnz: int = view.nnz
+        self.nnz: int = self._pattern.nnz
         """Stored entries of it."""
         if vendor and self.nnz > self.shape[0] * self.shape[1]:
             raise ParameterError(f"{select} takes at most rows x columns nonzeros", argument="select")

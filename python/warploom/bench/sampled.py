@@ -89,7 +89,9 @@ class Operands:
                 load_vendor()
                 made = _core.PreparedSampledProduct.vendor(self._pattern.csr, self.dtype, self.nnz)
             else:
-                made = _core.PreparedSampledProduct.column_vectors(self._pattern.csr, always=True)
+                vectors = _core.PreparedSampledProduct.column_vectors(self._pattern.csr, always=True)
+                assert vectors is not None
+                made = vectors
             self._prepared[candidate] = made
         return self._prepared[candidate]
 
