@@ -188,13 +188,13 @@ def plan(
     settings = request.settings
     if inputs or progress is not None:
         arrays = {name: _integers(name, values) for name, values in (inputs or {}).items()}
-        settings = settings.with_(inputs=arrays, progress=progress)
+        settings = dataclasses.replace(settings, inputs=arrays, progress=progress)
     problem = _problem(A, request.op, request.k, settings.dtype, request.order, cache, settings.target)
     if precision is not None:
         problem.precision = precision
     if request.deferred:
         source = Source(A, problem.dtype, problem.nnz)
-        settings = settings.with_(dtype=problem.dtype)
+        settings = dataclasses.replace(settings, dtype=problem.dtype)
         made: Operator = _classes().Operator(source, settings, problem.shape, problem.nnz, problem.dtype)
         return made
     return settings.plan(problem, A, settings.select, settings.inputs)
@@ -310,10 +310,6 @@ class _Settings:
             updatable=self.updatable,
             budget=self.budget,
         )
-
-    def with_(self, **changes: Any) -> _Settings:
-        """Return these with other values of some."""
-        return dataclasses.replace(self, **changes)
 
     @property
     def restore(self) -> Callable[[bytes], Plan | Operator]:
@@ -532,7 +528,7 @@ def _loaded(
     if kind not in ("plan", "operator") or len(origins) != len(choices) or (kind == "plan" and len(choices) != 1):
         raise FileFormatError(f"{name} is no plan that this version of warploom reads", argument="path")
     target = _device.Device.parse(device or saved_for)
-    settings = settings.with_(target=target)
+    settings = dataclasses.replace(settings, target=target)
     if target.kind != saved_for.partition(":")[0]:
         raise ParameterError(f"{name} was made for {saved_for}, not for {target}", argument="device")
     if gpu is not None and gpu != target.name:
