@@ -1,6 +1,7 @@
 """Epilogues and dot products on the GPU: every kernel and type against float64, in one launch or in several."""
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -95,8 +96,12 @@ def test_spmm(kernel, order, dtype):
             problem = _core.Problem(as_csr(matrix), "spmm", k, order, "warm", 0)
             if problem.reason_against(Candidate.make(kernel, "none", None)):
                 continue
-            for perm in list(permutations_of(kernel, m))[-1:]:
-                plan = prepare_product("spmm", as_csr(matrix), kernel.format, kernel.name, k, order, None, perm, 0)
+            # Windows of two strips finish each by itself.
+            settings = [None, {"vector_rows": 16}] if kernel.format == "column-vectors" else [None]
+            for perm, setting in itertools.product(list(permutations_of(kernel, m))[-1:], settings):
+                if problem.reason_against(Candidate.make(kernel, "none", setting)):
+                    continue
+                plan = prepare_product("spmm", as_csr(matrix), kernel.format, kernel.name, k, order, setting, perm, 0)
                 B, bias = operand((n, k), dtype, order), operand((1, k), dtype, "row", seed=2)[0]
                 for by, padding in zip(EPILOGUES, (0, 8, 3, 16), strict=True):
                     alpha, beta, adds, relu = by

@@ -185,13 +185,15 @@ def test_every_number_of_columns_that_are_transposed(torch, dtype, shape):
 @pytest.mark.parametrize(("kernel", "dtype"), TENSOR_CORE)
 def test_every_number_of_columns_on_tensor_cores(torch, kernel, dtype, copies):
     matrix = skewed(dtype, repeats=False)  # in half precision none may
+    heights = [{"vector_rows": rows} for rows in (8, 16)] if kernel.format == "column-vectors" else [{}]
     for k in (*range(1, 18), 20, 31, 32, 33, 35, 36, 63, 64, 65, 68, 72, 127, 128, 129, 131, 257, 515):
-        plan = plan_for(matrix, kernel, k, {"segment_length": 32})
-        for place in PLACES:
-            try:
-                check(torch, matrix, plan, k, place, precision=kernel.precision)
-            except AssertionError as error:
-                raise AssertionError(f"k = {k}, {place}: {error}") from error
+        for height in heights:
+            plan = plan_for(matrix, kernel, k, {"segment_length": 32, **height})
+            for place in PLACES:
+                try:
+                    check(torch, matrix, plan, k, place, precision=kernel.precision)
+                except AssertionError as error:
+                    raise AssertionError(f"k = {k}, {place}, {height}: {error}") from error
 
 
 @pytest.mark.parametrize(("kernel", "dtype"), TYPED)

@@ -258,7 +258,10 @@ def dtype_of(name):
 
 @pytest.mark.parametrize(("kernel", "order", "dtype"), [case for case in TYPED if "column-vectors" in case.id])
 def test_column_vectors_of_many_windows(kernel, order, dtype):
-    """Rows that share columns by eights, so that nothing is refused: short windows, and long ones that are cut."""
+    """Rows that share columns by eights, so that nothing is refused: short windows, and long ones that are cut.
+
+    The eights are whole windows of 8 rows, and make windows of 16 whose vectors may have entries in one half only.
+    """
     rng = np.random.default_rng(5)
     windows, n = 1500, 4000
     lengths = np.minimum(n, (rng.pareto(1.2, windows) * 8).astype(np.int64))
@@ -274,6 +277,8 @@ def test_column_vectors_of_many_windows(kernel, order, dtype):
     for k in (8, 32, 50, 72, 136):
         B = operand((n, k), dtype, order)
         for parameters in ({}, {"segment_length": 32}, {"segment_length": 512}):
+            check(kernel, matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
+        for parameters in ({"vector_rows": 16}, {"vector_rows": 16, "segment_length": 32}):
             check(kernel, matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
 
 

@@ -13,8 +13,8 @@ std::string needs_int32_offsets(const matrix_summary& matrix, const product_requ
   return matrix.nnz > std::numeric_limits<std::int32_t>::max() ? "needs fewer than 2^31 nonzeros" : "";
 }
 
-std::string padding_reason(std::int64_t places, std::int64_t nnz) {
-  if (places <= 4 * nnz + 4096) return "";
+std::string padding_reason(std::int64_t places, std::int64_t nnz, int times) {
+  if (places <= times * (4 * nnz + 4096)) return "";
   return "would store " + std::to_string(places) + " entries for " + std::to_string(nnz) + " nonzeros";
 }
 

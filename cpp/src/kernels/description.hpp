@@ -23,7 +23,8 @@ inline const std::vector<value_type> all_value_types{value_type::float16, value_
 std::string no_reason(const matrix_summary& matrix, const product_request& request);
 std::string needs_int32_offsets(const matrix_summary& matrix, const product_request& request);
 // For formats with padding: refuses many times more places than nonzeros; tiny matrices may have more.
-std::string padding_reason(std::int64_t places, std::int64_t nnz);
+// A format whose places cost less may have `times` as many.
+std::string padding_reason(std::int64_t places, std::int64_t nnz, int times = 1);
 
 // Throws such a reason, if there is one: error_kind::parameter for the argument "candidate". `kernel` is its label.
 void refuse_candidate(const std::string& kernel, const std::string& reason);

@@ -1,4 +1,4 @@
-"""Column vectors of eight rows."""
+"""Column vectors of eight or sixteen rows."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["ColumnVectors"]
 
 
 class ColumnVectors(PaddedFormat):
-    """Column vectors: dense blocks of eight rows and one column wherever one of the rows has an entry.
+    """Column vectors: dense blocks of `vector_rows` rows and one column wherever one of the rows has an entry.
 
-    Window i, rows 8 i to 8 i + 7, has the vectors ``indptr[i]`` to ``indptr[i + 1]`` (exclusive); ``indices`` has their
-    columns, ascending, and ``data`` their eight places. Places without an entry, and rows past the end of the matrix,
-    hold 0, and a product on tensor cores multiplies them: a NaN or infinity of B reaches all rows of the windows with a
-    vector in its column.
+    Window i, rows ``vector_rows * i`` to ``vector_rows * (i + 1)`` (exclusive), has the vectors ``indptr[i]`` to
+    ``indptr[i + 1]`` (exclusive); ``indices`` has their columns, ascending, and ``data`` their places, one for each row
+    of the window. Places without an entry, and rows past the end of the matrix, hold 0, and a product on tensor cores
+    multiplies them: a NaN or infinity of B reaches all rows of the windows with a vector in its column.
 
     `to_csr` leaves the padding out and keeps stored zeros. It gives the entries of a row in the order of their
     columns, with repeated ones added; `nnz` counts those as one.
@@ -40,13 +40,15 @@ class ColumnVectors(PaddedFormat):
     __slots__ = ()
 
     @classmethod
-    def from_csr(cls, A: Any) -> Self:
+    def from_csr(cls, A: Any, *, vector_rows: int = 8) -> Self:
         """Store a matrix in this format.
 
         Parameters
         ----------
         A : sparse matrix, shape (m, n)
             Values are float16, bfloat16, float32 or float64; integers and booleans become float64.
+        vector_rows : {8, 16}
+            Rows of a window.
 
         Returns
         -------
@@ -59,8 +61,15 @@ class ColumnVectors(PaddedFormat):
             The values have another type.
         InvalidMatrixError
             The arrays do not form a matrix.
+        ParameterError
+            `vector_rows` has another value.
         """
-        return cls._store(A)
+        return cls._store(A, vector_rows=vector_rows)
+
+    @property
+    def vector_rows(self) -> int:
+        """Rows of a window."""
+        return int(self._core.scalar("block_size"))
 
     @property
     def indptr(self) -> NDArray[np.int64]:
@@ -74,5 +83,5 @@ class ColumnVectors(PaddedFormat):
 
     @property
     def data(self) -> NDArray[Any]:
-        """Places of the vectors; shape (vectors, 8)."""
-        return self._core.array("data").reshape(-1, 8)
+        """Places of the vectors; shape (vectors, vector_rows)."""
+        return self._core.array("data").reshape(-1, self.vector_rows)

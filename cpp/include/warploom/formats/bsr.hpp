@@ -23,6 +23,7 @@ struct block_shape {
 };
 
 inline constexpr block_shape column_vector{8, 1};
+inline constexpr block_shape tall_column_vector{16, 1};
 
 struct bsr_matrix {
   std::int64_t num_rows = 0;  // need not be multiples of the block size

@@ -94,9 +94,12 @@ __global__ void __launch_bounds__(threads_per_block)
 // Calls function(rows, cols) with constants.
 template <class Function>
 void dispatch_shape(block_shape block, Function&& function) {
-  if (block.cols == 1)
-    return function(std::integral_constant<int, column_vector.rows>{}, std::integral_constant<int, 1>{});
-  dispatch_constant<2, 4, 8>(block.rows, [&](auto size) { function(size, size); });
+  if (block.cols == 1) {
+    dispatch_constant<column_vector.rows, tall_column_vector.rows>(
+        block.rows, [&](auto rows) { function(rows, std::integral_constant<int, 1>{}); });
+  } else {
+    dispatch_constant<2, 4, 8>(block.rows, [&](auto size) { function(size, size); });
+  }
 }
 
 // ---- Sorted nonzeros

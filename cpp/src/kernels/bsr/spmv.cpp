@@ -54,16 +54,18 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& matrix, const product_
 
 std::string pattern_reason(const csr_view& matrix, const product_request& request) {
   const bool repeats = size_of(matrix.dtype) == 2 && has_repeated_entries(matrix);
-  const std::int64_t places = repeats ? 0 : bsr_places(matrix, request.parameters.at("block_size"));
-  return bsr_reason(matrix.dtype, repeats, places, matrix.nnz());
+  const int size = request.parameters.at("block_size");
+  const std::int64_t places = repeats ? 0 : bsr_places(matrix, size);
+  return bsr_reason(matrix.dtype, {size, size}, repeats, places, matrix.nnz());
 }
 
 }  // namespace
 
-std::string bsr_reason(value_type dtype, bool repeats, std::int64_t places, std::int64_t nnz) {
+std::string bsr_reason(value_type dtype, block_shape block, bool repeats, std::int64_t places, std::int64_t nnz) {
   // Their sum would be rounded to two bytes before it is multiplied with x.
   if (size_of(dtype) == 2 && repeats) return "would add repeated entries";
-  const std::string reason = padding_reason(places, nnz);
+  const int times = block.cols == 1 ? block.rows / column_vector.rows : 1;
+  const std::string reason = padding_reason(places, nnz, times);
   if (!reason.empty()) return reason;
   return places > std::numeric_limits<std::int32_t>::max() ? "needs fewer than 2^31 places" : "";
 }

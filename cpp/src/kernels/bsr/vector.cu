@@ -139,10 +139,12 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_bsr_vector(const device_csr& mat
                                                            const device_allocator& allocate) {
   const std::string label = "bsr/vector";
   if (matrix.wide()) refuse_candidate(label, "needs fewer than 2^31 places");
-  const auto accept = [&](const cuda::device_bsr::sizes& sizes) {
-    refuse_candidate(label, bsr_reason(matrix.dtype(), sizes.repeats, sizes.places, matrix.nnz()));
-  };
   const int block_size = request.parameters.at("block_size");
+  const auto accept = [&](const cuda::device_bsr::sizes& sizes) {
+    const std::string reason =
+        bsr_reason(matrix.dtype(), {block_size, block_size}, sizes.repeats, sizes.places, matrix.nnz());
+    refuse_candidate(label, reason);
+  };
   cuda::device_bsr blocks(matrix, {block_size, block_size}, accept, allocate);
   blocks.forget_occupied();
   const int threads = request.parameters.at("threads_per_block_row");

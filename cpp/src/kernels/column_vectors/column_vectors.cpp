@@ -1,5 +1,5 @@
-// Column vectors: 8 rows, a window, share each column index, so that a row of B is read once for all of them. As BSR
-// with blocks of 8 x 1 it is stored by the code of BSR.
+// Column vectors: 8 or 16 rows, a window, share each column index, so that a row of B is read once for all of them. As
+// BSR with blocks of 8 x 1 or 16 x 1 it is stored by the code of BSR.
 #include "kernels/column_vectors/column_vectors.hpp"
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "kernels/description.hpp"
 #include "kernels/spmm/cpu_transposing_plan.hpp"
 #include "kernels/spmm/widening_plan.hpp"
+#include "warploom/error.hpp"
 #include "warploom/formats/bsr.hpp"
 #include "warploom/formats/format.hpp"
 
@@ -81,6 +82,13 @@ class column_vectors_plan final : public product_plan {
 
 }  // namespace
 
+block_shape vectors_of(int rows) {
+  for (const block_shape shape : {column_vector, tall_column_vector}) {
+    if (shape.rows == rows) return shape;
+  }
+  throw error(error_kind::parameter, "vector_rows", -1, "vector_rows must be 8 or 16, got " + std::to_string(rows));
+}
+
 std::unique_ptr<product_plan> make_column_vectors_plan(bsr_matrix vectors, std::vector<std::int32_t> row_ids,
                                                        product_precision precision) {
   if (precision == product_precision::tf32) {
@@ -99,16 +107,18 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& given, const product_r
     moved.indptr = rows.indptr.data();
     moved.indices = rows.indices;
     moved.data = rows.data;
-    auto plan = make_column_vectors_plan(to_bsr(moved, column_vector), rows.row_ids, Precision);
+    bsr_matrix vectors = to_bsr(moved, vectors_of(same.parameters.at("vector_rows")));
+    auto plan = make_column_vectors_plan(std::move(vectors), rows.row_ids, Precision);
     return in_requested_order(std::move(plan), matrix.dtype, same.order);
   });
 }
 
 // ---- Descriptions
 
-std::string pattern_reason(const csr_view& matrix, const product_request&) {
+std::string pattern_reason(const csr_view& matrix, const product_request& request) {
   const bool repeats = size_of(matrix.dtype) == 2 && has_repeated_entries(matrix);
-  return bsr_reason(matrix.dtype, repeats, repeats ? 0 : bsr_places(matrix, column_vector), matrix.nnz());
+  const block_shape vector = vectors_of(request.parameters.at("vector_rows"));
+  return bsr_reason(matrix.dtype, vector, repeats, repeats ? 0 : bsr_places(matrix, vector), matrix.nnz());
 }
 
 // Threads are numbered in 32 bits.
@@ -117,12 +127,14 @@ std::string thread_limit(const matrix_summary& matrix, const product_request& re
   return warps < std::int64_t{1} << 27 ? "" : "would need " + std::to_string(32 * warps) + " threads";
 }
 
-const std::vector<parameter> parameters{{"segment_length",
-                                         128,
-                                         {32, 64, 128, 256, 512},
-                                         {64, 256},
-                                         false,
-                                         "maximum number of vectors that a warp takes of a window"}};
+const std::vector<parameter> parameters{
+    {"vector_rows", 8, {8, 16}, {8, 16}, false, "rows of a window, which share its column vectors"},
+    {"segment_length",
+     128,
+     {32, 64, 128, 256, 512},
+     {64, 256},
+     false,
+     "maximum number of vectors that a warp takes of a window"}};
 
 }  // namespace
 
@@ -132,8 +144,8 @@ product_kernel spmm_column_vectors_tensor_core() {
       .name = "tensor_core",
       .format = "column-vectors",
       .summary =
-          "Tensor cores on vectors of 8 rows and one column. On a GPU zeros filled into a vector are multiplied: a NaN "
-          "or infinity in B reaches all 8 rows.",
+          "Tensor cores on vectors of 8 or 16 rows and one column. On a GPU zeros filled into a vector are multiplied: "
+          "a NaN or infinity in B reaches all of them.",
       .source = "own, after Shi et al. 2025 (FlashSparse)",
       .layouts = {layout::row_major, layout::column_major},
       .parameters = parameters,
@@ -153,9 +165,9 @@ product_kernel spmm_column_vectors_tensor_core_tf32() {
       .name = "tensor_core_tf32",
       .format = "column-vectors",
       .summary =
-          "Tensor cores on vectors of 8 rows and one column, in TF32: values of A and B are rounded to 11 significant "
-          "bits, sums are in float32. Only where precision=\"tf32\" asks for it, or its name. On a GPU zeros filled "
-          "into a vector are multiplied: a NaN or infinity in B reaches all 8 rows.",
+          "Tensor cores on vectors of 8 or 16 rows and one column, in TF32: values of A and B are rounded to 11 "
+          "significant bits, sums are in float32. Only where precision=\"tf32\" asks for it, or its name. On a GPU "
+          "zeros filled into a vector are multiplied: a NaN or infinity in B reaches all of them.",
       .source = "own, after Shi et al. 2025 (FlashSparse)",
       .layouts = {layout::row_major, layout::column_major},
       .parameters = parameters,
@@ -173,8 +185,12 @@ product_kernel spmm_column_vectors_tensor_core_tf32() {
 format_description column_vectors_format() {
   return {
       .name = "column-vectors",
+      .options = {{"vector_rows", 8, {8, 16}}},
       .adds_repeated = true,
-      .from_csr = [](const csr_view& matrix, const option_values&) { return stored(to_bsr(matrix, column_vector)); },
+      .from_csr =
+          [](const csr_view& matrix, const option_values& options) {
+            return stored(to_bsr(matrix, vectors_of(options.integer("vector_rows"))));
+          },
       .from_csr_on_gpu = WARPLOOM_CUDA(column_vectors_on_gpu),
   };
 }

@@ -3,8 +3,10 @@
 #include <limits>
 
 #include "kernels/bsr/reason.hpp"
+#include "kernels/column_vectors/column_vectors.hpp"
 #include "kernels/column_vectors/tensor_core.cuh"
 #include "kernels/description.hpp"
+#include "kernels/dispatch_constant.hpp"
 #include "kernels/finishing.hpp"
 #include "kernels/spmm/copied_panels.hpp"
 #include "kernels/spmm/padded_copy.hpp"
@@ -19,9 +21,9 @@ namespace {
 // are issued, a multiple of those of whole vectors, until it is measured.
 constexpr unaligned_cost one_by_one_cost{0, 0.3};
 
-template <class Value, int V, int N, moved Moved, class Product>
+template <class Value, int V, int N, int S, moved Moved, class Product>
 __global__ void __launch_bounds__(threads_per_block) window_kernel(const Product product) {
-  multiply_window<Value, V, N, Moved>(product, (blockIdx.x * threads_per_block + threadIdx.x) / 32);
+  multiply_window<Value, V, N, S, Moved>(product, (blockIdx.x * threads_per_block + threadIdx.x) / 32);
 }
 
 template <class Value>
@@ -84,7 +86,9 @@ class launcher {
     constexpr int tile = 8 * V * N;
     const dim3 grid(blocks_for(std::int64_t{product.A.num_segments} * 32, threads_per_block),
                     static_cast<unsigned>((product.k + tile - 1) / tile));
-    window_kernel<Value, V, N, Moved><<<grid, threads_per_block, 0, stream_>>>(product);
+    dispatch_constant<1, 2>(product.strips, [&](auto strips) {
+      window_kernel<Value, V, N, strips, Moved><<<grid, threads_per_block, 0, stream_>>>(product);
+    });
     check_launch("window_kernel");
   }
 
@@ -145,10 +149,11 @@ using cuda::column_vectors::tensor_core_plan;
 std::unique_ptr<product_plan> prepare(const std::string& label, const device_csr& matrix, const product_request& given,
                                       const device_allocator& allocate) {
   refuse_candidate(label, cuda::column_vectors::tensor_core_reason());
+  const block_shape shape = vectors_of(given.parameters.at("vector_rows"));
   const auto accept = [&](const cuda::device_bsr::sizes& sizes) {
-    refuse_candidate(label, bsr_reason(matrix.dtype(), sizes.repeats, sizes.places, matrix.nnz()));
+    refuse_candidate(label, bsr_reason(matrix.dtype(), shape, sizes.repeats, sizes.places, matrix.nnz()));
   };
-  cuda::device_bsr vectors(matrix, column_vector, accept, allocate);
+  cuda::device_bsr vectors(matrix, shape, accept, allocate);
   vectors.forget_occupied();
   product_request request = given;
   const std::int64_t k = request.k;
@@ -179,9 +184,10 @@ std::unique_ptr<product_plan> prepare_cuda_spmm_column_vectors_tensor_core_tf32(
   return prepare("column-vectors/tensor_core_tf32", matrix, request, allocate);
 }
 
-std::unique_ptr<stored_matrix> column_vectors_on_gpu(const device_csr& matrix, const option_values&) {
+std::unique_ptr<stored_matrix> column_vectors_on_gpu(const device_csr& matrix, const option_values& options) {
   const auto accept = [](const cuda::device_bsr::sizes&) {};
-  return stored(cuda::device_bsr(matrix, column_vector, accept, allocate_device_memory).download());
+  const block_shape shape = vectors_of(options.integer("vector_rows"));
+  return stored(cuda::device_bsr(matrix, shape, accept, allocate_device_memory).download());
 }
 
 }  // namespace warploom

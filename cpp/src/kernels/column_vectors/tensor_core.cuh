@@ -9,6 +9,9 @@
 // 2 t + 9, and ends up with the same columns of rows 2 t and 2 t + 1 of the window. Values are stored vector by vector,
 // 16 bytes each; the instruction movmatrix gives every lane those of its row of the window.
 //
+// A window of 16 rows is two strips of 8: what a lane has read of B is multiplied with the values of both, and it holds
+// twice as many sums.
+//
 // In TF32 the instruction is m16n8k8 and takes 8 vectors: a lane reads the same columns of vectors t and t + 4, and of
 // their values, 32 bytes each, those of row g. The sums are where they are in half precision.
 //
@@ -18,8 +21,8 @@
 // Where rows of B do not begin on 16 bytes, they are copied first, if that pays, or else read value by value. Rows of C
 // that do not are stored by way of shared memory.
 //
-// At least m rows of C and n rows of B once, 20 bytes a vector (in TF32 36); where rows of B miss the caches, each
-// vector costs 2 k bytes more (4 k), where a kernel on CSR pays that for each nonzero.
+// At least m rows of C and n rows of B once, 20 bytes a vector of 8 rows (in TF32 36) and 36 (68) one of 16; where rows
+// of B miss the caches, each vector costs 2 k bytes more (4 k), where a kernel on CSR pays that for each nonzero.
 //
 // Device code only. tensor_core.cu has the kernels and their plan; the hybrid of vectors and rows (hybrid_vectors)
 // calls the same functions.
@@ -41,7 +44,7 @@
 namespace warploom::cuda::column_vectors {
 
 constexpr int threads_per_block = 128;
-constexpr int window_rows = column_vector.rows;
+constexpr int strip_rows = 8;
 template <class Value>
 constexpr int vectors_at_once = sizeof(Value) == 2 ? 16 : 8;  // of one instruction
 template <class Value>
@@ -49,13 +52,14 @@ constexpr int rows_per_lane = vectors_at_once<Value> / 4;  // of B
 // In which V neighbouring values are held.
 template <class Value, int V>
 constexpr int num_words = V * static_cast<int>(sizeof(Value)) / 4;
-static_assert(window_rows == 8 && column_vector.cols == 1, "the width of the instruction");
+static_assert(column_vector.rows == strip_rows && tall_column_vector.rows == 2 * strip_rows);
 
 template <class Value>
 struct window_product {
   cuda::segments_view<Value> A;  // segments of windows; `indices` and `data` are those of the vectors
   const std::int32_t* row_ids;   // null: the caller's order
   int num_rows;                  // of the windows
+  int strips;                    // of 8 rows, in a window
   const Value* B;
   Value* C;
   std::int64_t ldb;
@@ -128,7 +132,7 @@ __device__ __forceinline__ void load_words(unsigned (&words)[num_words<Value, V>
 // How the loads of B and the stores of C move V neighbouring values: at once, or one by one, where C may have fewer.
 enum class moved { at_once, loaded_at_once, one_by_one };
 
-// A lane's sums: N times V columns, 8 V columns apart, of two rows.
+// A lane's sums of a strip: N times V columns, 8 V columns apart, of two rows.
 template <int V, int N>
 struct lane_sums {
   float c[N][V / 2][4] = {};
@@ -156,17 +160,19 @@ __device__ __forceinline__ int vector_of_row(int t, int i) {
 }
 
 // What the lanes of a warp hold of U times the vectors of an instruction: lane l the column of vector l, from the
-// beginning again where there are fewer; and of their values, rows 2 t and 2 t + 1 of vectors g and g + 8 of each 16,
-// or in TF32 row g of vectors t and t + 4 of each 8. There is nothing past the end: columns are -1, values 0.
-template <class Value, int U>
+// beginning again where there are fewer; and of their values, of each of S strips rows 2 t and 2 t + 1 of vectors g and
+// g + 8 of each 16, or in TF32 row g of vectors t and t + 4 of each 8. There is nothing past the end: columns are -1,
+// values 0.
+template <class Value, int U, int S>
 struct loaded_vectors {
   static constexpr int count = U * vectors_at_once<Value>;
   static_assert(count <= 32, "a lane holds the column of one vector");
   int column;
-  unsigned values[U][2];
+  unsigned values[U][S][2];
 
   __device__ __forceinline__ void load_from(const cuda::segments_view<Value>& A, int begin, int first, int length) {
-    constexpr int words_per_vector = num_words<Value, window_rows>;
+    constexpr int words_per_strip = num_words<Value, strip_rows>;
+    constexpr int words_per_vector = S * words_per_strip;
     const int lane = static_cast<int>(cuda::lane_id());
     const int mine = first + lane % count;
     column = mine < length ? __ldg(A.indices + begin + mine) : -1;
@@ -178,18 +184,27 @@ struct loaded_vectors {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int vector = first + u * vectors_at_once<Value> + i * vectors_at_once<Value> / 2 + vector_of_lane;
-        values[u][i] = vector < length ? __ldg(words + vector * words_per_vector + word_of_lane) : 0u;
+#pragma unroll
+        for (int s = 0; s < S; ++s) {
+          const int word = vector * words_per_vector + s * words_per_strip + word_of_lane;
+          values[u][s][i] = vector < length ? __ldg(words + word) : 0u;
+        }
       }
     }
   }
 };
 
 // Adds the products of the vectors of an instruction with V columns of B. `values` are as loaded_vectors has them.
-template <class Value, int V, int N>
-__device__ __forceinline__ void multiply_add(lane_sums<V, N>& sums, const unsigned (&values)[2],
+template <class Value, int V, int N, int S>
+__device__ __forceinline__ void multiply_add(lane_sums<V, N> (&sums)[S], const unsigned (&values)[S][2],
                                              const unsigned (&words)[rows_per_lane<Value>][N][num_words<Value, V>]) {
+  unsigned b[S][2];
   if constexpr (sizeof(Value) == 2) {
-    const unsigned b[2] = {transposed(values[0]), transposed(values[1])};
+#pragma unroll
+    for (int s = 0; s < S; ++s) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) b[s][i] = transposed(values[s][i]);
+    }
 #pragma unroll
     for (int n = 0; n < N; ++n) {
 #pragma unroll
@@ -199,18 +214,24 @@ __device__ __forceinline__ void multiply_add(lane_sums<V, N>& sums, const unsign
                                __byte_perm(words[0][n][tile], words[1][n][tile], 0x7632),
                                __byte_perm(words[2][n][tile], words[3][n][tile], 0x5410),
                                __byte_perm(words[2][n][tile], words[3][n][tile], 0x7632)};
-        cuda::multiply_add<Value>(sums.c[n][tile], a, b);
+#pragma unroll
+        for (int s = 0; s < S; ++s) cuda::multiply_add<Value>(sums[s].c[n][tile], a, b[s]);
       }
     }
   } else {
-    const unsigned b[2] = {rounded_to_tf32(values[0]), rounded_to_tf32(values[1])};
+#pragma unroll
+    for (int s = 0; s < S; ++s) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) b[s][i] = rounded_to_tf32(values[s][i]);
+    }
 #pragma unroll
     for (int n = 0; n < N; ++n) {
 #pragma unroll
       for (int tile = 0; tile < V / 2; ++tile) {
         const unsigned a[4] = {rounded_to_tf32(words[0][n][2 * tile]), rounded_to_tf32(words[0][n][2 * tile + 1]),
                                rounded_to_tf32(words[1][n][2 * tile]), rounded_to_tf32(words[1][n][2 * tile + 1])};
-        cuda::multiply_add<Value>(sums.c[n][tile], a, b);
+#pragma unroll
+        for (int s = 0; s < S; ++s) cuda::multiply_add<Value>(sums[s].c[n][tile], a, b[s]);
       }
     }
   }
@@ -218,14 +239,14 @@ __device__ __forceinline__ void multiply_add(lane_sums<V, N>& sums, const unsign
 
 // Adds `length` vectors from `begin` on, those of U instructions at once: those that come next are loaded while rows of
 // B are.
-template <class Value, int V, int N, int U, bool Whole>
-__device__ __forceinline__ void accumulate(lane_sums<V, N>& sums, const window_product<Value>& product, int begin,
+template <class Value, int V, int N, int S, int U, bool Whole>
+__device__ __forceinline__ void accumulate(lane_sums<V, N> (&sums)[S], const window_product<Value>& product, int begin,
                                            int length, const lane_columns<V, N>& columns) {
   const int t = static_cast<int>(cuda::lane_id() % 4);
-  loaded_vectors<Value, U> next;
+  loaded_vectors<Value, U, S> next;
   next.load_from(product.A, begin, 0, length);
   for (int first = 0; first < length; first += next.count) {
-    const loaded_vectors<Value, U> vectors = next;
+    const loaded_vectors<Value, U, S> vectors = next;
     int rows[U][rows_per_lane<Value>];  // of B
 #pragma unroll
     for (int u = 0; u < U; ++u) {
@@ -251,26 +272,26 @@ __device__ __forceinline__ void accumulate(lane_sums<V, N>& sums, const window_p
 #pragma unroll
     for (int u = 0; u < U; ++u) {
       if (first + u * vectors_at_once<Value> >= length) break;  // the same for the whole warp
-      multiply_add<Value, V, N>(sums, vectors.values[u], words[u]);
+      multiply_add<Value, V, N, S>(sums, vectors.values[u], words[u]);
     }
   }
 }
 
-// The row of C that a window has at place `i`, or -1 past the end.
+// The row of C that a strip has at place `i`, or -1 past the end. Strips are numbered through all windows.
 template <class Value>
-__device__ __forceinline__ std::int64_t row_of_C(const window_product<Value>& product, int window, int i) {
-  const std::int64_t stored_row = std::int64_t{window} * window_rows + i;
+__device__ __forceinline__ std::int64_t row_of_C(const window_product<Value>& product, int strip, int i) {
+  const std::int64_t stored_row = std::int64_t{strip} * strip_rows + i;
   if (stored_row >= product.num_rows) return -1;
   return product.row_ids ? product.row_ids[stored_row] : stored_row;
 }
 
 template <class Value, int V, int N, bool Whole, class Product>
-__device__ __forceinline__ void store(lane_sums<V, N>& sums, const Product& product, int window,
+__device__ __forceinline__ void store(lane_sums<V, N>& sums, const Product& product, int strip,
                                       const lane_columns<V, N>& columns) {
   const int t = static_cast<int>(cuda::lane_id() % 4);
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const std::int64_t row = row_of_C(product, window, 2 * t + i);
+    const std::int64_t row = row_of_C(product, strip, 2 * t + i);
     if (row < 0) continue;
     Value* const c = product.C + row * product.ldc;
 #pragma unroll
@@ -301,14 +322,15 @@ __device__ __forceinline__ void store(lane_sums<V, N>& sums, const Product& prod
 
 // The same by way of shared memory, so that neighbouring lanes store neighbouring columns. Called by whole warps.
 template <class Value, int V, int N, class Product>
-__device__ __forceinline__ void store_exchanged(lane_sums<V, N>& sums, const Product& product, int window,
+__device__ __forceinline__ void store_exchanged(lane_sums<V, N>& sums, const Product& product, int strip,
                                                 const lane_columns<V, N>& columns) {
   constexpr int tile = 8 * V * N;
-  __shared__ float exchanged[threads_per_block / 32][window_rows][tile + 1];
+  __shared__ float exchanged[threads_per_block / 32][strip_rows][tile + 1];
   auto& rows = exchanged[threadIdx.x / 32];
   const int lane = static_cast<int>(cuda::lane_id());
   const int t = lane % 4;
   const int first = static_cast<int>(blockIdx.y) * tile;
+  cuda::sync_warp();  // the strip before may still be read
 #pragma unroll
   for (int n = 0; n < N; ++n) {
 #pragma unroll
@@ -319,8 +341,8 @@ __device__ __forceinline__ void store_exchanged(lane_sums<V, N>& sums, const Pro
   }
   cuda::sync_warp();
   const int width = min(tile, product.k - first);
-  for (int i = 0; i < window_rows; ++i) {
-    const std::int64_t row = row_of_C(product, window, i);
+  for (int i = 0; i < strip_rows; ++i) {
+    const std::int64_t row = row_of_C(product, strip, i);
     if (row < 0) return;
     Value* const c = product.C + row * product.ldc + first;
     for (int column = lane; column < width; column += 32) {
@@ -333,7 +355,7 @@ __device__ __forceinline__ void store_exchanged(lane_sums<V, N>& sums, const Pro
   }
 }
 
-// Calls function(n, v, i, place) for every sum of a lane, with its place in the 8 x `width` sums of a window.
+// Calls function(n, v, i, place) for every sum of a lane, with its place in the 8 x `width` sums of a strip.
 template <int V, int N, class Function>
 __device__ __forceinline__ void for_each_place(const lane_columns<V, N>& columns, int width, Function&& function) {
   const int t = static_cast<int>(cuda::lane_id() % 4);
@@ -350,39 +372,53 @@ __device__ __forceinline__ void for_each_place(const lane_columns<V, N>& columns
 
 // Leaves the sums of one segment of a cut window and, if all the others are there, gets their total. Called by whole
 // warps.
-template <class Value, int V, int N>
-__device__ bool add_segment(lane_sums<V, N>& sums, const window_product<Value>& product, int partial,
+template <class Value, int V, int N, int S>
+__device__ bool add_segment(lane_sums<V, N> (&sums)[S], const window_product<Value>& product, int partial,
                             const lane_columns<V, N>& columns) {
   const cuda::segments_view<Value>& A = product.A;
-  const int width = A.workspace_columns / window_rows;
+  const int width = A.workspace_columns / (S * strip_rows);
   const cuda::cut_row<Value> pieces(A, true, partial, blockIdx.y, gridDim.y);
   float* const slot = A.slot(partial);
-  for_each_place(columns, width, [&](int n, int v, int i, int place) { __stcg(slot + place, sums.at(n, v, i)); });
+#pragma unroll
+  for (int s = 0; s < S; ++s) {
+    float* const of_strip = slot + s * strip_rows * width;
+    for_each_place(columns, width,
+                   [&](int n, int v, int i, int place) { __stcg(of_strip + place, sums[s].at(n, v, i)); });
+  }
   if (!pieces.arrives_last(true, 32)) return false;
-  sums = {};
+#pragma unroll
+  for (int s = 0; s < S; ++s) sums[s] = {};
   const float* slots = A.slot(pieces.slots.first);
   for (int piece = 0; piece < pieces.slots.count; ++piece, slots += A.workspace_columns) {
-    for_each_place(columns, width, [&](int n, int v, int i, int place) { sums.at(n, v, i) += __ldcg(slots + place); });
+#pragma unroll
+    for (int s = 0; s < S; ++s) {
+      const float* const of_strip = slots + s * strip_rows * width;
+      for_each_place(columns, width,
+                     [&](int n, int v, int i, int place) { sums[s].at(n, v, i) += __ldcg(of_strip + place); });
+    }
   }
   pieces.reset(32);
   return true;
 }
 
-// What the kernel of windows does, as part of another kernel too: segment `i`. Called by whole warps, whose thread
-// block has `threads_per_block` threads.
-template <class Value, int V, int N, moved Moved, class Product>
+// What the kernel of windows of S strips does, as part of another kernel too: segment `i`. Called by whole warps, whose
+// thread block has `threads_per_block` threads.
+template <class Value, int V, int N, int S, moved Moved, class Product>
 __device__ __forceinline__ void multiply_window(const Product& product, unsigned i) {
   if (i >= product.A.num_segments) return;  // whole warps
   const lane_columns<V, N> columns(product.k);
   const int4 segment = __ldg(product.A.segments + i);  // window, first vector, vectors, partial sum
-  lane_sums<V, N> sums;
+  lane_sums<V, N> sums[S];
   constexpr int at_once = N == 1 ? 2 : 1;  // enough loads of B in flight, and registers for enough warps
-  accumulate<Value, V, N, at_once, Moved != moved::one_by_one>(sums, product, segment.y, segment.z, columns);
+  accumulate<Value, V, N, S, at_once, Moved != moved::one_by_one>(sums, product, segment.y, segment.z, columns);
   if (segment.w >= 0 && !add_segment(sums, product, segment.w, columns)) return;
-  if constexpr (Moved == moved::loaded_at_once) {
-    store_exchanged<Value, V, N>(sums, product, segment.x, columns);
-  } else {
-    store<Value, V, N, Moved == moved::at_once>(sums, product, segment.x, columns);
+#pragma unroll
+  for (int s = 0; s < S; ++s) {
+    if constexpr (Moved == moved::loaded_at_once) {
+      store_exchanged<Value, V, N>(sums[s], product, segment.x * S + s, columns);
+    } else {
+      store<Value, V, N, Moved == moved::at_once>(sums[s], product, segment.x * S + s, columns);
+    }
   }
 }
 
@@ -416,9 +452,9 @@ class device_windows {
       : vectors_(std::move(vectors)),
         row_ids_(std::move(row_ids)),
         columns_(static_cast<int>(columns)),
-        segments_(vectors_.indptr(), vectors_.num_block_rows(), window_rows * longest_row, nullptr, segment_length,
-                  true, stream, allocate),
-        workspace_(segments_.split_of_partial.size() * window_rows * columns_, allocate),
+        segments_(vectors_.indptr(), vectors_.num_block_rows(), vectors_.block_size() * longest_row, nullptr,
+                  segment_length, true, stream, allocate),
+        workspace_(segments_.split_of_partial.size() * vectors_.block_size() * columns_, allocate),
         arrived_(segments_.splits.size() * ((columns_ + narrowest_tile - 1) / narrowest_tile), allocate) {
     if (arrived_.size() > 0) fill_device(arrived_.data(), 0, arrived_.bytes(), stream);
   }
@@ -438,6 +474,7 @@ class device_windows {
     return {view(),
             row_ids_.get(),
             static_cast<int>(vectors_.num_rows()),
+            vectors_.block_size() / strip_rows,
             static_cast<const Value*>(B.data) + first,
             static_cast<Value*>(C.data) + first,
             B.leading_dimension,
@@ -455,7 +492,7 @@ class device_windows {
             segments_.splits.data(),
             workspace_.data(),
             arrived_.data(),
-            window_rows * columns_};
+            vectors_.block_size() * columns_};
   }
 
   device_bsr vectors_;

@@ -56,8 +56,8 @@ __global__ void __launch_bounds__(threads_per_block)
   constexpr thread_shape shape = warp_shape<N>();
   constexpr unsigned warps_per_block = threads_per_block / 32;
   if (blockIdx.x < window_blocks) {
-    column_vectors::multiply_window<Value, V, N, moved::at_once>(windows,
-                                                                 blockIdx.x * warps_per_block + threadIdx.x / 32);
+    column_vectors::multiply_window<Value, V, N, 1, moved::at_once>(windows,
+                                                                    blockIdx.x * warps_per_block + threadIdx.x / 32);
   } else {
     row_split::multiply_item<nonzeros_at_once<V, N>, Value, V, 1>(
         others, operands, shape, (blockIdx.x - window_blocks) * warps_per_block + threadIdx.x / 32);
