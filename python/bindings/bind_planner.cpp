@@ -131,6 +131,9 @@ void bind_candidates(py::module_& module) {
       .def_readonly("vendor", &product_kernel::vendor, "Whether it is the vendor's library.")
       .def_readonly("compared_fully", &product_kernel::compared_fully,
                     "Whether tables compare every setting, not only the default one.")
+      .def_readonly("for_large", &product_kernel::for_large,
+                    "Whether plans compare it with what is predicted for a matrix of 10^6 nonzeros and more where "
+                    "models have seen none of the size.")
       .def_property_readonly("devices", &devices_of, "Where it runs: \"cuda\", \"cpu\".")
       .def_property_readonly(
           "dtypes",

@@ -311,6 +311,11 @@ class Kernel:
         Value types it works on.
         """
     @property
+    def for_large(self) -> bool:
+        """
+        Whether plans compare it with what is predicted for a matrix of 10^6 nonzeros and more where models have seen none of the size.
+        """
+    @property
     def format(self) -> str: ...
     @property
     def from_device(self) -> bool:

@@ -69,6 +69,23 @@ def test_column_vectors_decide_in_half_precision(dtype, tmp_path, monkeypatch):
         assert np.abs((plan @ B).float().cpu().numpy() - expected).max() < 0.2
 
 
+@pytest.mark.parametrize("calls", [1e5, math.inf])
+def test_what_wins_on_large_matrices_is_compared_beyond_the_sizes_of_a_profile(calls, tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    save_half_profile(tmp_path, torch.cuda.get_device_name(), sizes={"rows": [100, 1000]})
+    monkeypatch.setenv("WARPLOOM_PROFILES", str(tmp_path))
+    matrix = corpus.load("banded(n=150001,lower=4,upper=4)").astype(np.float32)
+    arrays = [torch.as_tensor(part).cuda() for part in (matrix.indptr, matrix.indices, matrix.data)]
+    A = wl.CSR(*arrays[:2], arrays[2].half(), matrix.shape)
+    plan = wl.plan(A, k=8, calls=calls)
+    measured = {row.candidate: row.median_us for row in plan.explain().rows if row.median_us > 0}
+    assert {CORES, "spmm/none/padded-csr/row_split", "spmm/none/csr/nonzero_split"} <= set(measured)
+    assert measured[plan.candidate] == min(measured.values())
+    B = torch.ones(matrix.shape[1], 8, dtype=torch.float16, device="cuda")
+    expected = matrix @ np.ones((matrix.shape[1], 8))
+    assert np.abs((plan @ B).float().cpu().numpy() - expected).max() < 0.2
+
+
 def rows_in_eights():
     """Eight rows each are the same."""
     matrix = load("grid", "float32")

@@ -10,15 +10,18 @@ from warploom.profiles import Profile
 PLAIN, CORES = "spmm/none/csr/row_split", "spmm/none/column-vectors/tensor_core"
 
 
-def save_half_profile(folder, gpu):
-    """Write a profile that predicts tensor cores where a vector of 8 rows has more than three nonzeros in the mean."""
+def save_half_profile(folder, gpu, sizes=None):
+    """Write a profile that predicts tensor cores where a vector of 8 rows has more than three nonzeros in the mean.
+
+    `sizes` are those it was trained on, by their names: the least and the most.
+    """
     constants = {REFERENCE: 0.0, LOSS: 0.0, PLAIN: 0.0, CORES: -0.3}
     model = "spmm-float16-row"
     models = {
         f"{model}-warm": linear(("vectors_per_nonzero_8",), constants, {CORES: 1.0}),
         f"preparation-{model}": linear(PREPARATION_INPUTS, {PLAIN: 0.0, CORES: 0.0}, {}),
     }
-    metrics = {"selectors": {f"{model}-warm": {"margin": 0.01, "unsure_loss": 0.2}}}
+    metrics = {"selectors": {f"{model}-warm": {"margin": 0.01, "unsure_loss": 0.2, "sizes": sizes or {}}}}
     profiles.save(folder / "p.safetensors", Profile(gpu, (9, 0), "13.0", models, metrics=metrics))
 
 

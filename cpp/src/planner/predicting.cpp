@@ -8,7 +8,9 @@
 #include <map>
 #include <new>
 #include <set>
+#include <shared_mutex>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "device/cuda_function.hpp"
@@ -25,12 +27,25 @@ namespace warploom {
 namespace {
 
 constexpr std::size_t max_of_vendor = 3;
-constexpr int max_compared_of_vendor = 2;
+constexpr std::size_t max_compared_of_vendor = 2;
 
 // Candidates of one format that are tried one after the other where memory does not suffice: the others take as much.
 constexpr int max_tries = 3;
 
 bool lacks_memory(const error& failure) { return failure.kind() == error_kind::out_of_memory; }
+
+// Of a name that a profile has. Each is parsed once, since plans ask for several while the caches of the CPU are cold.
+const candidate& ranked_candidate(const std::string& name) {
+  static std::shared_mutex reading;
+  static std::unordered_map<std::string, candidate> known;
+  {
+    const std::shared_lock<std::shared_mutex> lock(reading);
+    if (const auto found = known.find(name); found != known.end()) return found->second;
+  }
+  candidate parsed = parse_candidate(name);
+  const std::lock_guard<std::shared_mutex> lock(reading);
+  return known.try_emplace(name, std::move(parsed)).first->second;
+}
 
 // What a model is asked for. Where the profile has none for a value type, that of another one stands in.
 setting setting_of(const problem& given, const selector& chooser) {
@@ -142,9 +157,10 @@ class prediction {
         problem_(given.without_resident()),
         options_(options),
         permutation_rows_(permutation_rows),
+        on_gpu_(on_gpu),
         found_(rank(given, chooser, options.calls)),
         choice_(std::make_shared<const ranking>(found_.ranked),
-                [this, on_gpu](const std::string& name) { return may_be_taken(name, on_gpu); }) {}
+                [this](const std::string& name) { return may_be_taken(name); }) {}
   prediction(const prediction&) = delete;  // the choice asks this one
   prediction& operator=(const prediction&) = delete;
 
@@ -157,24 +173,10 @@ class prediction {
   std::int64_t lacked_memory = 0;
   std::set<std::string> wrong;  // whose products were
   bool among_patterns(const std::string& name) const { return matches(name, options_.patterns); }
-
-  // Throws error_kind::parameter if none may be taken.
-  std::string first() {
-    if (const auto best = choice_.first()) return choice_.name(*best);
-    std::string patterns;
-    for (const std::string& pattern : options_.patterns.value_or(std::vector<std::string>{})) {
-      patterns += (patterns.empty() ? " matches '" : "', '") + pattern;
-    }
-    throw error(error_kind::parameter, "candidates", -1,
-                "no candidate that the profile knows" + patterns + (patterns.empty() ? " can" : "' and can") +
-                    " run this problem; select='measure' considers all");
-  }
-
- private:
-  bool may_be_taken(const std::string& name, bool on_gpu) const {
-    if (!matches(name, options_.patterns)) return false;
-    const candidate parsed = parse_candidate(name);
-    if (!on_gpu && !parsed.kernel->runs_on_cpu()) return false;
+  bool may_be_taken(const std::string& name) const {
+    if (!among_patterns(name)) return false;
+    const candidate& parsed = ranked_candidate(name);
+    if (!on_gpu_ && !parsed.kernel->runs_on_cpu()) return false;
     if (!is_precise_enough(*parsed.kernel, problem_.precision)) return false;
     if (!options_.patterns && problem_.num_rows() > permutation_rows_ &&
         find_permutation(parsed.permutation).searches) {
@@ -189,10 +191,24 @@ class prediction {
                      : reason_against(*parsed.kernel, problem_.summary(), request).empty();
   }
 
+  // Throws error_kind::parameter if none may be taken.
+  std::string first() {
+    if (const auto best = choice_.first()) return choice_.name(*best);
+    std::string patterns;
+    for (const std::string& pattern : options_.patterns.value_or(std::vector<std::string>{})) {
+      patterns += (patterns.empty() ? " matches '" : "', '") + pattern;
+    }
+    throw error(error_kind::parameter, "candidates", -1,
+                "no candidate that the profile knows" + patterns + (patterns.empty() ? " can" : "' and can") +
+                    " run this problem; select='measure' considers all");
+  }
+
+ private:
   bool thorough_;  // whether patterns are looked at: else preparing refuses what they do not allow
   problem problem_;
   plan_options options_;
   std::int64_t permutation_rows_;
+  bool on_gpu_;
   ranked_features found_;
   choice choice_;
 };
@@ -227,7 +243,7 @@ explanation explain(const problem& given, prediction& predicted, const predictio
   std::optional<std::size_t> baseline, vendor;
   for (const std::size_t i : all) {
     if (choices.name(i) == found.baseline) baseline = i;
-    const bool of_vendor = parse_candidate(choices.name(i)).kernel->vendor;
+    const bool of_vendor = ranked_candidate(choices.name(i)).kernel->vendor;
     if (of_vendor && (!vendor || ranked.times_us[i] < ranked.times_us[*vendor])) vendor = i;
   }
   if (vendor) found.vendor = choices.name(*vendor);
@@ -279,14 +295,14 @@ double comparing_us(const problem& given, std::size_t candidates, double time_us
          operand_bytes(given) / allocated_bytes_per_us;
 }
 
-// Whether the choice is compared with the vendor's candidates although measuring the short list is not worth it: that
-// takes at most a twentieth of what the products take, and no more memory than the matrix. Only where the models have
-// seen no such sizes, and may be far off.
-bool is_worth_comparing(const problem& given, double calls, double time_us) {
-  constexpr std::size_t candidates = 1 + max_compared_of_vendor;
+// How many of so many candidates are compared, the choice among them, although measuring the short list is not worth
+// it: that takes at most a twentieth of what the products take, and no more memory than the matrix. Only where the
+// models have seen no such sizes, and may be far off.
+std::size_t num_worth_comparing(const problem& given, std::size_t candidates, double calls, double time_us) {
   const auto itemsize = static_cast<double>(size_of(given.dtype()));
-  if (operand_bytes(given) > static_cast<double>(given.nnz()) * (4 + itemsize)) return false;
-  return comparing_us(given, candidates, time_us) < 0.05 * calls * time_us;
+  if (operand_bytes(given) > static_cast<double>(given.nnz()) * (4 + itemsize)) return 0;
+  while (candidates > 1 && comparing_us(given, candidates, time_us) >= 0.05 * calls * time_us) --candidates;
+  return candidates > 1 ? candidates : 0;
 }
 
 // ---- Candidates that no model knows: those of less than full precision, kernels for value types without a model of
@@ -300,7 +316,7 @@ std::set<const product_kernel*> unseen_kernels(const problem& given, prediction&
   }
   if (unseen.empty()) return unseen;
   choice& choices = predicted.chosen();
-  for (const std::size_t i : choices.all()) unseen.erase(parse_candidate(choices.name(i)).kernel);
+  for (const std::size_t i : choices.all()) unseen.erase(ranked_candidate(choices.name(i)).kernel);
   return unseen;
 }
 
@@ -348,43 +364,63 @@ std::string note_about(const std::vector<candidate>& unpredicted) {
          " not measured for so few calls: select='measure' does";
 }
 
-// The first of a prediction, and the first of the vendor's.
-std::vector<candidate> candidates_to_compare(prediction& predicted) {
-  choice& choices = predicted.chosen();
-  std::vector<candidate> found{parse_candidate(predicted.first())};
+// Where models have seen no such sizes: what wins on large matrices, whatever they say of it.
+std::vector<std::string> names_for_large(const problem& given, const prediction& predicted) {
+  constexpr std::int64_t fewest_nonzeros = 1'000'000;
+  std::vector<std::string> names;
+  if (predicted.ranked().outside.empty() || given.nnz() < fewest_nonzeros) return names;
+  for (const product_kernel& kernel : kernels(given.op)) {
+    if (!kernel.for_large || !kernel.works_on(given.order) || !kernel.works_on(given.dtype())) continue;
+    std::string name = make_candidate(kernel).name();
+    if (predicted.may_be_taken(name)) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+// The first of the vendor's.
+std::vector<std::string> names_of_vendor(choice& choices, std::size_t count) {
+  std::vector<std::string> names;
   std::size_t passed = 0;
-  for (int of_vendor = 0; of_vendor < max_compared_of_vendor;) {
+  while (names.size() < count) {
     const auto next = choices.next(passed);
     if (!next) break;
-    candidate listed = parse_candidate(choices.name(*next));
-    if (!listed.kernel->vendor) continue;
-    ++of_vendor;
-    if (!(listed == found.front())) found.push_back(std::move(listed));
+    if (ranked_candidate(choices.name(*next)).kernel->vendor) names.push_back(choices.name(*next));
   }
+  return names;
+}
+
+void add_once(std::vector<std::string>& names, const std::string& name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
+// What is compared where models have seen no such sizes, if that is worth it: the first of a prediction and of the
+// vendor's, what wins on large matrices, and the vendor's next.
+std::vector<candidate> compared_beyond(const problem& given, prediction& predicted, double calls, double time_us) {
+  if (predicted.ranked().outside.empty()) return {};
+  std::vector<std::string> names{predicted.first()};
+  const std::vector<std::string> of_vendor = names_of_vendor(predicted.chosen(), max_compared_of_vendor);
+  if (!of_vendor.empty()) add_once(names, of_vendor.front());
+  for (const std::string& name : names_for_large(given, predicted)) add_once(names, name);
+  for (const std::string& name : of_vendor) add_once(names, name);
+  names.resize(num_worth_comparing(given, names.size(), calls, time_us));
+  std::vector<candidate> found;
+  for (const std::string& name : names) found.push_back(ranked_candidate(name));
   return found;
 }
 
-std::vector<std::string> names_to_measure(prediction& predicted, bool unsure, bool verify) {
+std::vector<std::string> names_to_measure(const problem& given, prediction& predicted, bool unsure, bool verify) {
   choice& choices = predicted.chosen();
   std::vector<std::string> names{predicted.first()};
-  const auto add = [&](const std::string& name) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  };
   if (unsure) {
     const std::vector<std::size_t> shortlist = choices.shortlist();
-    for (std::size_t i = 0; i < std::min(shortlist.size(), max_measured); ++i) add(choices.name(shortlist[i]));
-  }
-  if (verify || !predicted.ranked().outside.empty()) {
-    std::size_t of_vendor = 0;
-    std::size_t passed = 0;
-    while (of_vendor < max_of_vendor) {
-      const auto next = choices.next(passed);
-      if (!next) break;
-      if (!parse_candidate(choices.name(*next)).kernel->vendor) continue;
-      add(choices.name(*next));
-      ++of_vendor;
+    for (std::size_t i = 0; i < std::min(shortlist.size(), max_measured); ++i) {
+      add_once(names, choices.name(shortlist[i]));
     }
   }
+  if (verify || !predicted.ranked().outside.empty()) {
+    for (const std::string& name : names_of_vendor(choices, max_of_vendor)) add_once(names, name);
+  }
+  for (const std::string& name : names_for_large(given, predicted)) add_once(names, name);
   return names;
 }
 
@@ -454,7 +490,7 @@ std::unique_ptr<plan> prepare_first(const problem& given, prediction& predicted,
   choice& choices = predicted.chosen();
   std::size_t passed = 0;
   while (const auto next = choices.next(passed)) {
-    const candidate tried = parse_candidate(choices.name(*next));
+    const candidate& tried = ranked_candidate(choices.name(*next));
     if (const auto known = too_large.find(tried.kernel->format);
         known != too_large.end() && known->second >= max_tries) {
       continue;
@@ -499,7 +535,7 @@ std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<c
   bool left_out = false;
   if (options.verify || all_of_list) {
     std::vector<std::string> names;
-    if (!only_unpredicted) names = names_to_measure(*predicted, all_of_list, options.verify);
+    if (!only_unpredicted) names = names_to_measure(given, *predicted, all_of_list, options.verify);
     for (const candidate& c : unpredicted) names.push_back(c.name());
     try {
       std::tie(measured, best) = measure(given, *predicted, names, options, in);
@@ -513,14 +549,14 @@ std::unique_ptr<plan> plan_by_prediction(const problem& given, std::shared_ptr<c
     if (!best && only_unpredicted && !lacked_memory) predicted->first();  // which throws
   } else if (std::vector<candidate> compared_with = worth_comparing(given, unpredicted, options.calls, time_us);
              !compared_with.empty() && (given.on_gpu() || in.timer)) {
-    compared_with.insert(compared_with.begin(), parse_candidate(predicted->first()));
+    compared_with.insert(compared_with.begin(), ranked_candidate(predicted->first()));
     comparison compared = compare(given, compared_with, options.calls, in.timer);
     measured = std::move(compared.rows);
     best = std::move(compared.best);
     not_measured = std::move(compared.lacked_memory);
-  } else if (!ranked.outside.empty() && is_worth_comparing(given, options.calls, time_us) &&
-             (given.on_gpu() || in.timer)) {
-    comparison compared = compare(given, candidates_to_compare(*predicted), options.calls, in.timer);
+  } else if (const std::vector<candidate> known = compared_beyond(given, *predicted, options.calls, time_us);
+             !known.empty() && (given.on_gpu() || in.timer)) {
+    comparison compared = compare(given, known, options.calls, in.timer);
     measured = std::move(compared.rows);
     best = std::move(compared.best);
     not_measured = std::move(compared.lacked_memory);

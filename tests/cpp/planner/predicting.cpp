@@ -239,25 +239,68 @@ TEST_CASE("few calls are not worth measuring") {
   }
 }
 
-TEST_CASE("sizes that were not seen are compared with the vendor's candidates where products take longer") {
-  const small_matrix A;
+// A million nonzeros, 8 in each row.
+struct large_matrix {
+  large_matrix() {
+    std::vector<std::vector<std::int32_t>> rows(125'000);
+    for (std::int32_t row = 0; row < 125'000; ++row) {
+      for (std::int32_t j = 0; j < 8; ++j) rows[row].push_back(std::min(row, 124'992) + j);
+    }
+    csr = test::make_csr(125'000, rows);
+  }
+
+  problem spmv() const {
+    problem given(csr.view());
+    given.op = operation::spmv;
+    given.order = layout::column_major;
+    return given;
+  }
+
+  csr_matrix csr;
+};
+
+const std::string sell = "spmv/none/compressed-sell/vector";
+const std::string panels = "spmv/none/column-panels/shared_x";
+const std::string dasp = "spmv/none/dasp/cuda_core";
+
+TEST_CASE("where no such sizes were seen, what wins on large matrices is compared if products take longer") {
+  const large_matrix A;
   made_up far;
   far.shortlisted = 2;
-  far.sizes = R"({"rows": [1000000, 2000000]})";
+  far.sizes = R"({"rows": [1000, 2000]})";
   const auto compared = [&](float log_times, double calls) {
-    known_times clock{};
+    known_times clock{{{panels, 5}, {sell, 4}, {dasp, 6}, {scalar, 7}}};
     plan_options options;
     options.calls = calls;
     far.log_times = log_times;
-    plan_by_prediction(A.spmv(), far.build(), options, {std::ref(clock)});
-    return clock.timed.size();  // not the short list; the vendor's do not run on a CPU
+    const auto made = plan_by_prediction(A.spmv(), far.build(), options, {std::ref(clock)});
+    CHECK(made->chosen().name() == (clock.timed.empty() ? scalar : clock.timed.size() > 2 ? sell : panels));
+    return clock.timed;
   };
-  CHECK(compared(20, 1000) == 1);
-  CHECK(compared(20, 10) == 0);
-  CHECK(compared(0, 1000) == 0);  // preparing the others takes longer than all products
-  known_times clock{};
-  plan_by_prediction(A.spmv(), made_up{}.build(), {}, {std::ref(clock)});
-  CHECK(clock.timed.empty());
+  // The vendor's, which come second and last, do not run on a CPU. Nothing of the short list is measured.
+  std::vector<std::string> all = compared(10, 1000);
+  REQUIRE(all.size() == 4);
+  CHECK(all.front() == scalar);
+  std::sort(all.begin(), all.end());
+  CHECK(all == std::vector<std::string>{panels, sell, scalar, dasp});
+  CHECK(compared(10, 10).empty());
+  CHECK(compared(-2, 1000).empty());  // preparing the others takes longer than all products
+
+  // Preparation does not count: the short list is measured, and these with it.
+  known_times clock{{{panels, 5}, {sell, 4}, {dasp, 6}, {scalar, 7}, {merge, 8}}};
+  CHECK(plan_by_prediction(A.spmv(), far.build(), at_any_price(), {std::ref(clock)})->chosen().name() == sell);
+  CHECK(clock.timed.size() == 5);
+
+  // Sizes that were seen, a matrix that is not large, and patterns.
+  known_times none{};
+  plan_by_prediction(A.spmv(), made_up{}.build(), {}, {std::ref(none)});
+  const small_matrix small;
+  far.log_times = 20;
+  plan_by_prediction(small.spmv(), far.build(), {}, {std::ref(none)});
+  plan_options options;
+  options.patterns = std::vector<std::string>{scalar, merge};
+  plan_by_prediction(A.spmv(), far.build(), options, {std::ref(none)});
+  CHECK(none.timed.empty());
 }
 
 TEST_CASE("the profile of another GPU is never sure") {

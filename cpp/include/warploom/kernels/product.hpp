@@ -176,6 +176,9 @@ struct product_kernel {
   bool from_device = false;     // made on the GPU; all others are made on the host and uploaded
   bool compared_fully = false;  // tables compare every setting, not only the default one
   bool tried_on_cpu = false;    // worth measuring there: not made for warps, and not the CPU code of another one
+  // Among those that win on matrices of 10^6 nonzeros and more, and not on small ones: compared with what is predicted
+  // for large matrices where models have seen none of the size.
+  bool for_large = false;
   // If not full, nothing considers the kernel unless less than full precision is asked for, or the kernel is named.
   product_precision precision = product_precision::full;
   std::vector<layout> baseline_for{};  // layouts in which it is the "plain CSR" that speedups are over

@@ -108,6 +108,7 @@ product_kernel spmv_column_panels_shared_x() {
             "kilobytes of x in a panel, limited by the shared memory of the GPU and by 16-bit column numbers"}},
       .dtypes = all_value_types,
       .from_device = true,
+      .for_large = true,
       // To load a part of x for all nonzeros takes longer than to fetch what a few of them need.
       .hopeless = [](const matrix_summary& matrix) { return matrix.nnz < 200'000; },
       .unsupported_reason = shared_x_unsupported,

@@ -111,6 +111,7 @@ product_kernel spmv_compressed_sell_vector() {
       .dtypes = all_value_types,
       .from_device = true,
       .tried_on_cpu = true,
+      .for_large = true,
       .unsupported_reason = rows_reason,
       .pattern_reason = places_reason,
       .prepare_cpu = prepare_cpu,

@@ -72,8 +72,10 @@ product_kernel spmv_dasp_tensor_core() {
 }
 
 product_kernel spmv_dasp_cuda_core() {
-  return dasp("cuda_core", "The format of DASP (Lu and Liu 2023) multiplied without tensor cores, in one launch.",
-              "own");
+  product_kernel kernel =
+      dasp("cuda_core", "The format of DASP (Lu and Liu 2023) multiplied without tensor cores, in one launch.", "own");
+  kernel.for_large = true;
+  return kernel;
 }
 
 }  // namespace warploom

@@ -26,6 +26,7 @@ product_kernel spmm_csr_nonzero_split() {
       .parameters = {work},
       .dtypes = all_value_types,
       .from_device = true,
+      .for_large = true,
       .unsupported_reason = needs_int32_offsets,
       .prepare_cpu = prepare_cpu_spmm_csr,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmm_csr_nonzero_split),

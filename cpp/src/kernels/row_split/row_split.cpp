@@ -201,6 +201,7 @@ product_kernel spmm_padded_csr_row_split() {
       .parameters = padded_parameters,
       .dtypes = all_value_types,
       .from_device = true,
+      .for_large = true,
       .redundant = too_many_column_threads,
       .unsupported_reason = padded_reason,
       .launch_limit = thread_limit,
