@@ -11,9 +11,9 @@ in that folder. SpMM's rows say what converting to column vectors takes, on the 
 docs/static/peers.csv, beside what others took on an H200. Gupta__gupta2.npz, LAW__dblp-2010.npz and
 SNAP__email-Enron.npz are read from the folder (those that are not there are left out), the others are constructed: one
 is the same by its definition, the rest are of the same kind and nearly the same size. The candidates are those of the
-lists for half precision and for large matrices, without row permutations. No matrix is started after ``--seconds S``,
-50 by default. If OUT is set, rows in the form of docs/static/peers.csv are written to peers.csv in that folder, after
-each matrix.
+lists for half precision and for large matrices, without row permutations; in float16 also with them, said apart, as the
+others were given rows in the order in which they are. No matrix is started after ``--seconds S``, 100 by default. If
+OUT is set, rows in the form of docs/static/peers.csv are written to peers.csv in that folder, after each matrix.
 """
 
 from __future__ import annotations
@@ -158,6 +158,8 @@ def spmm(name: str, matrix: Any, k: int, dtype: str, candidates: str | list[str]
     )
     every = plan.explain().rows
     rows, rounded = [row for row in every if "tf32" not in row.candidate], _best(every, "tf32")
+    moved = _best([row for row in rows if not row.candidate.startswith("spmm/none/")], "")
+    rows = [row for row in rows if row.candidate.startswith("spmm/none/")]
     own, cores, vendor = _best(rows, "cusparse", other=True), _best(rows, "tensor_core"), _best(rows, "cusparse")
     return {
         "product": "spmm",
@@ -166,6 +168,9 @@ def spmm(name: str, matrix: Any, k: int, dtype: str, candidates: str | list[str]
         "dtype": dtype,
         "own_us": own.median_us,
         "own": own.candidate,
+        "ordered_us": moved.median_us if moved else NAN,
+        "ordered": moved.candidate if moved else "",
+        "ordered_ms": moved.preparation_ms if moved else NAN,
         "tensor_core_us": cores.median_us if cores else NAN,
         "tf32_us": rounded.median_us if rounded else NAN,
         "tf32": rounded.candidate if rounded else "",
@@ -217,9 +222,10 @@ def sampled(name: str, matrix: Any, k: int, dtype: str) -> dict[str, Any]:
 
 def _listed(dtype: str) -> list[str]:
     setting = Setting.parse(f"spmm/{dtype}/row/k=32")
-    names = [c.name for c in listed(setting, "cuda", LARGE if dtype == "float32" else HALF)]
-    of_tf32 = ["spmm/none/column-vectors/tensor_core_tf32*"] if dtype == "float32" else []
-    return [name for name in names if name.startswith("spmm/none/")] + of_tf32
+    if dtype == "float16":
+        return [c.name for c in listed(setting, "cuda", HALF)]
+    names = [c.name for c in listed(setting, "cuda", LARGE) if c.name.startswith("spmm/none/")]
+    return [*names, "spmm/none/column-vectors/tensor_core_tf32*"]
 
 
 def compare(name: str, matrix: Any, peers: Any) -> list[dict[str, Any]]:
@@ -232,7 +238,8 @@ def compare(name: str, matrix: Any, peers: Any) -> list[dict[str, Any]]:
         own = {"fp16": (narrow["own_us"], narrow["own"]), "fp32": (wide["own_us"], wide["own"])}
         own["tf32"] = (min(wide["own_us"], wide["tf32_us"]), wide["tf32"])
         vendor = {"fp16": (narrow["cusparse_us"], narrow["cusparse"]), "fp32": (wide["cusparse_us"], wide["cusparse"])}
-        for code, of in (("warploom", own), ("cuSPARSE here", vendor)):
+        ordered = {"fp16": min(own["fp16"], (narrow["ordered_us"], narrow["ordered"]), key=lambda found: found[0])}
+        for code, of in (("warploom", own), ("warploom, any order", ordered), ("cuSPARSE here", vendor)):
             for precision, (us, candidate) in of.items():
                 rows.append(
                     {
@@ -245,14 +252,16 @@ def compare(name: str, matrix: Any, peers: Any) -> list[dict[str, Any]]:
                         "us": us,
                         "setting": candidate,
                         "same_matrix": same,
+                        "preparation_ms": narrow["ordered_ms"] if candidate == narrow["ordered"] else NAN,
                     }
                 )
         others = peers[(peers["matrix"] == name) & (peers["k"] == k)]
         times = "  ".join(f"{row.code} {row.precision} {row.us:.0f}" for row in others.itertuples())
         print(
-            f"  k={k:3} float16 {narrow['own_us']:.1f}  tensor cores {narrow['tensor_core_us']:.1f}  "
-            f"float32 {wide['own_us']:.1f}  TF32 {wide['tf32_us']:.1f}  "
-            f"cuSPARSE {narrow['cusparse_us']:.1f} and {wide['cusparse_us']:.1f} | {times} | {narrow['own']}",
+            f"  k={k:3} float16 {narrow['own_us']:.1f}  in other orders {narrow['ordered_us']:.1f}  "
+            f"tensor cores {narrow['tensor_core_us']:.1f}  float32 {wide['own_us']:.1f}  TF32 {wide['tf32_us']:.1f}  "
+            f"cuSPARSE {narrow['cusparse_us']:.1f} and {wide['cusparse_us']:.1f} | {times} | {narrow['own']} | "
+            f"{narrow['ordered']}",
             flush=True,
         )
     return rows
@@ -279,10 +288,9 @@ def baseline(folder: pathlib.Path, seconds: float) -> None:
             print(f"{name}: {matrix.shape[0]:,} rows, {matrix.nnz:,} nonzeros, conversion {took} ms", flush=True)
             found = compare(name, matrix, peers)
             for row in found:
-                of_vectors = row["code"] == "warploom" and "column-vectors" in row["setting"]
-                row["preparation_ms"] = (
-                    took["float16" if row["precision"] == "fp16" else "float32"] if of_vectors else NAN
-                )
+                of_vectors = row["code"].startswith("warploom") and "none/column-vectors" in row["setting"]
+                if of_vectors:
+                    row["preparation_ms"] = took["float16" if row["precision"] == "fp16" else "float32"]
             rows += found
             if "OUT" in os.environ:
                 table = pd.DataFrame(rows).reindex(columns=pd.read_csv(PEERS, nrows=0).columns)
@@ -294,7 +302,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", metavar="MATRIX")
     parser.add_argument("--baseline", type=pathlib.Path, metavar="FOLDER")
-    parser.add_argument("--seconds", type=float, default=50.0)
+    parser.add_argument("--seconds", type=float, default=100.0)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.baseline is not None:
