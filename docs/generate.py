@@ -367,6 +367,7 @@ def _measured(tables: Path) -> None:
     _write(tables / "repeatability.md", [repeatability.repeatability(measured)])
     _write(tables / "calls.md", [_calls()])
     _write(tables / "end-to-end.md", summarise(Rows.load(_MEASURED)).tables())
+    _write(tables / "planning-h100.md", [_planning_on_h100()])
     _write(tables / "preparation.md", [_preparation()])
     _write(tables / "planning.md", [_planning()])
     _write(tables / "ordering.md", [_ordering()])
@@ -401,6 +402,13 @@ def _calls() -> Summary:
 
 def _static(name: str) -> pd.DataFrame:
     return pd.read_csv(Path(__file__).parent / "static" / f"{name}.csv")
+
+
+def _planning_on_h100() -> Summary:
+    """Return what planning costs by default, by rows that are later than those of the H200."""
+    planning = summarise(Rows.load("h100")).tables()[1]
+    frame = planning.frame[planning.frame["tool"] == "warploom"].drop(columns=["place", "tool"])
+    return dataclasses.replace(planning, title="", frame=frame)
 
 
 def _planning() -> Summary:
