@@ -14,14 +14,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from warploom.bench.measurements import Measurements
-from warploom.bench.medians import default_of_vendor
+from warploom.bench.medians import default_of_vendor, is_vendor
+from warploom.candidates import Candidate, kernels
 from warploom.errors import ParameterError
 from warploom.model_inputs import LOCALITY_INPUTS
 from warploom.training.between import rows_between_each
 from warploom.training.data import Dataset
 from warploom.training.evaluate import score
 from warploom.training.joint_network import JointOptions, descend
-from warploom.training.selector import DEFAULTS, WORST, candidates_of, choices, fit, inputs_of
+from warploom.training.selector import DEFAULTS, WORST, candidates_of, fit, inputs_of, predictions
 from warploom.training.train_networks import datasets_by_operation
 
 __all__ = ["LARGE", "beyond"]
@@ -33,6 +34,7 @@ LEFT_OUT = (8, 32, 128, 512)
 """Numbers of columns, one of which is left out."""
 
 _FEWEST = 20
+_OF_VENDOR = 3
 _Chosen = NDArray[np.intp]
 
 
@@ -41,10 +43,11 @@ class _Split:
     name: str
     trained: Callable[[Dataset], NDArray[np.bool_]]
     """Rows to train on; choices are made for the others."""
+    by_size: bool = False
 
 
 def _splits(op: str) -> list[_Split]:
-    found = [_Split(f"trained below {LARGE:,} nonzeros", lambda dataset: dataset.nnz < LARGE)]
+    found = [_Split(f"trained below {LARGE:,} nonzeros", lambda dataset: dataset.nnz < LARGE, by_size=True)]
     if op == "spmm":
         found += [_Split(f"k = {k} left out", lambda dataset, k=k: dataset.k != k) for k in LEFT_OUT]  # type: ignore[misc]
     return found
@@ -63,7 +66,10 @@ def beyond(measurements: Measurements, options: JointOptions | None = None) -> p
     -------
     pandas.DataFrame
         A line for each split, setting and way to choose (``trees``, ``network``, ``fixed``: the candidate that loses
-        least where models are trained): ``rows``, ``oracle_share``, ``slower_than_vendor``.
+        least where models are trained): ``rows``, ``oracle_share``, ``slower_than_vendor``. For sizes that were left
+        out also ``trees, measured`` and ``network, measured``: plans know that they have seen none such, and with
+        ``calls=math.inf`` measure, beside what a model chooses, the first three of the vendor's candidates and those
+        for large matrices (`warploom.candidates.Kernel.for_large`).
 
     Raises
     ------
@@ -88,11 +94,15 @@ def beyond(measurements: Measurements, options: JointOptions | None = None) -> p
                 [known for known, _ in parts.values()], inputs, candidates, options or JointOptions(), between=between
             )
             for i, (name, (train, others)) in enumerate(parts.items()):
-                ways = {
-                    "trees": choices(fit(train, DEFAULTS[op], candidates[i], between=between[i]), others),
-                    "network": choices(states[-1][1].model(i), others),
-                    "fixed": _fixed(train, others, candidates[i]),
+                models = {
+                    "trees": fit(train, DEFAULTS[op], candidates[i], between=between[i]),
+                    "network": states[-1][1].model(i),
                 }
+                predicted = {way: predictions(model, others) for way, model in models.items()}
+                ways: dict[str, _Chosen] = {way: scores.argmin(axis=1) for way, scores in predicted.items()}
+                ways["fixed"] = _fixed(train, others, candidates[i])
+                if split.by_size:
+                    ways |= {f"{way}, measured": _measured(scores, others) for way, scores in predicted.items()}
                 lines += [_line(split.name, name, way, others, chosen) for way, chosen in ways.items()]
     if not lines:
         raise ParameterError(f"no setting has {_FEWEST} rows on both sides of a split", argument="measurements")
@@ -108,6 +118,22 @@ def _fixed(known: Dataset, others: Dataset, candidates: Sequence[str]) -> _Chose
     rank[[others.candidates.index(name) for name in candidates]] = losses
     possible = others.supported & np.isfinite(others.times)
     return np.asarray(np.where(possible, rank, np.inf).argmin(axis=1), dtype=np.intp)
+
+
+def _measured(predicted: NDArray[np.float64], others: Dataset) -> _Chosen:
+    """Return the fastest of what plans measure for sizes that they have not seen, short lists left out."""
+    chosen = np.asarray(predicted.argmin(axis=1), dtype=np.intp)
+    large = {Candidate.make(kernel, "none").name for kernel in kernels(others.op) if kernel.for_large}
+    listed = np.zeros(predicted.shape, dtype=bool)
+    listed[:, [i for i, name in enumerate(others.candidates) if name in large]] = True
+    vendor = np.where([is_vendor(name) for name in others.candidates], predicted, np.inf)
+    rank = vendor.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
+    listed |= (rank < _OF_VENDOR) & np.isfinite(vendor)
+    rows = np.arange(len(predicted))
+    listed[rows, chosen] = True
+    times = np.where(listed & others.supported & np.isfinite(others.times), others.times, np.inf)
+    # Where the sweep lacks the time of the first choice, no other one is made.
+    return np.where(np.isfinite(times[rows, chosen]), times.argmin(axis=1), chosen)
 
 
 def _line(split: str, setting: str, way: str, dataset: Dataset, chosen: _Chosen) -> dict[str, object]:
