@@ -35,6 +35,7 @@ LEFT_OUT = (8, 32, 128, 512)
 
 _FEWEST = 20
 _OF_VENDOR = 3
+"""Of the vendor's candidates, how many plans measure for such sizes."""
 _Chosen = NDArray[np.intp]
 
 

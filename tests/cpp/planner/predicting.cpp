@@ -240,31 +240,21 @@ TEST_CASE("few calls are not worth measuring") {
 }
 
 // A million nonzeros, 8 in each row.
-struct large_matrix {
-  large_matrix() {
-    std::vector<std::vector<std::int32_t>> rows(125'000);
-    for (std::int32_t row = 0; row < 125'000; ++row) {
-      for (std::int32_t j = 0; j < 8; ++j) rows[row].push_back(std::min(row, 124'992) + j);
-    }
-    csr = test::make_csr(125'000, rows);
+csr_matrix large_matrix() {
+  std::vector<std::vector<std::int32_t>> rows(125'000);
+  for (std::int32_t row = 0; row < 125'000; ++row) {
+    for (std::int32_t j = 0; j < 8; ++j) rows[row].push_back(std::min(row, 124'992) + j);
   }
-
-  problem spmv() const {
-    problem given(csr.view());
-    given.op = operation::spmv;
-    given.order = layout::column_major;
-    return given;
-  }
-
-  csr_matrix csr;
-};
+  return test::make_csr(125'000, rows);
+}
 
 const std::string sell = "spmv/none/compressed-sell/vector";
 const std::string panels = "spmv/none/column-panels/shared_x";
 const std::string dasp = "spmv/none/dasp/cuda_core";
 
 TEST_CASE("where no such sizes were seen, what wins on large matrices is compared if products take longer") {
-  const large_matrix A;
+  const csr_matrix A = large_matrix();
+  const problem given = test::spmv_of(A);
   made_up far;
   far.shortlisted = 2;
   far.sizes = R"({"rows": [1000, 2000]})";
@@ -274,7 +264,7 @@ TEST_CASE("where no such sizes were seen, what wins on large matrices is compare
     plan_options options;
     options.calls = calls;
     far.log_times = log_times;
-    const auto made = plan_by_prediction(A.spmv(), far.build(), options, {std::ref(clock)});
+    const auto made = plan_by_prediction(given, far.build(), options, {std::ref(clock)});
     CHECK(made->chosen().name() == (clock.timed.empty() ? scalar : sell));
     return clock.timed;
   };
@@ -289,18 +279,18 @@ TEST_CASE("where no such sizes were seen, what wins on large matrices is compare
 
   // Preparation does not count: the short list is measured, and these with it.
   known_times clock{{{panels, 5}, {sell, 4}, {dasp, 6}, {scalar, 7}, {merge, 8}}};
-  CHECK(plan_by_prediction(A.spmv(), far.build(), at_any_price(), {std::ref(clock)})->chosen().name() == sell);
+  CHECK(plan_by_prediction(given, far.build(), at_any_price(), {std::ref(clock)})->chosen().name() == sell);
   CHECK(clock.timed.size() == 5);
 
   // Sizes that were seen, a matrix that is not large, and patterns.
   known_times none{};
-  plan_by_prediction(A.spmv(), made_up{}.build(), {}, {std::ref(none)});
+  plan_by_prediction(given, made_up{}.build(), {}, {std::ref(none)});
   const small_matrix small;
   far.log_times = 20;
   plan_by_prediction(small.spmv(), far.build(), {}, {std::ref(none)});
   plan_options options;
   options.patterns = std::vector<std::string>{scalar, merge};
-  plan_by_prediction(A.spmv(), far.build(), options, {std::ref(none)});
+  plan_by_prediction(given, far.build(), options, {std::ref(none)});
   CHECK(none.timed.empty());
 }
 

@@ -11,6 +11,14 @@
 
 namespace warploom::test {
 
+// `matrix` must stay.
+inline problem spmv_of(const csr_matrix& matrix) {
+  problem given(matrix.view());
+  given.op = operation::spmv;
+  given.order = layout::column_major;
+  return given;
+}
+
 // 90 rows of 1 to 7 nonzeros in 70 columns. Owns what its problems look at.
 struct small_matrix {
   small_matrix() {
@@ -28,12 +36,7 @@ struct small_matrix {
     return given;
   }
 
-  problem spmv() const {
-    problem given(csr.view());
-    given.op = operation::spmv;
-    given.order = layout::column_major;
-    return given;
-  }
+  problem spmv() const { return spmv_of(csr); }
 
   csr_matrix csr;
 };
