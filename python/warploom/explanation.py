@@ -145,7 +145,10 @@ class Explanation:
         return [{name: _plain(getattr(row, name)) for name in _ROW} for row in self.rows]
 
     def verdict(self) -> str:
-        """Say in a sentence what to use, how it compares, and when it has paid off; empty if nothing was compared."""
+        """Say in a sentence what to use, how it compares, and when it has paid off; empty if nothing was compared.
+
+        On the CPU that may be another library's own product.
+        """
         rows = {row.candidate: row for row in self.rows}
         chosen, others = rows.get(self.chosen), []
         if chosen is None or math.isnan(_time(chosen)):
@@ -155,6 +158,9 @@ class Explanation:
                 others.append(rows[name])
         if not others:
             return f"use {self.chosen}"
+        ahead = _time(chosen) / _time(others[0])
+        if "/" not in others[0].candidate and ahead >= _CLEARLY_FASTER:  # which no plan can choose
+            return f"keep {self._in_words(others[0].candidate)}: {ahead:.2f} times the speed of {self.chosen}"
         compared = [
             f"{_time(other) / _time(chosen):.2f} times {of} {self._in_words(other.candidate)}"
             for other, of in zip(others, ("the speed of", "that of"), strict=False)
@@ -260,6 +266,9 @@ _LEAST_WIDTH = 70
 
 _ROOM_FOR_ALL = 90
 """Width from which on all columns of the short table fit beside names."""
+
+_CLEARLY_FASTER = 1.02
+"""From this ratio of times on, another library's product is said to be the one to use."""
 
 _LIBRARIES = {"scipy": "SciPy", "mkl": "MKL"}
 """What candidates on the CPU are compared with, by the name in the table."""

@@ -1,13 +1,13 @@
 """Measure an order of rows: how long it takes on the GPU at hand and on the host, and what it gains.
 
-``python tests/gpu/measure_orders.py [--order ORDER] [MATRIX...]`` prints one JSON line a matrix, after one about the
-machine. The order is one that is computed on GPUs, ``rcm`` by default:
+``python tests/gpu/measure_orders.py [--order ORDER] [--k K] [MATRIX...]`` prints one JSON line a matrix, after one
+about the machine. The order is one that is computed on GPUs, ``rcm`` by default:
 
 - ``gpu_ms``: the order, computed where the matrix is, in GPU memory (median of 3), ``first_gpu_ms`` the first time;
   ``host_ms`` once on the host; ``same``: whether both are the same permutation;
 - ``kernels_ms``: the kernels that took longest, of one more run under the profiler of PyTorch, where that is installed;
-- ``none_us`` and ``rcm_us`` (named by the order): the fastest SpMV in float64 without and with it, with ``none``
-  and ``rcm``, the names of these candidates;
+- ``none_us`` and ``rcm_us`` (named by the order): the fastest SpMV in float64 without and with it, or the fastest SpMM
+  in float32 with K columns, row-major, with ``none`` and ``rcm``, the names of these candidates;
 - ``products``: ``gpu_ms`` in products without the order; ``repaid_after``: products from which on ordering has paid.
 
 Matrices are made in processes side by side. If OUT is set, the lines are also written to orders.jsonl in that folder.
@@ -43,19 +43,23 @@ MATRICES = (
     "roads(width=1000,height=1000).shuffled",
     "rmat(scale=20,edge_factor=16)",
 )
-KERNELS = ("csr/vector", "column-panels/shared_x", "compressed-sell/vector", "packed-csr/segmented_sum")
+KERNELS = {
+    "spmv": ("csr/vector", "column-panels/shared_x", "compressed-sell/vector", "packed-csr/segmented_sum"),
+    "spmm": ("csr/row_split", "csr/nonzero_split", "segmented-csr/row_split"),
+}
 REPEATS = 3
 ON_GPU = [name for name in wl.permutations.names() if _core.permutation_runs_on_gpu(name)]
 
 
-def load(name: str) -> scipy.sparse.csr_array:
-    """Make a matrix, with float64 values."""
-    return corpus.load(name).astype(np.float64)
+def load(name: str, dtype: str) -> scipy.sparse.csr_array:
+    """Make a matrix, with values of a type."""
+    return corpus.load(name).astype(dtype)
 
 
 def milliseconds(order: str, problem: _core.Problem) -> float:
     """Return the milliseconds that the order takes in a plan."""
-    return float(_core.prepare(problem, parse(f"spmv/{order}/csr/vector")).preparation_ms["permutation"])
+    candidate = parse(f"{problem.op}/{order}/{KERNELS[problem.op][0]}")
+    return float(_core.prepare(problem, candidate).preparation_ms["permutation"])
 
 
 def kernel_times(order: str, problem: _core.Problem) -> dict[str, float]:
@@ -81,8 +85,8 @@ def fastest(
 ) -> Any:
     """Return the microseconds and the name of the fastest of some kernels, each of whose products is checked."""
     best = (float("inf"), "")
-    for kernel in KERNELS:
-        candidate = parse(f"spmv/{order}/{kernel}")
+    for kernel in KERNELS[problem.op]:
+        candidate = parse(f"{problem.op}/{order}/{kernel}")
         try:
             plan = _core.prepare(problem, candidate, perm)
         except WarploomError:  # one that does not suit the matrix
@@ -94,10 +98,10 @@ def fastest(
     return best
 
 
-def measure(order: str, name: str, A: scipy.sparse.csr_array) -> dict[str, Any]:
-    """Measure one matrix."""
+def measure(order: str, k: int, name: str, A: scipy.sparse.csr_array) -> dict[str, Any]:
+    """Measure one matrix; SpMV if `k` is 0."""
     view = as_csr(A)
-    problem = _core.Problem(view, "spmv", 1, "column", "warm", 0)
+    problem = _core.Problem(view, *(("spmm", k, "row") if k else ("spmv", 1, "column")), "warm", 0)
     resident = problem.resident()
     first = milliseconds(order, problem)
     gpu_ms = statistics.median(milliseconds(order, problem) for _ in range(REPEATS))
@@ -107,6 +111,7 @@ def measure(order: str, name: str, A: scipy.sparse.csr_array) -> dict[str, Any]:
     host_ms = 1e3 * (time.perf_counter() - begin)
     found: dict[str, Any] = {
         "order": order,
+        "k": k,
         "matrix": name,
         "rows": A.shape[0],
         "nnz": int(A.nnz),
@@ -127,7 +132,7 @@ def measure(order: str, name: str, A: scipy.sparse.csr_array) -> dict[str, Any]:
     return found
 
 
-def main(order: str, names: list[str]) -> None:
+def main(order: str, k: int, names: list[str]) -> None:
     """Measure the named matrices, or all."""
     folder = os.environ.get("OUT")
     lines: list[str] = []
@@ -140,15 +145,17 @@ def main(order: str, names: list[str]) -> None:
 
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(len(MATRICES), mp_context=context) as processes:
-        loading = {name: processes.submit(load, name) for name in names or MATRICES}
+        dtype = "float32" if k else "float64"
+        loading = {name: processes.submit(load, name, dtype) for name in names or MATRICES}
         say({"gpu": _core.cuda_info()["devices"][0]["name"], "threads": wl.num_threads()})
         for name in names or MATRICES:
-            say(measure(order, name, loading.pop(name).result()))
+            say(measure(order, k, name, loading.pop(name).result()))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Measure an order of rows that is computed on GPUs.")
     parser.add_argument("--order", default="rcm", choices=ON_GPU)
+    parser.add_argument("--k", type=int, default=0, help="Columns of B, which is a vector by default.")
     parser.add_argument("matrices", nargs="*", metavar="MATRIX")
     given = parser.parse_args()
-    main(given.order, given.matrices)
+    main(given.order, given.k, given.matrices)

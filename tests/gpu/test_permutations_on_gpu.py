@@ -56,7 +56,7 @@ def assert_same(name, A, warps=32, threads=32):
 
 
 def test_which_orders_are_computed_there():
-    assert ON_GPU == ["plain", "flipped", "lpt", "rcm", "minhash", "degree"]
+    assert ON_GPU == ["plain", "flipped", "lpt", "rcm", "community", "minhash", "degree"]
 
 
 @pytest.mark.parametrize("name", ON_GPU)
@@ -106,7 +106,7 @@ def test_plans(name, kernel, updatable):
         np.testing.assert_allclose(plan @ x, csr_array((new, A.indices, A.indptr), A.shape) @ x, rtol=1e-12)
 
 
-# ---- Reverse Cuthill-McKee
+# ---- Reverse Cuthill-McKee, and communities
 
 
 def shuffled(A, seed=0):
@@ -165,6 +165,18 @@ def tree_of_hubs(n=60_000):
     return shuffled(symmetric(of_edges(n, parents, np.arange(1, n))))
 
 
+def planted(n=60_000, count=700, degree=12, outside=3):
+    """Communities of uneven size, hidden, with some edges between them."""
+    rng = np.random.default_rng(12)
+    bounds = np.sort(rng.choice(n - 1, count - 1, replace=False)) + 1
+    first, last = np.append(0, bounds), np.append(bounds, n)
+    rows = np.repeat(np.arange(n), degree)
+    of = np.searchsorted(bounds, rows, side="right")
+    inside = first[of] + (rng.random(len(rows)) * (last - first)[of]).astype(np.int64)
+    columns = np.where(np.tile(np.arange(degree) < outside, n), rng.integers(0, n, len(rows)), inside)
+    return shuffled(symmetric(of_edges(n, rows, columns)))
+
+
 def components():
     parts = [kron(line(60), line(80)), csr_array((3000, 3000)), eye_array(500), line(200), uniform(5000, 1), hub(4000)]
     return shuffled(block_diag(parts, format="csr"))
@@ -198,6 +210,7 @@ GRAPHS = {
     "sparse uniform": lambda: uniform(50_000, 1),
     "power law": power_law,
     "symmetric power law": lambda: symmetric(power_law()),
+    "planted": planted,
     "hub": hub,
     "shuffled hub": lambda: shuffled(hub()),
     "tree of hubs": tree_of_hubs,
@@ -223,61 +236,66 @@ GRAPHS = {
 }
 
 
-def rcm(A):
-    return _core.compute_permutation("rcm", as_csr(A.astype(np.float32)), 32, 32, 32)
+SEARCHES = ["rcm", "community"]
 
 
+@pytest.mark.parametrize("name", SEARCHES)
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_rcm_of_graphs(graph):
-    A = GRAPHS[graph]()
-    resident = _core.Problem(as_csr(A), "spmv", 1, "column", "warm", 0).resident()
-    there = _core.compute_permutation_on_gpu("rcm", resident)
-    np.testing.assert_array_equal(there, rcm(A))
+def test_searches_of_graphs(graph, name):
+    assert_same(name, GRAPHS[graph]().astype(np.float32))
 
 
-ON_HOST = ["long chain", "wide and nearly empty"]
+KERNELS = {"rcm": "cuthill_mckee_kernel", "community": "move_kernel"}
+ON_HOST = {"rcm": ["long chain", "wide and nearly empty"], "community": ["wide and nearly empty"]}
 
 
-@pytest.mark.parametrize("graph", ["shuffled cube", "arcs", "components", "power law", "hub", "wide", *ON_HOST])
-def test_where_rcm_is_computed(graph):
+@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize(
+    "graph", ["shuffled cube", "arcs", "components", "power law", "hub", "wide", "long chain", "wide and nearly empty"]
+)
+def test_where_searches_are_computed(graph, name):
     torch = pytest.importorskip("torch")
     resident = _core.Problem(as_csr(GRAPHS[graph]()), "spmv", 1, "column", "warm", 0).resident()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the profiler, about events of several cycles
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiled:
             torch.ones(1, device="cuda").add_(1)
-            _core.compute_permutation_on_gpu("rcm", resident)
+            _core.compute_permutation_on_gpu(name, resident)
             torch.cuda.synchronize()
     kernels = " ".join(event.name for event in profiled.events())
     if not kernels:
         pytest.skip("kernels are not profiled here")
-    assert ("cuthill_mckee_kernel" in kernels) == (graph not in ON_HOST)
+    assert (KERNELS[name] in kernels) == (graph not in ON_HOST[name])
 
 
-@pytest.mark.parametrize("graph", ["arcs", "shuffled grid", "components", "power law", "tree of hubs"])
-def test_rcm_is_the_same_every_time(graph):
+@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("graph", ["arcs", "shuffled grid", "components", "power law", "tree of hubs", "planted"])
+def test_searches_are_the_same_every_time(graph, name):
     resident = _core.Problem(as_csr(GRAPHS[graph]()), "spmv", 1, "column", "warm", 0).resident()
-    first = _core.compute_permutation_on_gpu("rcm", resident)
+    first = _core.compute_permutation_on_gpu(name, resident)
     for _ in range(10):
-        np.testing.assert_array_equal(_core.compute_permutation_on_gpu("rcm", resident), first)
+        np.testing.assert_array_equal(_core.compute_permutation_on_gpu(name, resident), first)
 
 
+@pytest.mark.parametrize("name", SEARCHES)
 @pytest.mark.parametrize("width", [np.int32, np.int64])
 @pytest.mark.parametrize("graph", ["shuffled grid", "arcs", "wide", "long chain"])
-def test_rcm_of_arrays_in_gpu_memory(graph, width):
+def test_searches_of_arrays_in_gpu_memory(graph, width, name):
     torch = pytest.importorskip("torch")
     A = GRAPHS[graph]()
     arrays = [torch.from_numpy(part.astype(width)).cuda() for part in (A.indptr, A.indices)]
     tensor = torch.sparse_csr_tensor(*arrays, torch.from_numpy(A.data).cuda(), size=A.shape)
     problem = problem_of(tensor, "spmv", 1, None, "row", "warm", _device.Device.parse("cuda"))
-    np.testing.assert_array_equal(_core.compute_permutation_on_gpu("rcm", problem.resident()), rcm(A))
+    expected = _core.compute_permutation(name, as_csr(A.astype(np.float32)), 32, 32, 32)
+    np.testing.assert_array_equal(_core.compute_permutation_on_gpu(name, problem.resident()), expected)
 
 
+@pytest.mark.parametrize("name", SEARCHES)
 @pytest.mark.parametrize("graph", ["shuffled cube", "long chain"])
 @pytest.mark.parametrize("kernel", ["csr/vector", "compressed-sell/vector", "column-panels/shared_x"])
-def test_plans_in_the_order_rcm(graph, kernel):
+def test_plans_in_the_order_of_searches(graph, kernel, name):
     A = GRAPHS[graph]()
-    plan = wl.plan(A, op="spmv", device="cuda", select=f"spmv/rcm/{kernel}")
+    plan = wl.plan(A, op="spmv", device="cuda", select=f"spmv/{name}/{kernel}")
     x = np.random.default_rng(4).random(A.shape[1])
     np.testing.assert_allclose(plan @ x, A @ x, rtol=1e-12)
 

@@ -3,6 +3,8 @@
 
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_reduce.cuh>
+#include <cub/device/device_run_length_encode.cuh>
 #include <cub/device/device_scan.cuh>
 #include <cub/device/device_select.cuh>
 #include <cuda/std/bit>
@@ -124,6 +126,21 @@ void sort_descending(const std::uint32_t* keys, std::uint32_t* sorted_keys, std:
 void unique(const std::uint64_t* from, std::uint64_t* to, std::int32_t* count, std::int64_t size, cudaStream_t stream) {
   with_workspace(stream, [&](void* memory, std::size_t& bytes) {
     return cub::DeviceSelect::Unique(memory, bytes, from, to, count, size, stream);
+  });
+}
+
+void count_runs(const std::uint64_t* from, std::uint64_t* to, std::int32_t* lengths, std::int32_t* count,
+                std::int64_t size, cudaStream_t stream) {
+  with_workspace(stream, [&](void* memory, std::size_t& bytes) {
+    return cub::DeviceRunLengthEncode::Encode(memory, bytes, from, to, lengths, count, size, stream);
+  });
+}
+
+void sum_runs(const std::uint64_t* from, const std::int32_t* values, std::uint64_t* to, std::int32_t* sums,
+              std::int32_t* count, std::int64_t size, cudaStream_t stream) {
+  with_workspace(stream, [&](void* memory, std::size_t& bytes) {
+    return cub::DeviceReduce::ReduceByKey(memory, bytes, from, to, values, sums, count, ::cuda::std::plus<>{}, size,
+                                          stream);
   });
 }
 

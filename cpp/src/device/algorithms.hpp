@@ -39,6 +39,12 @@ void sort_descending(const std::uint32_t* keys, std::uint32_t* sorted_keys, std:
 // The first of every run of equal elements; `*count` (in GPU memory) becomes how many runs there are.
 void unique(const std::uint64_t* from, std::uint64_t* to, std::int32_t* count, std::int64_t size, cudaStream_t stream);
 
+// The same, with the length of every run, or the sum of its values.
+void count_runs(const std::uint64_t* from, std::uint64_t* to, std::int32_t* lengths, std::int32_t* count,
+                std::int64_t size, cudaStream_t stream);
+void sum_runs(const std::uint64_t* from, const std::int32_t* values, std::uint64_t* to, std::int32_t* sums,
+              std::int32_t* count, std::int64_t size, cudaStream_t stream);
+
 // The positions i < size with flags[i] != 0, in order; `*count` (in GPU memory) becomes how many there are.
 void select_positions(const std::uint8_t* flags, std::int32_t* positions, std::int32_t* count, std::int64_t size,
                       cudaStream_t stream);

@@ -2,6 +2,7 @@
 #include "device/stream_order.hpp"
 #include "device/value_maps.hpp"
 #include "kernels/finishing.hpp"
+#include "permutations/device_community.hpp"
 #include "permutations/device_load_orders.hpp"
 #include "permutations/device_locality_orders.hpp"
 #include "permutations/device_rcm.hpp"
@@ -67,6 +68,9 @@ device_permutation flipped_permutation_on_gpu(const device_csr&, const geometry&
 }
 device_permutation lpt_permutation_on_gpu(const device_csr&, const geometry&, const device_allocator&) { no_cuda(); }
 device_permutation rcm_permutation_on_gpu(const device_csr&, const geometry&, const device_allocator&) { no_cuda(); }
+device_permutation community_permutation_on_gpu(const device_csr&, const geometry&, const device_allocator&) {
+  no_cuda();
+}
 device_permutation degree_permutation_on_gpu(const device_csr&, const geometry&, const device_allocator&) { no_cuda(); }
 device_permutation minhash_permutation_on_gpu(const device_csr&, const geometry&, const device_allocator&) {
   no_cuda();

@@ -6,6 +6,7 @@
 #include "device/runtime.hpp"
 #include "kernels/device/nonzeros.cuh"
 #include "kernels/device/warp.cuh"
+#include "permutations/device_edges.cuh"
 #include "permutations/device_pattern_graph.hpp"
 
 namespace warploom {
@@ -26,10 +27,6 @@ __device__ unsigned long long hash(unsigned long long bits) {
   return bits ^ bits >> 31;
 }
 
-__device__ unsigned long long pair_of(unsigned high, unsigned low, int bits) {
-  return static_cast<unsigned long long>(high) << bits | low;
-}
-
 __global__ void row_lengths_kernel(const std::int32_t* __restrict__ indptr, unsigned size,
                                    std::int32_t* __restrict__ lengths) {
   const unsigned i = blockIdx.x * threads_per_block + threadIdx.x;
@@ -47,7 +44,7 @@ __global__ void __launch_bounds__(threads_per_block)
   cuda::for_each_nonzero(indptr, num_rows, first, min(first + nnz_of_warp, nnz), [&](unsigned j, int row, bool there) {
     if (!there) return;
     const std::int32_t column = indices[j];
-    sum += hash(pair_of(row, column, 32)) - hash(pair_of(column, row, 32));
+    sum += hash(edges::pair_of(row, column, 32)) - hash(edges::pair_of(column, row, 32));
     disordered |= j > static_cast<unsigned>(indptr[row]) && indices[j - 1] >= column;
     if (column == row) atomicSub(degrees + row, 1);  // only once, if the columns ascend
   });
@@ -62,44 +59,15 @@ __global__ void __launch_bounds__(threads_per_block)
 __global__ void __launch_bounds__(threads_per_block)
     edges_kernel(const std::int32_t* __restrict__ indptr, const std::int32_t* __restrict__ indices, int num_rows,
                  unsigned nnz, unsigned nnz_of_warp, unsigned first_column, int bits,
-                 std::uint64_t* __restrict__ edges) {
+                 std::uint64_t* __restrict__ found) {
   const unsigned warp = (blockIdx.x * threads_per_block + threadIdx.x) / 32;
   const unsigned first = min(warp * nnz_of_warp, nnz);
   cuda::for_each_nonzero(indptr, num_rows, first, min(first + nnz_of_warp, nnz), [&](unsigned j, int row, bool there) {
     if (!there) return;
     const unsigned other = first_column + indices[j], self = row;
-    const std::uint64_t none = (std::uint64_t{1} << 2 * bits) - 1;
-    edges[j] = self == other ? none : pair_of(self, other, bits);
-    edges[nnz + j] = self == other ? none : pair_of(other, self, bits);
+    found[j] = self == other ? edges::no_edge(bits) : edges::pair_of(self, other, bits);
+    found[nnz + j] = self == other ? edges::no_edge(bits) : edges::pair_of(other, self, bits);
   });
-}
-
-__global__ void __launch_bounds__(threads_per_block)
-    neighbours_kernel(const std::uint64_t* __restrict__ edges, const std::int32_t* __restrict__ count, int bits,
-                      std::int32_t* __restrict__ neighbours) {
-  const unsigned stride = gridDim.x * threads_per_block;
-  for (unsigned i = blockIdx.x * threads_per_block + threadIdx.x; i < static_cast<unsigned>(*count); i += stride) {
-    neighbours[i] = static_cast<std::int32_t>(edges[i] & ((std::uint64_t{1} << bits) - 1));
-  }
-}
-
-// Where the edges of each node start.
-__global__ void __launch_bounds__(threads_per_block)
-    offsets_kernel(const std::uint64_t* __restrict__ edges, const std::int32_t* __restrict__ count, int bits,
-                   unsigned num_nodes, std::int32_t* __restrict__ indptr) {
-  const unsigned node = blockIdx.x * threads_per_block + threadIdx.x;
-  if (node > num_nodes) return;
-  const std::uint64_t least = pair_of(node, 0, bits);
-  int low = 0, high = *count;
-  while (low < high) {
-    const int middle = low + (high - low) / 2;
-    if (edges[middle] < least) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  indptr[node] = low;
 }
 
 }  // namespace
@@ -143,29 +111,29 @@ class device_graph_builder {
     const bool bipartite = matrix_.num_rows() != matrix_.num_cols();
     // One node more than there are, so that no edge is the pair that stands for none.
     const int bits = cuda::bits_for(static_cast<std::uint64_t>(nodes));
-    const cuda::pooled_memory edges(std::max<std::size_t>(2 * nnz * sizeof(std::uint64_t), 1), stream_);
+    const cuda::pooled_memory found(std::max<std::size_t>(2 * nnz * sizeof(std::uint64_t), 1), stream_);
     const cuda::pooled_memory count(sizeof(std::int32_t), stream_);
     WARPLOOM_CUDA_CHECK(cudaMemsetAsync(count.data(), 0, sizeof(std::int32_t), stream_));
     if (nnz > 0) {
       edges_kernel<<<blocks_, threads_per_block, 0, stream_>>>(
           matrix_.indptr32(), matrix_.indices(), static_cast<int>(matrix_.num_rows()), static_cast<unsigned>(nnz),
-          share_, bipartite ? static_cast<unsigned>(matrix_.num_rows()) : 0u, bits, edges.as<std::uint64_t>());
+          share_, bipartite ? static_cast<unsigned>(matrix_.num_rows()) : 0u, bits, found.as<std::uint64_t>());
       cuda::check_launch("edges_kernel");
       const cuda::pooled_memory sorted(2 * nnz * sizeof(std::uint64_t), stream_);
-      cuda::sort_keys(edges.as<const std::uint64_t>(), sorted.as<std::uint64_t>(), 2 * nnz, 2 * bits, stream_);
-      cuda::unique(sorted.as<const std::uint64_t>(), edges.as<std::uint64_t>(), count.as<std::int32_t>(), 2 * nnz,
+      cuda::sort_keys(found.as<const std::uint64_t>(), sorted.as<std::uint64_t>(), 2 * nnz, 2 * bits, stream_);
+      cuda::unique(sorted.as<const std::uint64_t>(), found.as<std::uint64_t>(), count.as<std::int32_t>(), 2 * nnz,
                    stream_);
     }
     graph_.own_indptr_.emplace((nodes + 1) * sizeof(std::int32_t), stream_);
     graph_.own_neighbours_.emplace(std::max<std::size_t>(2 * nnz * sizeof(std::int32_t), 1), stream_);
     graph_.indptr = graph_.own_indptr_->as<const std::int32_t>();
     graph_.neighbours = graph_.own_neighbours_->as<const std::int32_t>();
-    offsets_kernel<<<cuda::blocks_for(nodes + 1), threads_per_block, 0, stream_>>>(
-        edges.as<const std::uint64_t>(), count.as<const std::int32_t>(), bits, static_cast<unsigned>(nodes),
+    edges::offsets_kernel<<<cuda::blocks_for(nodes + 1), threads_per_block, 0, stream_>>>(
+        found.as<const std::uint64_t>(), count.as<const std::int32_t>(), bits, static_cast<unsigned>(nodes),
         graph_.own_indptr_->as<std::int32_t>());
     cuda::check_launch("offsets_kernel");
-    neighbours_kernel<<<std::clamp(cuda::blocks_for(2 * nnz), 1u, 4096u), threads_per_block, 0, stream_>>>(
-        edges.as<const std::uint64_t>(), count.as<const std::int32_t>(), bits,
+    edges::neighbours_kernel<<<std::clamp(cuda::blocks_for(2 * nnz), 1u, 4096u), threads_per_block, 0, stream_>>>(
+        found.as<const std::uint64_t>(), count.as<const std::int32_t>(), bits,
         graph_.own_neighbours_->as<std::int32_t>());
     cuda::check_launch("neighbours_kernel");
     compute_degrees(graph_.indptr);

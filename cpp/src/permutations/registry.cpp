@@ -1,6 +1,7 @@
 #include <string>
 
 #include "permutations/algorithms.hpp"
+#include "permutations/device_community.hpp"
 #include "permutations/device_load_orders.hpp"
 #include "permutations/device_locality_orders.hpp"
 #include "permutations/device_rcm.hpp"
@@ -35,7 +36,7 @@ const permutation_algorithm algorithms[] = {
     {"rcm", "reverse Cuthill-McKee: rows in the order of a breadth-first search, for a narrow band", locality, false,
      true, rcm_permutation, rcm_permutation_on_gpu},
     {"community", "rows that are densely connected to each other side by side, community by community", locality, false,
-     true, community_permutation},
+     true, community_permutation, community_permutation_on_gpu},
     {"minhash", "rows with similar sets of columns side by side, by their MinHash signatures", locality, false, false,
      minhash_permutation, minhash_permutation_on_gpu},
     {"degree", "rows in eight classes of decreasing degree, each in the caller's order", locality, false, true,

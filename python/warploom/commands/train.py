@@ -55,8 +55,8 @@ def train(
     """Train profiles on the measurements in INPUTS: folders of `warploom bench`, or those that ship, such as h200.
 
     Folders are one sweep, each of those that ship is one of its own, which may have tried other candidates. The papers'
-    models are trained on the first. The profile is that of the first sweep's GPU; sweeps on other GPUs are not trained
-    on, but say how well the profile chooses there.
+    models are trained on the first. The profile is that of the first sweep's GPU; sweeps on other GPUs say how well the
+    profile chooses there. Of what they have measured, only candidates that the first GPU has not tried count for it.
 
     OUTPUT is the profile of trees; those of other models are written beside it, into folders with the models' names.
     Models of preparation are fitted to what `warploom experiment run preparation` found, where INPUTS have it, and else

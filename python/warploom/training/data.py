@@ -32,6 +32,7 @@ __all__ = [
     "random_folds",
     "random_splits",
     "united",
+    "widened",
 ]
 
 UNKNOWN_TOLERANCE = 0.03
@@ -281,7 +282,7 @@ def united(parts: Sequence[Dataset]) -> Dataset:
         return parts[0]
     reach = np.array([np.quantile(part.nnz, _OF_SIZES) for part in parts])
     listed = np.array([np.isin(candidates, part.candidates) for part in parts])
-    wide = [_widened(part, candidates) for part in parts]
+    wide = [widened(part, candidates) for part in parts]
     for number, part in enumerate(wide):
         # Of the sweeps that have a candidate, whether one has matrices of this size.
         within = (reach[:, :1] <= part.nnz) & (part.nnz <= reach[:, 1:])
@@ -292,7 +293,7 @@ def united(parts: Sequence[Dataset]) -> Dataset:
     return wide[0].joined(*wide[1:])
 
 
-def _widened(part: Dataset, candidates: tuple[str, ...]) -> Dataset:
+def widened(part: Dataset, candidates: tuple[str, ...]) -> Dataset:
     """Return the columns of these candidates, empty where the part has none."""
     order = np.array([candidates.index(name) for name in part.candidates], dtype=np.intp)
 

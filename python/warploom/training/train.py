@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from warploom import _core
 from warploom.bench.measurements import Measurements
-from warploom.bench.medians import are_widely_measured
+from warploom.bench.medians import are_widely_measured, is_vendor
 from warploom.bench.medians import settings as measured_settings
 from warploom.bench.repeatability import Tolerances, tolerances
 from warploom.bench.settings import Setting
@@ -25,6 +25,7 @@ from warploom.model_inputs import LOSS, REFERENCE, SIZES, SPMV_INPUTS, model_nam
 from warploom.predictor import Model
 from warploom.profiles import Profile
 from warploom.training.between import rows_between, rows_between_each
+from warploom.training.carried_over import carried_over
 from warploom.training.data import UNKNOWN_TOLERANCE, Dataset, family_splits, random_folds, united
 from warploom.training.evaluate import score
 from warploom.training.preparation import fit_preparation, relative_errors
@@ -62,6 +63,7 @@ __all__ = [
     "spared",
     "tolerances_of",
     "train",
+    "trained_on",
     "widely_measured",
 ]
 
@@ -105,7 +107,8 @@ def train(
     ----------
     measurements : Measurements or sequence of Measurements
         Sweeps, each on one GPU, which may have tried different candidates: see `warploom.training.data.united`. The
-        profile is that of the first one's GPU; sweeps on other GPUs say how well it chooses there.
+        profile is that of the first one's GPU; sweeps on other GPUs say how well it chooses there, and what candidates
+        take that only they have tried: see `warploom.training.carried_over`.
     options : mapping from str to Options, optional
         By operation; those of `DEFAULTS` for an operation that is not in it.
     caches : iterable of str
@@ -141,7 +144,7 @@ def train(
     environment = _environment(parts)
     models: dict[str, Model] = {}
     selectors: dict[str, Any] = {}
-    for found in datasets_of(parts, tuple(caches)):
+    for found in datasets_of(parts, tuple(caches), elsewhere=others):
         for name, dataset in found.items():
             chosen = options_of(dataset, by_op[dataset.op])
             at_random = list(random_folds(dataset, folds, chosen.seed))
@@ -183,7 +186,7 @@ def train(
         cuda=str(environment.get("cuda", "")),
         models=models,
         geometry=GEOMETRY,
-        data_hash=data_hash(parts),
+        data_hash=data_hash(trained_on(parts, others)),
         metrics={"selectors": selectors},
     )
 
@@ -196,9 +199,9 @@ def predicted_by_trees(
     family_folds: int = 5,
 ) -> dict[str, HeldOut]:
     """Return what `train` keeps of its selectors, without training these: it takes half as long."""
-    parts, _ = of_first_gpu([measurements] if isinstance(measurements, Measurements) else list(measurements))
+    parts, others = of_first_gpu([measurements] if isinstance(measurements, Measurements) else list(measurements))
     kept: dict[str, HeldOut] = {}
-    for found in datasets_of(parts, tuple(caches)):
+    for found in datasets_of(parts, tuple(caches), elsewhere=others):
         for name, dataset in found.items():
             options = options_of(dataset)
             at_random = list(random_folds(dataset, folds, options.seed))
@@ -228,6 +231,19 @@ def of_first_gpu(parts: Sequence[Measurements]) -> tuple[list[Measurements], lis
     return [p for p, s in zip(parts, same, strict=True) if s], [p for p, s in zip(parts, same, strict=True) if not s]
 
 
+def trained_on(parts: Sequence[Measurements], others: Sequence[Measurements]) -> list[Measurements]:
+    """Return sweeps on one GPU, and those on other GPUs that have tried candidates which they have not."""
+
+    def tried(part: Measurements) -> set[tuple[str, str, str]]:
+        timed = part.measurements[part.measurements["median_us"].notna() & part.measurements["op"].isin(OPERATIONS)]
+        kinds = timed[["dtype", "layout", "candidate"]].astype(str).drop_duplicates()
+        return {row for row in kinds.itertuples(index=False, name=None) if not is_vendor(row[-1])}
+
+    here = {kind for part in parts for kind in tried(part)}
+    settings = {kind[:2] for kind in here}
+    return [*parts, *(part for part in others if any(kind[:2] in settings for kind in tried(part) - here))]
+
+
 def _by_name(kinds: Sequence[dict[str, Dataset]]) -> dict[str, Dataset]:
     return {name: dataset for kind in kinds for name, dataset in kind.items()}
 
@@ -247,7 +263,10 @@ def _scored_elsewhere(here: Dataset, unseen: Unseen, there: Dataset, samples: in
 
 
 def datasets_of(
-    parts: Sequence[Measurements], caches: Sequence[str], only: tuple[str, ...] = ("",)
+    parts: Sequence[Measurements],
+    caches: Sequence[str],
+    only: tuple[str, ...] = ("",),
+    elsewhere: Sequence[Measurements] = (),
 ) -> list[dict[str, Dataset]]:
     """Return what selectors are trained on.
 
@@ -258,6 +277,8 @@ def datasets_of(
     caches : sequence of str
     only : tuple of str
         What the names of settings begin with.
+    elsewhere : sequence of Measurements
+        Sweeps on other GPUs, for candidates that `parts` have not tried: see `warploom.training.carried_over`.
 
     Returns
     -------
@@ -275,6 +296,13 @@ def datasets_of(
                     dataset = widely_measured(Dataset.of(part, settings, cache, within=within))
                     name = model_name(dataset.op, dataset.dtype, dataset.layout, cache)
                     named.setdefault(name.rpartition("-")[0], {}).setdefault(name, []).append(dataset)
+    if elsewhere:
+        others = _by_name(datasets_of(elsewhere, caches, only))
+        for of_kind in named.values():
+            for name, found in of_kind.items():
+                if name in others:
+                    tried = {candidate for dataset in found for candidate in dataset.candidates}
+                    found[:] = [carried_over(dataset, others[name], tried) for dataset in found]
     for kind, of_kind in named.items():
         if "-bfloat16" in kind:
             for name, found in of_kind.items():

@@ -36,6 +36,7 @@ from warploom.training.train import (
     held_out,
     of_first_gpu,
     spared,
+    trained_on,
 )
 
 __all__ = ["datasets_by_operation", "preparation_models", "train_networks"]
@@ -63,7 +64,7 @@ def train_networks(
     Parameters
     ----------
     measurements : Measurements or sequence of Measurements
-        Sweeps; those on other GPUs than the first one's are not trained on.
+        Sweeps; of those on other GPUs than the first one's, candidates count that these have not tried.
     trees : Profile
         Made from the same measurements; its candidates and models of preparation are kept.
     options : JointOptions, optional
@@ -92,11 +93,11 @@ def train_networks(
     ParameterError
         There are no times, or too few to train a network on.
     """
-    parts, _ = of_first_gpu([measurements] if isinstance(measurements, Measurements) else list(measurements))
+    parts, others = of_first_gpu([measurements] if isinstance(measurements, Measurements) else list(measurements))
     chosen = options or JointOptions()
     by_op = {
         op: known
-        for op, datasets in datasets_by_operation(parts, tuple(caches)).items()
+        for op, datasets in datasets_by_operation(parts, tuple(caches), others).items()
         if (known := {name: dataset for name, dataset in datasets.items() if name in trees.models})
     }
     if not by_op:
@@ -131,7 +132,7 @@ def train_networks(
             models[f"{QUICK}{name}"] = found.model
             selectors[f"{QUICK}{name}"] = found.facts | spared(found.unseen, full[name].unseen)
     metrics = {"selectors": selectors} | ({} if held_out_trees is None else {"blend": blend})
-    return dataclasses.replace(trees, models=models, metrics=metrics, data_hash=data_hash(parts))
+    return dataclasses.replace(trees, models=models, metrics=metrics, data_hash=data_hash(trained_on(parts, others)))
 
 
 def preparation_models(profile: Profile) -> dict[str, Model]:
@@ -167,7 +168,9 @@ class _Shown:
         self._done += 1
 
 
-def datasets_by_operation(parts: Sequence[Measurements], caches: Sequence[str]) -> dict[str, dict[str, Dataset]]:
+def datasets_by_operation(
+    parts: Sequence[Measurements], caches: Sequence[str], elsewhere: Sequence[Measurements] = ()
+) -> dict[str, dict[str, Dataset]]:
     """Return data sets by operation and by the names of their models.
 
     Parameters
@@ -175,9 +178,11 @@ def datasets_by_operation(parts: Sequence[Measurements], caches: Sequence[str]) 
     parts : sequence of Measurements
         Sweeps on one GPU.
     caches : sequence of str
+    elsewhere : sequence of Measurements
+        Sweeps on other GPUs, as for `warploom.training.train.datasets_of`.
     """
     found: dict[str, dict[str, Dataset]] = {}
-    for kind in datasets_of(parts, caches):
+    for kind in datasets_of(parts, caches, elsewhere=elsewhere):
         for name, dataset in kind.items():
             found.setdefault(dataset.op, {})[name] = dataset
     return found

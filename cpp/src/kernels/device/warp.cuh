@@ -55,6 +55,12 @@ __device__ __forceinline__ bool same_in_all_lanes(T value) {
   return same != 0;
 }
 
+// The lanes that have the same value as this one.
+template <class T>
+__device__ __forceinline__ unsigned lanes_alike(T value) {
+  return __match_any_sync(whole_warp, value);
+}
+
 // ---- Single values
 
 // The value of lane `lane` of the group of `size` consecutive lanes, a power of two. A broadcast if all name the same.

@@ -1,0 +1,113 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from training.training_tables import CANDIDATES, build, measurement, sweep
+from warploom.training.carried_over import carried_over, estimated
+from warploom.training.data import Dataset
+from warploom.training.train import data_hash, datasets_of, trained_on
+
+CUSPARSE, SCALAR, TWO, EIGHT = CANDIDATES
+
+
+def on(gpu, measurements):
+    environments = {name: facts | {"gpu": gpu} for name, facts in measurements.environments.items()}
+    return dataclasses.replace(measurements, environments=environments)
+
+
+def without(measurements, *candidates):
+    rows = measurements.measurements
+    return dataclasses.replace(measurements, measurements=rows[~rows["candidate"].isin(candidates)])
+
+
+def slower(measurements, factor, *candidates):
+    rows = measurements.measurements.copy()
+    chosen = rows["candidate"].isin(candidates or CANDIDATES)
+    rows.loc[chosen, "median_us"] = rows.loc[chosen, "median_us"] * np.float32(factor)
+    return dataclasses.replace(measurements, measurements=rows)
+
+
+def dataset(measurements):
+    return Dataset.of(measurements, "spmv/float32", "warm")
+
+
+def test_a_candidate_takes_what_others_of_its_kernel_say():
+    here = sweep(12)
+    # The scalar kernel and the vendor's are another factor slower there than the vector kernel.
+    there = slower(slower(here, 2.0, TWO, EIGHT), 7.0, SCALAR, CUSPARSE)
+    found = carried_over(dataset(without(here, EIGHT)), dataset(there))
+    assert found.candidates == CANDIDATES
+    np.testing.assert_allclose(found.times_of(EIGHT), dataset(here).times_of(EIGHT), rtol=1e-5)
+    assert found.supported.all()
+    assert not found.untried.any()
+    np.testing.assert_array_equal(found.preparation_ms, dataset(here).preparation_ms)
+
+
+def test_what_a_sweep_has_stays_as_it_was_measured():
+    here = sweep(6)
+    mine = dataset(without(here, EIGHT))
+    found = carried_over(mine, dataset(slower(here, 3.0)))
+    for name in mine.candidates:
+        np.testing.assert_array_equal(found.times_of(name), mine.times_of(name))
+    assert carried_over(dataset(here), dataset(slower(here, 3.0))).candidates == CANDIDATES
+    assert carried_over(mine, dataset(here), tried=[EIGHT]) is mine
+
+
+def test_candidates_of_the_vendor_are_not_estimated():
+    here = sweep(6)
+    assert carried_over(dataset(without(here, CUSPARSE)), dataset(here)).candidates == (SCALAR, TWO, EIGHT)
+
+
+def test_matrices_that_were_measured_here_only_do_not_have_it():
+    here = sweep(8)
+    rows = here.measurements
+    there = dataclasses.replace(here, measurements=rows[rows["matrix"].isin([f"group/m{i}" for i in range(5)])])
+    found = carried_over(dataset(without(here, EIGHT)), dataset(there))
+    lacking = np.isin(found.names, [f"group/m{i}" for i in (5, 6, 7)])
+    np.testing.assert_array_equal(np.isnan(found.times_of(EIGHT)), lacking)
+    np.testing.assert_array_equal(found.supported[:, found.candidates.index(EIGHT)], ~lacking)
+
+
+def test_without_a_candidate_of_its_kernel_all_own_ones_count():
+    here = sweep(6)
+    there = slower(slower(here, 2.0, SCALAR), 5.0, CUSPARSE, TWO, EIGHT)
+    found = estimated(dataset(without(here, TWO, EIGHT)), dataset(there), [TWO])
+    np.testing.assert_allclose(found[:, 0], dataset(there).times_of(TWO) / 2, rtol=1e-5)
+
+
+def test_a_factor_is_the_median_one_with_the_same_row_permutation():
+    names = [f"spmm/{rows}/csr/row_split" for rows in ("none", "rcm")]
+    wanted = "spmm/rcm/csr/row_split[columns_per_thread=8]"
+    setting = "spmm/float16/row/k=32"
+
+    def table(times):
+        known = sweep(1).matrices
+        rows = [measurement("group/m0", name, time, setting=setting) for name, time in times.items()]
+        return Dataset.of(build(known.to_dict("records"), rows), setting, "warm")
+
+    here = table({names[0]: 10.0, names[1]: 30.0})
+    there = table({names[0]: 20.0, names[1]: 40.0, wanted: 8.0})
+    assert estimated(here, there, [wanted])[0, 0] == pytest.approx(8.0 * 30 / 40)
+    assert np.isnan(estimated(here, there.rows(np.array([0])), [names[0] + "[columns_per_thread=8]"])).all()
+
+
+def test_training_takes_candidates_of_other_gpus():
+    here, there = sweep(12), on("Other GPU", slower(sweep(12), 2.0))
+    mine = without(here, EIGHT)
+    (found,) = datasets_of([mine], ["warm"], elsewhere=[there])
+    assert found["spmv-float32-warm"].candidates == CANDIDATES
+    (alone,) = datasets_of([mine], ["warm"])
+    assert EIGHT not in alone["spmv-float32-warm"].candidates
+    assert trained_on([mine], [there]) == [mine, there]
+    assert trained_on([here], [there]) == [here]
+    assert data_hash(trained_on([mine], [there])) != data_hash([mine])
+
+
+def test_sweeps_on_the_same_gpu_that_have_a_candidate_are_believed():
+    here = sweep(12)
+    first, second = without(here, EIGHT), sweep(12, seed=3)
+    (found,) = datasets_of([first, second], ["warm"], elsewhere=[on("Other GPU", slower(here, 2.0))])
+    times = found["spmv-float32-warm"].times_of(EIGHT)
+    assert np.isnan(times[:12]).all()
+    assert np.isfinite(times[12:]).all()
