@@ -11,6 +11,8 @@ alone: every tie is broken, in the end by the original row index, and the number
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,11 @@ import numpy.typing as npt
 import scipy.sparse
 
 from warploom import _core
+from warploom._csr import CSR
+from warploom._device import Device
+from warploom._device_matrix import device_arrays
 from warploom._matrix import as_csr
+from warploom._problem import make_problem
 from warploom.errors import ParameterError
 
 __all__ = ["apply", "compute", "family", "invert", "is_symmetric", "names", "paper_names", "searches", "summary"]
@@ -133,7 +139,13 @@ def searches(name: str) -> bool:
 
 
 def compute(
-    name: str, A: Any, *, warps: int = 32, threads: int = 32, elements_per_cache_line: int = 32
+    name: str,
+    A: Any,
+    *,
+    warps: int = 32,
+    threads: int = 32,
+    elements_per_cache_line: int = 32,
+    device: str | None = None,
 ) -> npt.NDArray[np.int32]:
     """Compute a row permutation of a sparse matrix.
 
@@ -172,19 +184,23 @@ def compute(
     ----------
     name : str
         One of `names`.
-    A : scipy.sparse matrix or array, shape (m, n)
-        Indices may be unsorted and may repeat. Values are not read.
+    A : sparse matrix, shape (m, n)
+        Whatever `warploom.plan` takes. Indices may be unsorted and may repeat. Values are not read.
     warps : int
         Warps per thread block, N_w in the paper.
     threads : int
         Threads per warp, N_t in the paper.
     elements_per_cache_line : int
         Consecutive columns of `A` that need one cache line of a column of B.
+    device : str, optional
+        Where it is computed, ``"cpu"`` or ``"cuda"``: by default on the GPU that `A` is on, or else on the CPU. The
+        result is the same. GPUs compute those by load and for locality, for fewer than 2^31 nonzeros; the CPU computes
+        the others, whatever the device.
 
     Returns
     -------
     ndarray of int32, shape (m,)
-        ``perm[new] = old``.
+        ``perm[new] = old``, in host memory.
 
     Raises
     ------
@@ -192,6 +208,8 @@ def compute(
         There is no permutation of that name, or `warps`, `threads` or `elements_per_cache_line` is below 1.
     InvalidMatrixError
         The arrays of `A` do not form a CSR matrix.
+    DeviceError
+        There is no such GPU.
 
     Notes
     -----
@@ -218,14 +236,50 @@ def compute(
     >>> perm.tolist()
     [1, 0, 2]
     """
-    perm: npt.NDArray[np.int32] = _core.compute_permutation(
-        name,
-        as_csr(A, pattern_only=True),
+    geometry = (
         _geometry_int("warps", warps),
         _geometry_int("threads", threads),
         _geometry_int("elements_per_cache_line", elements_per_cache_line),
     )
-    return perm
+    return _computing(A, device)(name, *geometry)
+
+
+def _computing(A: Any, device: str | None = None) -> Callable[..., npt.NDArray[np.int32]]:
+    """Return a function of a name and the geometry that computes permutations of a matrix, brought there once."""
+    gpu = _gpu_of(A) if device is None else Device.parse(device)
+
+    @functools.cache
+    def resident() -> _core.DeviceCsr | None:
+        if gpu is None or gpu.kind == "cpu":
+            return None
+        problem = make_problem(A if _gpu_of(A) == gpu else _pattern(A), "spmv", 1, None, "column", "warm", gpu)
+        return problem.resident() if problem.nnz < 2**31 else None
+
+    @functools.cache
+    def view() -> _core.CsrView:
+        return as_csr(A, pattern_only=True)
+
+    def compute(name: str, warps: int = 32, threads: int = 32, elements: int = 32) -> npt.NDArray[np.int32]:
+        there = resident() if _core.permutation_runs_on_gpu(name) else None
+        perm: npt.NDArray[np.int32] = (
+            _core.compute_permutation(name, view(), warps, threads, elements)
+            if there is None
+            else _core.compute_permutation_on_gpu(name, there, warps, threads, elements)
+        )
+        return perm
+
+    return compute
+
+
+def _pattern(A: Any) -> CSR:
+    """Return a matrix in host memory with zeros for values, which no permutation reads."""
+    view = as_csr(A, pattern_only=True)
+    return CSR(view.indptr, view.indices, np.zeros(len(view.indices), np.float16), view.shape)
+
+
+def _gpu_of(A: Any) -> Device | None:
+    found = device_arrays(A)
+    return None if found is None else Device("cuda", found.device)
 
 
 def invert(perm: npt.ArrayLike) -> npt.NDArray[np.int32]:

@@ -18,10 +18,10 @@ import numpy as np
 
 from warploom import _bfloat16, _core, _device, _plan_file, _terminal, paper_models, profiles
 from warploom._csr import CSR
-from warploom._device_matrix import device_arrays
 from warploom._host_products import host_products
 from warploom._matrix import as_csr
 from warploom._origin import Origin
+from warploom._problem import make_problem
 from warploom._source import Arrays, Source
 from warploom.candidates import checked_patterns, parse
 from warploom.errors import DeviceError, DtypeError, FileFormatError, InvalidMatrixError, ParameterError
@@ -189,7 +189,7 @@ def plan(
     if inputs or progress is not None:
         arrays = {name: _integers(name, values) for name, values in (inputs or {}).items()}
         settings = dataclasses.replace(settings, inputs=arrays, progress=progress)
-    problem = _problem(A, request.op, request.k, settings.dtype, request.order, cache, settings.target)
+    problem = make_problem(A, request.op, request.k, settings.dtype, request.order, cache, settings.target)
     if precision is not None:
         problem.precision = precision
     if request.deferred:
@@ -735,7 +735,7 @@ def problem_of(
 ) -> _core.Problem:
     """Check the description of a product."""
     columns, order = _shape_of_operands(op, k, layout, cache)
-    problem = _problem(A, op, columns, _value_type(dtype), order, cache, device)
+    problem = make_problem(A, op, columns, _value_type(dtype), order, cache, device)
     if precision is not None:
         problem.precision = precision
     return problem
@@ -749,39 +749,6 @@ def _shape_of_operands(op: str, k: Any, layout: str, cache: str) -> tuple[int, s
     _choice("layout", layout, ("row", "column"))
     _choice("cache", cache, ("warm", "cold"))
     return (1, "column") if op == "spmv" else (_columns(k), layout)
-
-
-def _problem(
-    A: Any, op: str, columns: int, wanted: np.dtype[Any] | None, order: str, cache: str, device: _device.Device
-) -> _core.Problem:
-    if device.kind == "cuda":
-        name = None if wanted is None else _bfloat16.name_of(wanted)
-        of_tensors = _core.Problem.of_tensors(A, name, op, columns, order, cache, device.ordinal)
-        if of_tensors is not None:
-            return of_tensors
-    allocate = _device.allocator_for(A.data if isinstance(A, CSR) else A, device)
-    if device.kind == "cuda":
-        found = device_arrays(A)
-        # Above, the host numbers nonzeros with 64 bits.
-        if found is not None and found.device == device.ordinal and found.num_indices < 2**31:
-            values = found.values_as(wanted)
-            if values is not None:
-                return _core.Problem.on_gpu(
-                    (found.indptr, found.shape[0] + 1, found.indptr_itemsize),
-                    (found.indices, found.num_indices, found.indices_itemsize),
-                    (values.data, values.size, values.itemsize),
-                    values.dtype,
-                    *found.shape,
-                    op,
-                    columns,
-                    order,
-                    cache,
-                    device.ordinal,
-                    found.stream,
-                    allocate,
-                    (found.owner, values.owner),
-                )
-    return _core.Problem(as_csr(A, dtype=wanted), op, columns, order, cache, device.number, allocate)
 
 
 def _planner_of(model: str) -> _core.Planner:

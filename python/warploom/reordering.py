@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,7 @@ class Reordered:
         return self._moved[key]
 
 
-def reorder(A: Any, order: str = "auto", *, symmetric: bool = True) -> Reordered:
+def reorder(A: Any, order: str = "auto", *, symmetric: bool = True, device: str | None = None) -> Reordered:
     """Bring the rows of a matrix, and its columns with them, into an order of better locality.
 
     Parameters
@@ -116,10 +117,14 @@ def reorder(A: Any, order: str = "auto", *, symmetric: bool = True) -> Reordered
         ``"none"`` if none saves 5 %.
     symmetric : bool
         Permute the columns as the rows: P A P^T, of a square matrix. Otherwise only the rows.
+    device : str, optional
+        Where orders are computed, as in `warploom.permutations.compute`: ``"cuda"`` takes a fiftieth of the time of a
+        CPU of 16 cores for large matrices, and finds the same.
 
     Returns
     -------
     Reordered
+        In host memory.
 
     Raises
     ------
@@ -129,6 +134,8 @@ def reorder(A: Any, order: str = "auto", *, symmetric: bool = True) -> Reordered
         There is no permutation of that name, or it is not one for columns.
     InvalidMatrixError
         The arrays of `A` do not form a matrix.
+    DeviceError
+        There is no such GPU.
 
     Examples
     --------
@@ -154,7 +161,8 @@ def reorder(A: Any, order: str = "auto", *, symmetric: bool = True) -> Reordered
             "the rows alone",
             argument="A",
         )
-    perm, name = _best(view, symmetric) if order == "auto" else (permutations.compute(order, view), order)
+    compute = permutations._computing(view if device is None and permutations._gpu_of(A) is None else A, device)
+    perm, name = _best(view, compute, symmetric) if order == "auto" else (compute(order), order)
     if symmetric:
         indptr, indices, source = _core.permute_symmetrically(view, perm)
         permuted = scipy.sparse.csr_array((values[source], indices, indptr), shape=view.shape)
@@ -167,14 +175,16 @@ def reorder(A: Any, order: str = "auto", *, symmetric: bool = True) -> Reordered
     return Reordered(permuted, perm, name, symmetric)
 
 
-def _best(view: _core.CsrView, symmetric: bool) -> tuple[npt.NDArray[np.int32], str]:
+def _best(
+    view: _core.CsrView, compute: Callable[[str], npt.NDArray[np.int32]], symmetric: bool
+) -> tuple[npt.NDArray[np.int32], str]:
     """Return the order of those tried that leaves the fewest sectors, and its name."""
     best = np.arange(view.shape[0], dtype=np.int32)
     least, name = _WORTH * sectors_per_nonzero(view, best, symmetric=symmetric), "none"
     for tried in permutations.names():
         if permutations.family(tried) != "locality" or (symmetric and not permutations.is_symmetric(tried)):
             continue
-        perm = permutations.compute(tried, view)
+        perm = compute(tried)
         found = sectors_per_nonzero(view, perm, symmetric=symmetric)
         if found < least:
             best, least, name = perm, found, tried

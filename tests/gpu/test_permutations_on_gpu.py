@@ -245,7 +245,7 @@ def test_searches_of_graphs(graph, name):
     assert_same(name, GRAPHS[graph]().astype(np.float32))
 
 
-KERNELS = {"rcm": "cuthill_mckee_kernel", "community": "move_kernel"}
+KERNELS = {"rcm": "cuthill_mckee_kernel", "community": "start_kernel"}
 ON_HOST = {"rcm": ["long chain", "wide and nearly empty"], "community": ["wide and nearly empty"]}
 
 
@@ -376,3 +376,65 @@ def test_products_of_matrices_in_these_orders(name, kernel):
     plan = wl.plan(A, k=16, device="cuda", select=f"spmm/{name}/{kernel}")
     B = np.random.default_rng(4).random((A.shape[1], 16), dtype=np.float32)
     np.testing.assert_allclose(plan @ B, A @ B, rtol=1e-4)
+
+
+# ---- In Python
+
+
+@pytest.fixture
+def host_refused(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("the host computes it")
+
+    monkeypatch.setattr(_core, "compute_permutation", refuse)
+
+
+@pytest.mark.parametrize("name", ON_GPU)
+def test_matrices_on_a_gpu_are_ordered_there(name, request):
+    torch = pytest.importorskip("torch")
+    cupyx = pytest.importorskip("cupyx.scipy.sparse")
+    A = GRAPHS["planted"]().astype(np.float32)
+    expected = wl.permutations.compute(name, A)
+    tensor = torch.sparse_csr_tensor(
+        *(torch.from_numpy(part).cuda() for part in (A.indptr, A.indices, A.data)), A.shape
+    )
+    request.getfixturevalue("host_refused")
+    for there in (tensor, cupyx.csr_matrix(A)):
+        np.testing.assert_array_equal(wl.permutations.compute(name, there), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128, np.int8])
+def test_other_matrices_are_brought_there(dtype, request):
+    A = GRAPHS["planted"]().astype(dtype)
+    expected = wl.permutations.compute("community", A)
+    request.getfixturevalue("host_refused")
+    np.testing.assert_array_equal(wl.permutations.compute("community", A, device="cuda"), expected)
+
+
+def test_a_matrix_on_a_gpu_may_be_ordered_by_the_host(monkeypatch):
+    torch = pytest.importorskip("torch")
+    A = GRAPHS["arcs"]()
+    tensor = torch.sparse_csr_tensor(
+        *(torch.from_numpy(part).cuda() for part in (A.indptr, A.indices, A.data)), A.shape
+    )
+    monkeypatch.setattr(_core, "compute_permutation_on_gpu", lambda *_: pytest.fail("a GPU computes it"))
+    expected = wl.permutations.compute("rcm", A)
+    np.testing.assert_array_equal(wl.permutations.compute("rcm", tensor, device="cpu"), expected)
+
+
+def test_what_gpus_do_not_compute_is_the_hosts():
+    A = GRAPHS["grid"]()
+    expected = wl.permutations.compute("cta-aware", A)
+    np.testing.assert_array_equal(wl.permutations.compute("cta-aware", A, device="cuda"), expected)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("order", ["auto", "community"])
+def test_reordering(order, symmetric, request):
+    A = GRAPHS["shuffled cube"]()
+    expected = wl.reorder(A, order, symmetric=symmetric)
+    request.getfixturevalue("host_refused")
+    found = wl.reorder(A, order, symmetric=symmetric, device="cuda")
+    assert found.order == expected.order
+    np.testing.assert_array_equal(found.perm, expected.perm)
+    assert (found.A != expected.A).nnz == 0

@@ -541,3 +541,13 @@ def test_a_signal_ends_a_search_that_takes_long(name):
 def test_apply_needs_one_entry_a_row():
     with pytest.raises(errors.ParameterError, match="one entry per row"):
         permutations.apply(sp.csr_array((3, 3)), [1, 0])
+
+
+def test_where_it_is_computed_is_said_by_name():
+    A = uniform(50, 50, 3, 0)
+    expected = permutations.compute("community", A)
+    np.testing.assert_array_equal(permutations.compute("community", A, device="cpu"), expected)
+    with pytest.raises(errors.ParameterError, match="unknown device 'gpu'"):
+        permutations.compute("community", A, device="gpu")
+    with pytest.raises(errors.DeviceError, match="there is no GPU 99"):
+        permutations.compute("community", A, device="cuda:99")

@@ -155,3 +155,10 @@ def test_permute_symmetrically_refuses_what_is_no_permutation():
     view = wl.permutations.as_csr(sp.csr_array(np.eye(3)))
     with pytest.raises(wl.errors.ParameterError):
         _core.permute_symmetrically(view, np.array([0, 0, 1], np.int32))
+
+
+def test_where_orders_are_computed_is_said_by_name():
+    A = shuffled_grid(12, 0)
+    np.testing.assert_array_equal(wl.reorder(A, device="cpu").perm, wl.reorder(A).perm)
+    with pytest.raises(wl.errors.DeviceError, match="there is no GPU 99"):
+        wl.reorder(A, device="cuda:99")

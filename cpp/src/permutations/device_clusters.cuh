@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/device/grid_barrier.cuh"
 #include "kernels/device/warp.cuh"
 
 namespace warploom::clusters {
@@ -31,7 +32,6 @@ struct clustering {
   int2* clusters;            // by name: volume and number of nodes
   std::uint8_t* is_active;   // nodes with a neighbour that has moved since they last decided
   std::int32_t* target;      // by node: where it wants to be
-  unsigned* moved;           // how many have moved in this round
 };
 
 // ---- Batches
@@ -99,6 +99,18 @@ __device__ __forceinline__ offer best_of_warp(offer mine) {
   return mine;
 }
 
+__device__ __forceinline__ void decided(const clustering& found, std::int32_t node, std::int32_t target) {
+  found.is_active[node] = 0;
+  found.target[node] = target;
+}
+
+// Whether nothing around a node has changed. `thread` 0 then says that it stays.
+__device__ __forceinline__ bool stays_inactive(const clustering& found, std::int32_t node, unsigned thread) {
+  if (found.is_active[node] != 0) return false;
+  if (thread == 0) found.target[node] = found.cluster_of[node];
+  return true;
+}
+
 // What a node gains by joining others.
 class chooser {
  public:
@@ -133,17 +145,11 @@ class chooser {
   int2 own_cluster_;
 };
 
-// A warp for each node of at most 32 neighbours.
-__global__ void __launch_bounds__(threads_per_block)
-    decide_small_kernel(graph of, clustering found, long long total, const std::int32_t* __restrict__ nodes,
-                        unsigned count) {
-  const unsigned i = (blockIdx.x * threads_per_block + threadIdx.x) / 32, lane = cuda::lane_id();
-  if (i >= count) return;
-  const std::int32_t node = nodes[i];
-  if (found.is_active[node] == 0) {
-    if (lane == 0) found.target[node] = found.cluster_of[node];
-    return;
-  }
+// A warp decides for a node of at most 32 neighbours.
+__device__ __forceinline__ void decide_small(const graph& of, const clustering& found, long long total,
+                                             std::int32_t node) {
+  const unsigned lane = cuda::lane_id();
+  if (stays_inactive(found, node, lane)) return;
   const chooser choosing(of, found, total, node);
   const unsigned j = static_cast<unsigned>(of.indptr[node]) + lane;
   std::int32_t cluster = none, weight = 0;
@@ -162,13 +168,11 @@ __global__ void __launch_bounds__(threads_per_block)
     }
   }
   const unsigned in_own = cuda::ballot(cluster == choosing.own());
-  const std::int32_t sum_of_own = cuda::from_lane(sum, in_own == 0 ? 0 : __ffs(in_own) - 1);
+  const std::int32_t sum_of_own = cuda::from_lane(sum, in_own == 0 ? 0 : __ffs(static_cast<int>(in_own)) - 1);
   offer best = chooser::nothing();
   if (cluster != none && cluster != choosing.own()) choosing.consider(cluster, sum, best);
   best = best_of_warp(best);
-  if (lane != 0) return;
-  found.is_active[node] = 0;
-  found.target[node] = choosing.choose(best, in_own == 0 ? 0 : sum_of_own);
+  if (lane == 0) decided(found, node, choosing.choose(best, in_own == 0 ? 0 : sum_of_own));
 }
 
 // Sums of weights by cluster: a hash table of a power of two of places, shared by threads.
@@ -234,103 +238,203 @@ __device__ __forceinline__ offer look_at_neighbours(const graph& of, const clust
   return best;
 }
 
-constexpr unsigned medium_threads = 128;
+constexpr unsigned places_of_warp = places_for(most_of_medium);
 
-// A warp for each node, with a table in shared memory.
+// Room for a table of each warp of a thread block, or for one of all of them.
+template <unsigned Threads, unsigned Places = Threads / 32 * places_of_warp>
+struct shared_tables {
+  std::int32_t numbers[2 * Places];
+  offer best[Threads / 32];
+  std::int32_t weights_to_own[Threads / 32];
+
+  __device__ weight_table of_warp() {
+    std::int32_t* const own = numbers + 2 * places_of_warp * (threadIdx.x / 32);
+    return {own, own + places_of_warp, 0};
+  }
+};
+
+// A warp decides, with a table of its own in shared memory.
+__device__ __forceinline__ void decide_medium(const graph& of, const clustering& found, long long total,
+                                              std::int32_t node, const weight_table& table) {
+  const unsigned lane = cuda::lane_id();
+  if (stays_inactive(found, node, lane)) return;
+  const chooser choosing(of, found, total, node);
+  std::int32_t weight_to_own = 0;
+  offer best = look_at_neighbours(of, found, choosing, node, table, lane, 32, weight_to_own, [] { cuda::sync_warp(); });
+  best = best_of_warp(best);
+  weight_to_own = cuda::group_sum<32>(weight_to_own);
+  if (lane == 0) decided(found, node, choosing.choose(best, weight_to_own));
+  cuda::sync_warp();  // before the table is used again
+}
+
+// Tables in GPU memory, one for each thread block, for nodes with more neighbours than shared memory has room for.
+struct global_tables {
+  std::int32_t* numbers;
+  unsigned places, count;
+
+  __device__ weight_table of_block() const {
+    std::int32_t* const own = numbers + std::size_t{2} * places * blockIdx.x;
+    return {own, own + places, 0};
+  }
+};
+
+// A thread block decides.
+template <unsigned Threads, unsigned Places>
+__device__ __forceinline__ void decide_large(const graph& of, const clustering& found, long long total,
+                                             std::int32_t node, shared_tables<Threads, Places>& shared,
+                                             const global_tables& tables) {
+  if (stays_inactive(found, node, threadIdx.x)) return;  // the same for all threads: no other block changes it now
+  const chooser choosing(of, found, total, node);
+  const bool fits = places_for(static_cast<unsigned>(of.indptr[node + 1] - of.indptr[node])) <= Places;
+  const weight_table table = fits ? weight_table{shared.numbers, shared.numbers + Places, 0} : tables.of_block();
+  std::int32_t weight_to_own = 0;
+  offer best = look_at_neighbours(of, found, choosing, node, table, threadIdx.x, Threads, weight_to_own,
+                                  [] { __syncthreads(); });
+  best = best_of_warp(best);
+  weight_to_own = cuda::group_sum<32>(weight_to_own);
+  if (cuda::lane_id() == 0) {
+    shared.best[threadIdx.x / 32] = best;
+    shared.weights_to_own[threadIdx.x / 32] = weight_to_own;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (unsigned warp = 1; warp < Threads / 32; ++warp) {
+      best.take_better(shared.best[warp].gain, shared.best[warp].cluster);
+      weight_to_own += shared.weights_to_own[warp];
+    }
+    decided(found, node, choosing.choose(best, weight_to_own));
+  }
+  __syncthreads();
+}
+
+// ---- Moving: nodes go where they want to be, and all their neighbours have to decide again.
+
+// Returns whether the node has gone elsewhere.
+__device__ __forceinline__ bool move(const graph& of, const clustering& found, std::int32_t node) {
+  const std::int32_t from = found.cluster_of[node], to = found.target[node];
+  if (from == to) return false;
+  found.cluster_of[node] = to;
+  const std::int32_t volume = of.volumes[node];
+  atomicAdd(&found.clusters[from].x, -volume);
+  atomicAdd(&found.clusters[to].x, volume);
+  atomicAdd(&found.clusters[from].y, -1);
+  atomicAdd(&found.clusters[to].y, 1);
+  return true;
+}
+
+__device__ __forceinline__ void wake_neighbours(const graph& of, const clustering& found, std::int32_t node,
+                                                unsigned thread, unsigned threads) {
+  const auto end = static_cast<unsigned>(of.indptr[node + 1]);
+#pragma unroll 4
+  for (unsigned j = static_cast<unsigned>(of.indptr[node]) + thread; j < end; j += threads) {
+    if (of.neighbours[j] != node) found.is_active[of.neighbours[j]] = 1;
+  }
+}
+
+// A warp moves a node for each lane, or none.
+__device__ __forceinline__ void move_with_warp(const graph& of, const clustering& found, std::int32_t node,
+                                               unsigned* moved) {
+  unsigned moving = cuda::ballot(node != none && move(of, found, node));
+  if (cuda::lane_id() == 0 && moving != 0) atomicAdd(moved, static_cast<unsigned>(__popc(moving)));
+  for (; moving != 0; moving &= moving - 1) {
+    const std::int32_t mover = cuda::from_lane(node, __ffs(static_cast<int>(moving)) - 1);
+    wake_neighbours(of, found, mover, cuda::lane_id(), 32);
+  }
+}
+
+// A thread block moves one.
+__device__ __forceinline__ void move_with_block(const graph& of, const clustering& found, std::int32_t node,
+                                                unsigned* moved) {
+  const bool moving = found.cluster_of[node] != found.target[node];
+  __syncthreads();
+  if (!moving) return;
+  if (threadIdx.x == 0) {
+    move(of, found, node);
+    atomicAdd(moved, 1u);
+  }
+  wake_neighbours(of, found, node, threadIdx.x, blockDim.x);
+}
+
+// ---- Kernels of one batch, for graphs of many nodes
+
+constexpr unsigned medium_threads = 128, large_threads = 512, places_of_large = 4096;
+
+__global__ void __launch_bounds__(threads_per_block)
+    decide_small_kernel(graph of, clustering found, long long total, const std::int32_t* __restrict__ nodes,
+                        unsigned count) {
+  const unsigned i = (blockIdx.x * threads_per_block + threadIdx.x) / 32;
+  if (i < count) decide_small(of, found, total, nodes[i]);
+}
+
 __global__ void __launch_bounds__(medium_threads)
     decide_medium_kernel(graph of, clustering found, long long total, const std::int32_t* __restrict__ nodes,
                          unsigned count) {
-  constexpr unsigned places = places_for(most_of_medium);
-  __shared__ std::int32_t tables[medium_threads / 32][2][places];
-  const unsigned i = (blockIdx.x * medium_threads + threadIdx.x) / 32, lane = cuda::lane_id();
-  if (i >= count) return;
-  const std::int32_t node = nodes[i];
-  if (found.is_active[node] == 0) {
-    if (lane == 0) found.target[node] = found.cluster_of[node];
-    return;
-  }
-  const chooser choosing(of, found, total, node);
-  auto& own = tables[threadIdx.x / 32];
-  std::int32_t weight_to_own = 0;
-  offer best = look_at_neighbours(of, found, choosing, node, {own[0], own[1], 0}, lane, 32, weight_to_own,
-                                  [] { cuda::sync_warp(); });
-  best = best_of_warp(best);
-  weight_to_own = cuda::group_sum<32>(weight_to_own);
-  if (lane != 0) return;
-  found.is_active[node] = 0;
-  found.target[node] = choosing.choose(best, weight_to_own);
+  __shared__ shared_tables<medium_threads> shared;
+  const unsigned i = (blockIdx.x * medium_threads + threadIdx.x) / 32;
+  if (i < count) decide_medium(of, found, total, nodes[i], shared.of_warp());
 }
 
-constexpr unsigned large_threads = 512;
-
-// A thread block for each node, one after the other, with a table of 2 * `places` numbers in `tables`.
 __global__ void __launch_bounds__(large_threads)
     decide_large_kernel(graph of, clustering found, long long total, const std::int32_t* __restrict__ nodes,
-                        unsigned count, std::int32_t* tables, unsigned places) {
-  constexpr unsigned warps = large_threads / 32;
-  __shared__ offer best_of[warps];
-  __shared__ std::int32_t weights_to_own[warps];
-  std::int32_t* const own = tables + std::size_t{2} * places * blockIdx.x;
-  for (unsigned i = blockIdx.x; i < count; i += gridDim.x) {
-    const std::int32_t node = nodes[i];
-    if (found.is_active[node] == 0) {  // the same for all threads: only this block changes it
-      if (threadIdx.x == 0) found.target[node] = found.cluster_of[node];
-      continue;
-    }
-    const chooser choosing(of, found, total, node);
-    std::int32_t weight_to_own = 0;
-    offer best = look_at_neighbours(of, found, choosing, node, {own, own + places, 0}, threadIdx.x, large_threads,
-                                    weight_to_own, [] { __syncthreads(); });
-    best = best_of_warp(best);
-    weight_to_own = cuda::group_sum<32>(weight_to_own);
-    if (cuda::lane_id() == 0) {
-      best_of[threadIdx.x / 32] = best;
-      weights_to_own[threadIdx.x / 32] = weight_to_own;
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      for (unsigned warp = 1; warp < warps; ++warp) {
-        best.take_better(best_of[warp].gain, best_of[warp].cluster);
-        weight_to_own += weights_to_own[warp];
-      }
-      found.is_active[node] = 0;
-      found.target[node] = choosing.choose(best, weight_to_own);
-    }
-    __syncthreads();
-  }
+                        unsigned count, global_tables tables) {
+  __shared__ shared_tables<large_threads, places_of_large> shared;
+  for (unsigned i = blockIdx.x; i < count; i += gridDim.x) decide_large(of, found, total, nodes[i], shared, tables);
 }
 
-// ---- Moving
-
-// Nodes go where they want to be, and all their neighbours have to decide again. A warp for 32 nodes.
+// A warp for 32 nodes.
 __global__ void __launch_bounds__(threads_per_block)
-    move_kernel(graph of, clustering found, const std::int32_t* __restrict__ nodes, unsigned count) {
-  const unsigned i = blockIdx.x * threads_per_block + threadIdx.x, lane = cuda::lane_id();
-  std::int32_t node = none;
-  unsigned begin = 0, end = 0;
-  if (i < count) {
-    node = nodes[i];
-    const std::int32_t from = found.cluster_of[node], to = found.target[node];
-    if (from != to) {
-      found.cluster_of[node] = to;
-      const std::int32_t volume = of.volumes[node];
-      atomicAdd(&found.clusters[from].x, -volume);
-      atomicAdd(&found.clusters[to].x, volume);
-      atomicAdd(&found.clusters[from].y, -1);
-      atomicAdd(&found.clusters[to].y, 1);
-      begin = static_cast<unsigned>(of.indptr[node]);
-      end = static_cast<unsigned>(of.indptr[node + 1]);
+    move_kernel(graph of, clustering found, const std::int32_t* __restrict__ nodes, unsigned count, unsigned* moved) {
+  const unsigned i = blockIdx.x * threads_per_block + threadIdx.x;
+  move_with_warp(of, found, i < count ? nodes[i] : none, moved);
+}
+
+// A thread block for each node.
+__global__ void __launch_bounds__(threads_per_block)
+    move_large_kernel(graph of, clustering found, const std::int32_t* __restrict__ nodes, unsigned* moved) {
+  move_with_block(of, found, nodes[blockIdx.x], moved);
+}
+
+// ---- All rounds in one kernel, for graphs of fewer nodes, where launches would take longer than the work
+
+constexpr unsigned search_threads = 128;
+
+// Where the nodes of each batch and class begin, in a list of all of them.
+struct batch_list {
+  unsigned begin[num_batches * num_classes + 1];
+};
+
+// Launched cooperatively. Ends after the first round in which fewer than a twentieth of the nodes move. `arrived` and
+// the numbers of nodes that move in each round are 0 before.
+__global__ void __launch_bounds__(search_threads)
+    search_kernel(graph of, clustering found, long long total, const std::int32_t* __restrict__ nodes,
+                  batch_list batches, global_tables tables, unsigned max_rounds, unsigned* arrived, unsigned* moved) {
+  __shared__ shared_tables<search_threads> shared;
+  const unsigned warp = (blockIdx.x * search_threads + threadIdx.x) / 32, warps = gridDim.x * (search_threads / 32);
+  const unsigned with_table = min(gridDim.x, tables.count);
+  unsigned awaited = 0;
+  for (unsigned round = 0; round < max_rounds; ++round) {
+    for (unsigned b = 0; b < num_batches; ++b) {
+      const unsigned* const begin = batches.begin + b * num_classes;
+      for (unsigned i = begin[small] + warp; i < begin[medium]; i += warps) decide_small(of, found, total, nodes[i]);
+      for (unsigned i = begin[medium] + warp; i < begin[large]; i += warps) {
+        decide_medium(of, found, total, nodes[i], shared.of_warp());
+      }
+      __syncthreads();
+      const unsigned first_large = blockIdx.x < with_table ? begin[large] + blockIdx.x : begin[isolated];
+      for (unsigned i = first_large; i < begin[isolated]; i += with_table) {
+        decide_large(of, found, total, nodes[i], shared, tables);
+      }
+      cuda::wait_for_grid(arrived, awaited);
+      for (unsigned first = begin[small] + 32 * warp; first < begin[large]; first += 32 * warps) {
+        const unsigned i = first + cuda::lane_id();
+        move_with_warp(of, found, i < begin[large] ? nodes[i] : none, moved + round);
+      }
+      for (unsigned i = begin[large] + blockIdx.x; i < begin[isolated]; i += gridDim.x) {
+        move_with_block(of, found, nodes[i], moved + round);
+      }
+      cuda::wait_for_grid(arrived, awaited);
     }
-  }
-  unsigned moving = cuda::ballot(begin < end);  // whoever moves has neighbours
-  if (lane == 0 && moving != 0) atomicAdd(found.moved, static_cast<unsigned>(__popc(moving)));
-  for (; moving != 0; moving &= moving - 1) {
-    const int which = __ffs(static_cast<int>(moving)) - 1;
-    const std::int32_t mover = cuda::from_lane(node, which);
-    const unsigned last = cuda::from_lane(end, which);
-    for (unsigned j = cuda::from_lane(begin, which) + lane; j < last; j += 32) {
-      if (of.neighbours[j] != mover) found.is_active[of.neighbours[j]] = 1;
-    }
+    if (std::uint64_t{20} * __ldcg(moved + round) < of.num_nodes) return;
   }
 }
 

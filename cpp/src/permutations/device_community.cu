@@ -1,7 +1,5 @@
 // The steps of community.cpp. Where that sums weights in hash tables of a thread, edges between clusters are sorted
 // here; where it sorts the nodes of each cluster, all nodes are sorted, by their mean places and then by cluster.
-#include "permutations/device_community.hpp"
-
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -17,6 +15,7 @@
 #include "permutations/algorithms.hpp"
 #include "permutations/cuthill_mckee.hpp"
 #include "permutations/device_clusters.cuh"
+#include "permutations/device_community.hpp"
 #include "permutations/device_edges.cuh"
 #include "permutations/device_pattern_graph.hpp"
 #include "permutations/device_permutation.hpp"
@@ -29,7 +28,7 @@ using clusters::threads_per_block;
 using cuda::pooled_memory;
 
 constexpr std::size_t max_levels = 16;
-constexpr int max_rounds = 8;
+constexpr unsigned max_rounds = 8;
 
 __global__ void __launch_bounds__(threads_per_block)
     sum_kernel(const std::int32_t* __restrict__ values, unsigned size, unsigned long long* __restrict__ sum) {
@@ -205,57 +204,98 @@ class device_communities {
     const std::int64_t nodes = of.graph.num_nodes;
     of.cluster_of.emplace(array<std::int32_t>(nodes));
     const pooled_memory found = array<int2>(nodes), active = array<std::uint8_t>(nodes),
-                        target = array<std::int32_t>(nodes), moved = array<unsigned>(1),
-                        keys = array<std::uint32_t>(nodes), sorted_keys = array<std::uint32_t>(nodes),
-                        numbers = array<std::int32_t>(nodes), batches = array<std::int32_t>(nodes),
-                        counted = zeros<unsigned>(num_counts + 1);
+                        target = array<std::int32_t>(nodes), keys = array<std::uint32_t>(nodes),
+                        sorted_keys = array<std::uint32_t>(nodes), numbers = array<std::int32_t>(nodes),
+                        sorted = array<std::int32_t>(nodes), counted = zeros<unsigned>(num_counts + 1);
     const clusters::clustering state{of.cluster_of->as<std::int32_t>(), found.as<int2>(), active.as<std::uint8_t>(),
-                                     target.as<std::int32_t>(), moved.as<unsigned>()};
+                                     target.as<std::int32_t>()};
     launch("start_kernel", clusters::start_kernel, nodes, of.graph, state, keys.as<std::uint32_t>(),
            numbers.as<std::int32_t>(), counted.as<unsigned>());
     cuda::sort_pairs(keys.as<const std::uint32_t>(), sorted_keys.as<std::uint32_t>(), numbers.as<const std::int32_t>(),
-                     batches.as<std::int32_t>(), nodes, cuda::bits_for(num_counts - 1), stream_);
+                     sorted.as<std::int32_t>(), nodes, cuda::bits_for(num_counts - 1), stream_);
     const auto counts = cuda::read_back(counted.as<const std::array<unsigned, num_counts + 1>>(), stream_);
     const unsigned most_neighbours = counts[num_counts];
     if (most_neighbours > 1u << 28) return false;
-    const unsigned places = clusters::places_for(most_neighbours), blocks = num_tables(counts, places);
-    const pooled_memory tables = array<std::int32_t>(std::int64_t{2} * places * blocks);
-    for (int round = 0; round < max_rounds; ++round) {
-      WARPLOOM_CUDA_CHECK(cudaMemsetAsync(moved.data(), 0, sizeof(unsigned), stream_));
-      const std::int32_t* batch = batches.as<const std::int32_t>();
-      for (unsigned b = 0; b < clusters::num_batches; ++b) {
-        const unsigned* const of_batch = counts.data() + b * clusters::num_classes;
-        const std::int32_t* const of_medium = batch + of_batch[clusters::small];
-        const std::int32_t* const of_large = of_medium + of_batch[clusters::medium];
-        const unsigned movable = of_batch[clusters::small] + of_batch[clusters::medium] + of_batch[clusters::large];
-        launch("decide_small_kernel", clusters::decide_small_kernel, std::int64_t{32} * of_batch[clusters::small],
-               of.graph, state, total_, batch, of_batch[clusters::small]);
-        launch<clusters::medium_threads>("decide_medium_kernel", clusters::decide_medium_kernel,
-                                         std::int64_t{32} * of_batch[clusters::medium], of.graph, state, total_,
-                                         of_medium, of_batch[clusters::medium]);
-        launch<clusters::large_threads>(
-            "decide_large_kernel", clusters::decide_large_kernel,
-            std::int64_t{clusters::large_threads} * std::min(blocks, of_batch[clusters::large]), of.graph, state,
-            total_, of_large, of_batch[clusters::large], tables.as<std::int32_t>(), places);
-        launch("move_kernel", clusters::move_kernel, movable, of.graph, state, batch, movable);
-        batch += movable + of_batch[clusters::isolated];
-      }
-      if (std::int64_t{20} * cuda::read_back(moved.as<const unsigned>(), stream_) < nodes) break;
+    clusters::batch_list batches{};
+    for (unsigned i = 0; i < num_counts; ++i) batches.begin[i + 1] = batches.begin[i] + counts[i];
+    const unsigned places = clusters::places_for(most_neighbours), num_tables = tables_for(batches, places);
+    const pooled_memory tables = array<std::int32_t>(std::int64_t{2} * places * num_tables);
+    const clusters::global_tables shared{tables.as<std::int32_t>(), places, num_tables};
+    if (!search_at_once(of.graph, state, sorted.as<const std::int32_t>(), batches, shared)) {
+      search_by_launches(of.graph, state, sorted.as<const std::int32_t>(), batches, shared);
     }
     number(of);
     return true;
   }
 
   // Thread blocks that work on large nodes, each of which has a table.
-  static unsigned num_tables(const std::array<unsigned, num_counts + 1>& counts, unsigned places) {
+  static unsigned tables_for(const clusters::batch_list& batches, unsigned places) {
     constexpr std::size_t most_bytes = std::size_t{128} << 20;
     unsigned most_of_batch = 0;
     for (unsigned b = 0; b < clusters::num_batches; ++b) {
-      most_of_batch = std::max(most_of_batch, counts[b * clusters::num_classes + clusters::large]);
+      most_of_batch = std::max(most_of_batch, count_of(batches, b, clusters::large));
     }
     const auto room = static_cast<unsigned>(std::max<std::size_t>(most_bytes / (8 * std::size_t{places}), 1));
-    const auto at_a_time = static_cast<unsigned>(4 * cuda::device_attribute(cudaDevAttrMultiProcessorCount));
+    const auto at_a_time = static_cast<unsigned>(6 * cuda::device_attribute(cudaDevAttrMultiProcessorCount));
     return std::min({most_of_batch, room, at_a_time});
+  }
+
+  static unsigned count_of(const clusters::batch_list& batches, unsigned batch, unsigned of_class) {
+    const unsigned* const begin = batches.begin + batch * clusters::num_classes + of_class;
+    return begin[1] - begin[0];
+  }
+
+  // Returns false where the graph is large, or the GPU cannot.
+  bool search_at_once(const clusters::graph& graph, const clusters::clustering& state, const std::int32_t* nodes,
+                      const clusters::batch_list& batches, const clusters::global_tables& tables) const {
+    constexpr unsigned most_nodes = 1 << 17;
+    if (graph.num_nodes > most_nodes || cuda::device_attribute(cudaDevAttrCooperativeLaunch) == 0) return false;
+    int of_multiprocessor = 0;
+    WARPLOOM_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_multiprocessor, clusters::search_kernel,
+                                                                      clusters::search_threads, 0));
+    const unsigned most = of_multiprocessor * cuda::device_attribute(cudaDevAttrMultiProcessorCount);
+    constexpr unsigned nodes_of_block = clusters::num_batches * clusters::search_threads / 32;
+    const pooled_memory counters = zeros<unsigned>(max_rounds + 1);
+    cudaLaunchConfig_t configuration{};
+    configuration.gridDim = dim3(std::clamp((graph.num_nodes + nodes_of_block - 1) / nodes_of_block, 1u, most));
+    configuration.blockDim = dim3(clusters::search_threads);
+    configuration.stream = stream_;
+    cudaLaunchAttribute cooperative{};
+    cooperative.id = cudaLaunchAttributeCooperative;
+    cooperative.val.cooperative = 1;
+    configuration.attrs = &cooperative;
+    configuration.numAttrs = 1;
+    WARPLOOM_CUDA_CHECK(cudaLaunchKernelEx(&configuration, clusters::search_kernel, graph, state, total_, nodes,
+                                           batches, tables, max_rounds, counters.as<unsigned>(),
+                                           counters.as<unsigned>() + 1));
+    return true;
+  }
+
+  void search_by_launches(const clusters::graph& graph, const clusters::clustering& state, const std::int32_t* nodes,
+                          const clusters::batch_list& batches, const clusters::global_tables& tables) const {
+    const pooled_memory moved = zeros<unsigned>(max_rounds);
+    for (unsigned round = 0; round < max_rounds; ++round) {
+      unsigned* const moved_now = moved.as<unsigned>() + round;
+      for (unsigned b = 0; b < clusters::num_batches; ++b) {
+        const unsigned* const begin = batches.begin + b * clusters::num_classes;
+        const unsigned few = count_of(batches, b, clusters::small), more = count_of(batches, b, clusters::medium),
+                       many = count_of(batches, b, clusters::large);
+        const std::int32_t* const of_large = nodes + begin[clusters::large];
+        launch("decide_small_kernel", clusters::decide_small_kernel, std::int64_t{32} * few, graph, state, total_,
+               nodes + begin[clusters::small], few);
+        launch<clusters::medium_threads>("decide_medium_kernel", clusters::decide_medium_kernel,
+                                         std::int64_t{32} * more, graph, state, total_, nodes + begin[clusters::medium],
+                                         more);
+        launch<clusters::large_threads>("decide_large_kernel", clusters::decide_large_kernel,
+                                        std::int64_t{clusters::large_threads} * std::min(tables.count, many), graph,
+                                        state, total_, of_large, many, tables);
+        launch("move_kernel", clusters::move_kernel, few + more, graph, state, nodes + begin[clusters::small],
+               few + more, moved_now);
+        launch("move_large_kernel", clusters::move_large_kernel, std::int64_t{threads_per_block} * many, graph, state,
+               of_large, moved_now);
+      }
+      if (std::int64_t{20} * cuda::read_back(static_cast<const unsigned*>(moved_now), stream_) < graph.num_nodes) break;
+    }
   }
 
   // Clusters get numbers in the order of their names, and volumes.

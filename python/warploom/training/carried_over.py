@@ -34,7 +34,7 @@ def carried_over(dataset: Dataset, elsewhere: Dataset, tried: Collection[str] | 
     Returns
     -------
     Dataset
-        Rows of `dataset` that `elsewhere` lacks have no times of the new candidates and do not support them. Preparation
+        Rows that `elsewhere` lacks have no times of the new candidates and do not support them. Preparation
         takes as long as it does there.
     """
     known = set(dataset.candidates) | set(tried or ())
@@ -44,7 +44,7 @@ def carried_over(dataset: Dataset, elsewhere: Dataset, tried: Collection[str] | 
     found = widened(dataset, tuple(sorted({*dataset.candidates, *added})))
     here, there = _shared_rows(dataset, elsewhere)
     other = elsewhere.rows(there)
-    columns = [found.candidates.index(name) for name in added]
+    columns = np.array([found.candidates.index(name) for name in added], dtype=np.intp)
     places = np.ix_(here, columns)
     times, supported, preparation = found.times.copy(), found.supported.copy(), found.preparation_ms.copy()
     times[places] = estimated(dataset.rows(here), other, added)
@@ -71,9 +71,7 @@ def estimated(here: Dataset, there: Dataset, candidates: Sequence[str]) -> _Arra
         them, of those that share the kernel; or of all that are not the vendor's.
     """
     both = [
-        name
-        for name in here.candidates
-        if name in there.candidates and name not in candidates and not is_vendor(name)
+        name for name in here.candidates if name in there.candidates and name not in candidates and not is_vendor(name)
     ]
     factors = np.log(here.columns(both).times / there.columns(both).times)
     found = np.full((len(there), len(candidates)), np.nan)
@@ -90,9 +88,7 @@ def _shared_rows(dataset: Dataset, elsewhere: Dataset) -> tuple[NDArray[np.intp]
     """Return the rows of the same matrix and setting, in both."""
     place = {key: row for row, key in enumerate(zip(elsewhere.names, elsewhere.settings, strict=True))}
     pairs = [
-        (row, place[key])
-        for row, key in enumerate(zip(dataset.names, dataset.settings, strict=True))
-        if key in place
+        (row, place[key]) for row, key in enumerate(zip(dataset.names, dataset.settings, strict=True)) if key in place
     ]
     rows = np.array(pairs, dtype=np.intp).reshape(-1, 2)
     return rows[:, 0], rows[:, 1]

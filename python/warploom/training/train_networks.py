@@ -93,11 +93,11 @@ def train_networks(
     ParameterError
         There are no times, or too few to train a network on.
     """
-    parts, others = of_first_gpu([measurements] if isinstance(measurements, Measurements) else list(measurements))
+    parts, elsewhere = of_first_gpu([measurements] if isinstance(measurements, Measurements) else list(measurements))
     chosen = options or JointOptions()
     by_op = {
         op: known
-        for op, datasets in datasets_by_operation(parts, tuple(caches), others).items()
+        for op, datasets in datasets_by_operation(parts, tuple(caches), elsewhere).items()
         if (known := {name: dataset for name, dataset in datasets.items() if name in trees.models})
     }
     if not by_op:
@@ -132,7 +132,7 @@ def train_networks(
             models[f"{QUICK}{name}"] = found.model
             selectors[f"{QUICK}{name}"] = found.facts | spared(found.unseen, full[name].unseen)
     metrics = {"selectors": selectors} | ({} if held_out_trees is None else {"blend": blend})
-    return dataclasses.replace(trees, models=models, metrics=metrics, data_hash=data_hash(trained_on(parts, others)))
+    return dataclasses.replace(trees, models=models, metrics=metrics, data_hash=data_hash(trained_on(parts, elsewhere)))
 
 
 def preparation_models(profile: Profile) -> dict[str, Model]:
