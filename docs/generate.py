@@ -371,6 +371,7 @@ def _measured(tables: Path) -> None:
     _write(tables / "preparation.md", [_preparation()])
     _write(tables / "planning.md", [_planning()])
     _write(tables / "ordering.md", [_ordering()])
+    _write(tables / "ordering-communities.md", [_communities()])
     _write(tables / "update.md", [_update()])
     _write(tables / "half.md", [_half()])
     _write(tables / "half-speedups.md", [_half_speedups()])
@@ -443,6 +444,35 @@ def _ordering() -> Summary:
     note = "Host: 16 threads. Products in float64, the fastest of four formats each. Both compute the same order."
     formats = {"nonzeros": ",.0f", "in products": ".0f"} | dict.fromkeys(["GPU, ms", "SpMV, us", "ordered, us"], ".1f")
     return Summary("", table, [note], formats=formats | {"host, ms": ".0f"})
+
+
+def _communities() -> Summary:
+    """Return what `tests/gpu/measure_orders.py` found for communities, for SpMM and for SpMV."""
+    frame = _static("ordering-communities")
+    spmm, spmv = (frame[frame["k"] == k].set_index("matrix") for k in (128, 0))
+    table = pd.DataFrame(
+        {
+            "": spmm.index,
+            "nonzeros": spmm["nnz"],
+            "GPU, ms": spmm["gpu_ms"],
+            "host, ms": spmm["host_ms"],
+            "SpMM, us": spmm["none_us"],
+            "ordered, us": spmm["community_us"],
+            "repaid after": [f"{products:,.0f}" if products > 0 else "-" for products in spmm["repaid_after"]],
+            "SpMV, us": spmv["none_us"].reindex(spmm.index),
+            "ordered, us ": spmv["community_us"].reindex(spmm.index),
+            "repaid after ": [
+                f"{products:,.0f}" if products > 0 else "-" for products in spmv["repaid_after"].reindex(spmm.index)
+            ],
+        }
+    )
+    note = (
+        "An H100. Host: 16 threads. SpMM in float32 with k = 128, the fastest of three kernels each; SpMV in float64, of "
+        "four formats. Both compute the same order."
+    )
+    times = ["GPU, ms", "SpMV, us", "ordered, us "]
+    formats = {"nonzeros": ",.0f", "host, ms": ".0f"} | dict.fromkeys(["SpMM, us", "ordered, us"], ",.0f")
+    return Summary("", table, [note], formats=formats | dict.fromkeys(times, ".1f"))
 
 
 def _update() -> Summary:

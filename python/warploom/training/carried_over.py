@@ -85,8 +85,11 @@ def estimated(here: Dataset, there: Dataset, candidates: Sequence[str]) -> _Arra
 
 
 def _shared_rows(dataset: Dataset, elsewhere: Dataset) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the rows of the same matrix and setting, in both."""
-    place = {key: row for row, key in enumerate(zip(elsewhere.names, elsewhere.settings, strict=True))}
+    """Return the rows of the same matrix and setting, in both; of several elsewhere, the one that has most times."""
+    place = {
+        (elsewhere.names[row], elsewhere.settings[row]): row
+        for row in np.argsort(np.isfinite(elsewhere.times).sum(axis=1), kind="stable")
+    }
     pairs = [
         (row, place[key]) for row, key in enumerate(zip(dataset.names, dataset.settings, strict=True)) if key in place
     ]

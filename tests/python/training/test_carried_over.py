@@ -69,6 +69,13 @@ def test_matrices_that_were_measured_here_only_do_not_have_it():
     np.testing.assert_array_equal(found.supported[:, found.candidates.index(EIGHT)], ~lacking)
 
 
+def test_of_several_sweeps_elsewhere_the_one_with_more_candidates_counts():
+    here = sweep(6)
+    other = [on("Other GPU", part) for part in (without(here, EIGHT, SCALAR), here, without(here, EIGHT))]
+    (found,) = datasets_of([without(here, EIGHT)], ["warm"], elsewhere=other)
+    np.testing.assert_allclose(found["spmv-float32-warm"].times_of(EIGHT), dataset(here).times_of(EIGHT), rtol=1e-5)
+
+
 def test_without_a_candidate_of_its_kernel_all_own_ones_count():
     here = sweep(6)
     there = slower(slower(here, 2.0, SCALAR), 5.0, CUSPARSE, TWO, EIGHT)
