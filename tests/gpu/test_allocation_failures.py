@@ -115,12 +115,13 @@ def test_operations(name):
     assert_product(A, x[:, None], y[:, None])
 
 
+@pytest.mark.parametrize("name", ["rcm", "community"])
 @pytest.mark.parametrize("matrix", [A, scipy.sparse.csr_array(A @ A.T)], ids=["rectangular", "symmetric"])
-def test_an_order_is_computed_on_the_host_instead(matrix):
+def test_an_order_is_computed_on_the_host_instead(matrix, name):
     resident = _core.Problem(as_csr(matrix), "spmv", 1, "column", "warm", 0).resident()
-    expected = _core.compute_permutation("rcm", as_csr(matrix), 32, 32, 32)
+    expected = _core.compute_permutation(name, as_csr(matrix), 32, 32, 32)
     failures = fail_each(
-        lambda: _core.compute_permutation_on_gpu("rcm", resident),
+        lambda: _core.compute_permutation_on_gpu(name, resident),
         lambda made: np.testing.assert_array_equal(made, expected),
     )
     assert failures > 20  # those of the second search are among them

@@ -149,6 +149,17 @@ def test_every_order(name, matrix):
     np.testing.assert_array_equal(there, _core.compute_permutation(name, as_csr(A), 32, 32, 32))
 
 
+def test_communities_of_many_nodes():
+    """Each batch is launched there, with nodes of some hundred and of some thousand neighbours."""
+    n, rng = 140_000, np.random.default_rng(0)
+    hubs = np.repeat([0, 1], [700, 5000])
+    rows, columns = np.append(np.arange(n - 1), hubs), np.append(np.arange(1, n), rng.integers(0, n, len(hubs)))
+    edges = csr_array((np.ones(len(rows), np.float32), (rows, columns)), (n, n))
+    A = csr_array(edges + edges.T)
+    there = _core.compute_permutation_on_gpu("community", resident_of(A))
+    np.testing.assert_array_equal(there, _core.compute_permutation("community", as_csr(A), 32, 32, 32))
+
+
 @pytest.mark.parametrize("geometry", [(32, 32, 32), (12, 7, 20)])
 @pytest.mark.parametrize("matrix", ["mixed", *SMALL])
 @pytest.mark.parametrize("name", features.sets())

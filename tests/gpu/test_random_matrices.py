@@ -29,7 +29,7 @@ CASES = [
     for layout in (kernel.layouts if op == "spmm" else ("column",))
     for dtype in kernel.dtypes
 ]
-ORDERS = ["none", "lpt", "flipped", "rcm"]  # which a GPU computes, too
+ORDERS = ["none", "lpt", "flipped", "rcm", "community"]  # which a GPU computes, too
 
 
 def few(examples):

@@ -362,7 +362,7 @@ constexpr unsigned medium_threads = 128, large_threads = 512, places_of_large = 
 __global__ void __launch_bounds__(threads_per_block)
     decide_small_kernel(graph of, clustering found, long long total, const std::int32_t* __restrict__ nodes,
                         unsigned count) {
-  const unsigned i = (blockIdx.x * threads_per_block + threadIdx.x) / 32;
+  const unsigned i = blockIdx.x * (threads_per_block / 32) + threadIdx.x / 32;
   if (i < count) decide_small(of, found, total, nodes[i]);
 }
 
@@ -370,7 +370,7 @@ __global__ void __launch_bounds__(medium_threads)
     decide_medium_kernel(graph of, clustering found, long long total, const std::int32_t* __restrict__ nodes,
                          unsigned count) {
   __shared__ shared_tables<medium_threads> shared;
-  const unsigned i = (blockIdx.x * medium_threads + threadIdx.x) / 32;
+  const unsigned i = blockIdx.x * (medium_threads / 32) + threadIdx.x / 32;
   if (i < count) decide_medium(of, found, total, nodes[i], shared.of_warp());
 }
 

@@ -99,7 +99,7 @@ __global__ void flag_rows_kernel(const std::int32_t* __restrict__ order, unsigne
 // The bits of the mean place of the neighbours of each node, which sort as the numbers do. A warp for each node.
 __global__ void __launch_bounds__(threads_per_block)
     mean_places_kernel(clusters::graph of, const std::int32_t* __restrict__ places, std::uint64_t* __restrict__ keys) {
-  const unsigned node = (blockIdx.x * threads_per_block + threadIdx.x) / 32, lane = cuda::lane_id();
+  const unsigned node = blockIdx.x * (threads_per_block / 32) + threadIdx.x / 32, lane = cuda::lane_id();
   if (node >= of.num_nodes) return;
   long long sum = 0, weights = 0;
   const auto end = static_cast<unsigned>(of.indptr[node + 1]);
