@@ -10,6 +10,10 @@ about the machine. The order is one that is computed on GPUs, ``rcm`` by default
   in float32 with K columns, row-major, with ``none`` and ``rcm``, the names of these candidates;
 - ``products``: ``gpu_ms`` in products without the order; ``repaid_after``: products from which on ordering has paid.
 
+``--plans`` measures plans instead that `wl.plan` makes for 1,000 products by its default choice, and those that it makes
+without orders of the rows (``candidates="*/none/*"``), of tensors of PyTorch in GPU memory: ``plan_ms``, the median of
+3, ``product_us``, of calls with ``out``, ``total_ms`` for both together, and the candidate.
+
 Matrices are made in processes side by side. If OUT is set, the lines are also written to orders.jsonl in that folder.
 """
 
@@ -132,7 +136,45 @@ def measure(order: str, k: int, name: str, A: scipy.sparse.csr_array) -> dict[st
     return found
 
 
-def main(order: str, k: int, names: list[str]) -> None:
+def measure_plans(k: int, name: str, A: scipy.sparse.csr_array) -> dict[str, Any]:
+    """Measure planning and products, with and without orders."""
+    import torch
+
+    there = torch.sparse_csr_tensor(*(torch.from_numpy(part).cuda() for part in (A.indptr, A.indices, A.data)), A.shape)
+    B = torch.rand((A.shape[1], k) if k else A.shape[1], dtype=there.dtype, device="cuda")
+    found: dict[str, Any] = {"k": k, "matrix": name, "rows": A.shape[0], "nnz": int(A.nnz)}
+    results = []
+    for label, patterns in (("chosen", None), ("without", "*/none/*")):
+        times, plan = [], None
+        for _ in range(1 + REPEATS):
+            del plan
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            plan = wl.plan(there, "spmm" if k else "spmv", k=k or None, candidates=patterns)
+            torch.cuda.synchronize()
+            times.append(1e3 * (time.perf_counter() - begin))
+        C = plan @ B
+        results.append(C.clone())
+        begin_event, end_event = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin_event.record()
+        for _ in range(50):
+            plan(B, out=C)
+        end_event.record()
+        end_event.synchronize()
+        product_us = begin_event.elapsed_time(end_event) * 1e3 / 50
+        plan_ms = statistics.median(times[1:])
+        found |= {
+            f"{label}_plan_ms": round(plan_ms, 3),
+            f"{label}_product_us": round(product_us, 2),
+            f"{label}_total_ms": round(plan_ms + product_us, 2),
+            label: plan.explain().chosen,
+        }
+    scale = float(results[1].abs().max())
+    found["difference"] = float((results[0] - results[1]).abs().max()) / scale
+    return found
+
+
+def main(order: str, k: int, names: list[str], plans: bool = False) -> None:
     """Measure the named matrices, or all."""
     folder = os.environ.get("OUT")
     lines: list[str] = []
@@ -149,13 +191,15 @@ def main(order: str, k: int, names: list[str]) -> None:
         loading = {name: processes.submit(load, name, dtype) for name in names or MATRICES}
         say({"gpu": _core.cuda_info()["devices"][0]["name"], "threads": wl.num_threads()})
         for name in names or MATRICES:
-            say(measure(order, k, name, loading.pop(name).result()))
+            A = loading.pop(name).result()
+            say(measure_plans(k, name, A) if plans else measure(order, k, name, A))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Measure an order of rows that is computed on GPUs.")
     parser.add_argument("--order", default="rcm", choices=ON_GPU)
     parser.add_argument("--k", type=int, default=0, help="Columns of B, which is a vector by default.")
+    parser.add_argument("--plans", action="store_true", help="Measure plans: the default, and without orders.")
     parser.add_argument("matrices", nargs="*", metavar="MATRIX")
     given = parser.parse_args()
-    main(given.order, given.k, given.matrices)
+    main(given.order, given.k, given.matrices, given.plans)
