@@ -10,9 +10,9 @@ about the machine. The order is one that is computed on GPUs, ``rcm`` by default
   in float32 with K columns, row-major, with ``none`` and ``rcm``, the names of these candidates;
 - ``products``: ``gpu_ms`` in products without the order; ``repaid_after``: products from which on ordering has paid.
 
-``--plans`` measures plans instead that `wl.plan` makes for 1,000 products by its default choice, and those that it makes
-without orders of the rows (``candidates="*/none/*"``), of tensors of PyTorch in GPU memory: ``plan_ms``, the median of
-3, ``product_us``, of calls with ``out``, ``total_ms`` for both together, and the candidate.
+``--plans`` measures plans instead that `wl.plan` makes for 1,000 products by its default choice, and those that it
+makes without orders of the rows (``candidates="*/none/*"``), of tensors of PyTorch in GPU memory: ``plan_ms``, the
+median of 3, ``product_us``, of calls with ``out``, ``total_ms`` for both together, and the candidate.
 
 Matrices are made in processes side by side. If OUT is set, the lines are also written to orders.jsonl in that folder.
 """
