@@ -372,6 +372,7 @@ def _measured(tables: Path) -> None:
     _write(tables / "planning.md", [_planning()])
     _write(tables / "ordering.md", [_ordering()])
     _write(tables / "ordering-communities.md", [_communities()])
+    _write(tables / "ordering-plans.md", [_plans_with_orders()])
     _write(tables / "update.md", [_update()])
     _write(tables / "half.md", [_half()])
     _write(tables / "half-speedups.md", [_half_speedups()])
@@ -473,6 +474,26 @@ def _communities() -> Summary:
     times = ["GPU, ms", "SpMV, us", "ordered, us "]
     formats = {"nonzeros": ",.0f", "host, ms": ".0f"} | dict.fromkeys(["SpMM, us", "ordered, us"], ",.0f")
     return Summary("", table, [note], formats=formats | dict.fromkeys(times, ".1f"))
+
+
+def _plans_with_orders() -> Summary:
+    """Return what the same script found for plans by the default choice, and without orders."""
+    frame = _static("ordering-plans")
+    table = pd.DataFrame(
+        {
+            "": frame["matrix"],
+            "product": [f"SpMM, k = {k}" if k else "SpMV" for k in frame["k"]],
+            "chosen": [f"`{name}`" for name in frame["chosen"]],
+            "plan, ms": frame["chosen_plan_ms"],
+            "product, us": frame["chosen_product_us"],
+            "1,000 products, ms": frame["chosen_total_ms"],
+            "without orders, ms": frame["without_total_ms"],
+            "times": frame["without_total_ms"] / frame["chosen_total_ms"],
+        }
+    )
+    note = "An H100, CUDA 13.0. Tensors of PyTorch in GPU memory, planning included; SpMM in float32, SpMV in float64."
+    formats = dict.fromkeys(["plan, ms", "product, us"], ",.1f")
+    return Summary("", table, [note], formats=formats | dict.fromkeys(table.columns[5:7], ",.0f") | {"times": ".2f"})
 
 
 def _update() -> Summary:
