@@ -468,8 +468,8 @@ def _communities() -> Summary:
         }
     )
     note = (
-        "An H100. Host: 16 threads. SpMM in float32 with k = 128, the fastest of three kernels each; SpMV in float64, of "
-        "four formats. Both compute the same order."
+        "An H100. Host: 16 threads. SpMM in float32 with k = 128, the fastest of three kernels each; SpMV in float64, "
+        "of four formats. Both compute the same order."
     )
     times = ["GPU, ms", "SpMV, us", "ordered, us "]
     formats = {"nonzeros": ",.0f", "host, ms": ".0f"} | dict.fromkeys(["SpMM, us", "ordered, us"], ",.0f")
@@ -483,7 +483,7 @@ def _plans_with_orders() -> Summary:
         {
             "": frame["matrix"],
             "product": [f"SpMM, k = {k}" if k else "SpMV" for k in frame["k"]],
-            "chosen": [f"`{name}`" for name in frame["chosen"]],
+            "chosen": frame["chosen"],
             "plan, ms": frame["chosen_plan_ms"],
             "product, us": frame["chosen_product_us"],
             "1,000 products, ms": frame["chosen_total_ms"],
