@@ -32,6 +32,8 @@ ONE_PLACE = {
         "kernels/sell/device_sell.cu",
         "kernels/sell/row_slices.cu",
         "permutations/chunks.hpp",
+        "permutations/device_clusters.cuh",  # weights, volumes and sizes of clusters
+        "permutations/device_community.cu",  # volumes
         "permutations/device_locality_orders.cu",  # how often columns are used
         "permutations/device_pattern_graph.cu",  # a sum of hashes, and degrees
         "permutations/device_search.cuh",  # how many nodes were found
