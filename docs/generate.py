@@ -439,7 +439,7 @@ def _ordering() -> Summary:
             "in products": frame["products"],
             "SpMV, us": frame["none_us"],
             "ordered, us": frame["rcm_us"],
-            "repaid after": [f"{products:,.0f}" if products > 0 else "-" for products in frame["repaid_after"]],
+            "repaid after": _repaid_after(frame),
         }
     )
     note = "Host: 16 threads. Products in float64, the fastest of four formats each. Both compute the same order."
@@ -447,24 +447,27 @@ def _ordering() -> Summary:
     return Summary("", table, [note], formats=formats | {"host, ms": ".0f"})
 
 
+def _repaid_after(frame: pd.DataFrame) -> pd.Series:
+    """Return the products after which an order has been repaid, in words."""
+    return frame["repaid_after"].map(lambda products: f"{products:,.0f}" if products > 0 else "-")
+
+
 def _communities() -> Summary:
     """Return what `tests/gpu/measure_orders.py` found for communities, for SpMM and for SpMV."""
     frame = _static("ordering-communities")
-    spmm, spmv = (frame[frame["k"] == k].set_index("matrix") for k in (128, 0))
+    spmm, spmv = (frame[frame["k"] == k].set_index("matrix", drop=False) for k in (128, 0))
     table = pd.DataFrame(
         {
-            "": spmm.index,
+            "": spmm["matrix"],
             "nonzeros": spmm["nnz"],
             "GPU, ms": spmm["gpu_ms"],
             "host, ms": spmm["host_ms"],
             "SpMM, us": spmm["none_us"],
             "ordered, us": spmm["community_us"],
-            "repaid after": [f"{products:,.0f}" if products > 0 else "-" for products in spmm["repaid_after"]],
-            "SpMV, us": spmv["none_us"].reindex(spmm.index),
-            "ordered, us ": spmv["community_us"].reindex(spmm.index),
-            "repaid after ": [
-                f"{products:,.0f}" if products > 0 else "-" for products in spmv["repaid_after"].reindex(spmm.index)
-            ],
+            "repaid after": _repaid_after(spmm),
+            "SpMV, us": spmv["none_us"],
+            "ordered, us ": spmv["community_us"],
+            "repaid after ": _repaid_after(spmv),
         }
     )
     note = (

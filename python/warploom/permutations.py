@@ -244,20 +244,26 @@ def compute(
     return _computing(A, device)(name, *geometry)
 
 
-def _computing(A: Any, device: str | None = None) -> Callable[..., npt.NDArray[np.int32]]:
-    """Return a function of a name and the geometry that computes permutations of a matrix, brought there once."""
+def _computing(
+    A: Any, device: str | None = None, known: _core.CsrView | None = None
+) -> Callable[..., npt.NDArray[np.int32]]:
+    """Return a function of a name and the geometry that computes permutations of a matrix, brought there once.
+
+    `known` is the view of its pattern in host memory, where there is one already.
+    """
     gpu = _gpu_of(A) if device is None else Device.parse(device)
 
     @functools.cache
     def resident() -> _core.DeviceCsr | None:
         if gpu is None or gpu.kind == "cpu":
             return None
-        problem = make_problem(A if _gpu_of(A) == gpu else _pattern(A), "spmv", 1, None, "column", "warm", gpu)
+        there = A if _gpu_of(A) == gpu else _pattern(view())
+        problem = make_problem(there, "spmv", 1, None, "column", "warm", gpu)
         return problem.resident() if problem.nnz < 2**31 else None
 
     @functools.cache
     def view() -> _core.CsrView:
-        return as_csr(A, pattern_only=True)
+        return as_csr(A, pattern_only=True) if known is None else known
 
     def compute(name: str, warps: int = 32, threads: int = 32, elements: int = 32) -> npt.NDArray[np.int32]:
         there = resident() if _core.permutation_runs_on_gpu(name) else None
@@ -271,9 +277,8 @@ def _computing(A: Any, device: str | None = None) -> Callable[..., npt.NDArray[n
     return compute
 
 
-def _pattern(A: Any) -> CSR:
+def _pattern(view: _core.CsrView) -> CSR:
     """Return a matrix in host memory with zeros for values, which no permutation reads."""
-    view = as_csr(A, pattern_only=True)
     return CSR(view.indptr, view.indices, np.zeros(len(view.indices), np.float16), view.shape)
 
 

@@ -161,7 +161,7 @@ def reorder(A: Any, order: str = "auto", *, symmetric: bool = True, device: str 
             "the rows alone",
             argument="A",
         )
-    compute = permutations._computing(view if device is None and permutations._gpu_of(A) is None else A, device)
+    compute = permutations._computing(A, device, view)
     perm, name = _best(view, compute, symmetric) if order == "auto" else (compute(order), order)
     if symmetric:
         indptr, indices, source = _core.permute_symmetrically(view, perm)
