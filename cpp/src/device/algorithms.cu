@@ -123,12 +123,6 @@ void sort_descending(const std::uint32_t* keys, std::uint32_t* sorted_keys, std:
   });
 }
 
-void unique(const std::uint64_t* from, std::uint64_t* to, std::int32_t* count, std::int64_t size, cudaStream_t stream) {
-  with_workspace(stream, [&](void* memory, std::size_t& bytes) {
-    return cub::DeviceSelect::Unique(memory, bytes, from, to, count, size, stream);
-  });
-}
-
 void count_runs(const std::uint64_t* from, std::uint64_t* to, std::int32_t* lengths, std::int32_t* count,
                 std::int64_t size, cudaStream_t stream) {
   with_workspace(stream, [&](void* memory, std::size_t& bytes) {

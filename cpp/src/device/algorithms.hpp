@@ -36,10 +36,8 @@ void sort_keys(const std::uint64_t* keys, std::uint64_t* sorted_keys, std::int64
 void sort_descending(const std::uint32_t* keys, std::uint32_t* sorted_keys, std::int64_t size, int bits,
                      cudaStream_t stream);
 
-// The first of every run of equal elements; `*count` (in GPU memory) becomes how many runs there are.
-void unique(const std::uint64_t* from, std::uint64_t* to, std::int32_t* count, std::int64_t size, cudaStream_t stream);
-
-// The same, with the length of every run, or the sum of its values.
+// The first of every run of equal elements, with the length of the run or the sum of its values; `*count` (in GPU
+// memory) becomes how many runs there are.
 void count_runs(const std::uint64_t* from, std::uint64_t* to, std::int32_t* lengths, std::int32_t* count,
                 std::int64_t size, cudaStream_t stream);
 void sum_runs(const std::uint64_t* from, const std::int32_t* values, std::uint64_t* to, std::int32_t* sums,

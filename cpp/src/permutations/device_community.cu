@@ -9,6 +9,7 @@
 
 #include "device/algorithms.hpp"
 #include "device/device_csr.hpp"
+#include "device/launch.cuh"
 #include "device/runtime.hpp"
 #include "device/workspace.hpp"
 #include "kernels/device/nonzeros.cuh"
@@ -17,6 +18,7 @@
 #include "permutations/device_clusters.cuh"
 #include "permutations/device_community.hpp"
 #include "permutations/device_edges.cuh"
+#include "permutations/device_node_order.cuh"
 #include "permutations/device_pattern_graph.hpp"
 #include "permutations/device_permutation.hpp"
 #include "warploom/error.hpp"
@@ -73,27 +75,10 @@ __global__ void __launch_bounds__(threads_per_block)
                          });
 }
 
-__global__ void count_up_kernel(unsigned size, std::int32_t* __restrict__ to) {
-  const unsigned i = blockIdx.x * threads_per_block + threadIdx.x;
-  if (i < size) to[i] = static_cast<std::int32_t>(i);
-}
-
-__global__ void invert_kernel(const std::int32_t* __restrict__ order, unsigned size,
-                              std::int32_t* __restrict__ places) {
-  const unsigned i = blockIdx.x * threads_per_block + threadIdx.x;
-  if (i < size) places[order[i]] = static_cast<std::int32_t>(i);
-}
-
 __global__ void gather_kernel(const std::int32_t* __restrict__ from, const std::int32_t* __restrict__ at, unsigned size,
                               std::int32_t* __restrict__ to) {
   const unsigned i = blockIdx.x * threads_per_block + threadIdx.x;
   if (i < size) to[i] = from[at[i]];
-}
-
-__global__ void flag_rows_kernel(const std::int32_t* __restrict__ order, unsigned size, std::int32_t num_rows,
-                                 std::uint8_t* __restrict__ flags) {
-  const unsigned i = blockIdx.x * threads_per_block + threadIdx.x;
-  if (i < size) flags[i] = order[i] < num_rows ? 1 : 0;
 }
 
 // The bits of the mean place of the neighbours of each node, which sort as the numbers do. A warp for each node.
@@ -194,9 +179,7 @@ class device_communities {
   // Of so many threads, or none.
   template <int BlockThreads = threads_per_block, class... Parameters, class... Arguments>
   void launch(const char* name, void (*kernel)(Parameters...), std::int64_t threads, Arguments... arguments) const {
-    if (threads == 0) return;
-    kernel<<<cuda::blocks_for(threads, BlockThreads), BlockThreads, 0, stream_>>>(arguments...);
-    cuda::check_launch(name);
+    cuda::launch<BlockThreads>(name, kernel, threads, stream_, arguments...);
   }
 
   // Returns false if a node has too many neighbours.
@@ -249,25 +232,14 @@ class device_communities {
   bool search_at_once(const clusters::graph& graph, const clusters::clustering& state, const std::int32_t* nodes,
                       const clusters::batch_list& batches, const clusters::global_tables& tables) const {
     constexpr unsigned most_nodes = 1 << 17;
-    if (graph.num_nodes > most_nodes || cuda::device_attribute(cudaDevAttrCooperativeLaunch) == 0) return false;
-    int of_multiprocessor = 0;
-    WARPLOOM_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_multiprocessor, clusters::search_kernel,
-                                                                      clusters::search_threads, 0));
-    const unsigned most = of_multiprocessor * cuda::device_attribute(cudaDevAttrMultiProcessorCount);
+    if (graph.num_nodes > most_nodes || !cuda::launches_cooperatively()) return false;
     constexpr unsigned nodes_of_block = clusters::num_batches * clusters::search_threads / 32;
     const pooled_memory counters = zeros<unsigned>(max_rounds + 1);
-    cudaLaunchConfig_t configuration{};
-    configuration.gridDim = dim3(std::clamp((graph.num_nodes + nodes_of_block - 1) / nodes_of_block, 1u, most));
-    configuration.blockDim = dim3(clusters::search_threads);
-    configuration.stream = stream_;
-    cudaLaunchAttribute cooperative{};
-    cooperative.id = cudaLaunchAttributeCooperative;
-    cooperative.val.cooperative = 1;
-    configuration.attrs = &cooperative;
-    configuration.numAttrs = 1;
-    WARPLOOM_CUDA_CHECK(cudaLaunchKernelEx(&configuration, clusters::search_kernel, graph, state, total_, nodes,
-                                           batches, tables, max_rounds, counters.as<unsigned>(),
-                                           counters.as<unsigned>() + 1));
+    const unsigned blocks = std::clamp((graph.num_nodes + nodes_of_block - 1) / nodes_of_block, 1u,
+                                       cuda::resident_blocks(clusters::search_kernel, clusters::search_threads));
+    cuda::launch_cooperatively(clusters::search_kernel, blocks, clusters::search_threads, stream_, graph, state, total_,
+                               nodes, batches, tables, max_rounds, counters.as<unsigned>(),
+                               counters.as<unsigned>() + 1);
     return true;
   }
 
@@ -382,13 +354,13 @@ class device_communities {
                         keys = array<std::uint64_t>(nodes), sorted_keys = array<std::uint64_t>(nodes),
                         by_mean = array<std::int32_t>(nodes);
     pooled_memory order = array<std::int32_t>(nodes);
-    launch("invert_kernel", invert_kernel, of.num_clusters, order_of_clusters, static_cast<unsigned>(of.num_clusters),
-           place_of_cluster.as<std::int32_t>());
+    launch("invert_kernel", node_order::invert_kernel, of.num_clusters, order_of_clusters,
+           static_cast<unsigned>(of.num_clusters), place_of_cluster.as<std::int32_t>());
     launch("gather_kernel", gather_kernel, nodes, place_of_cluster.as<const std::int32_t>(), cluster_of,
            of.graph.num_nodes, places.as<std::int32_t>());
     launch("mean_places_kernel", mean_places_kernel, 32 * nodes, of.graph, places.as<const std::int32_t>(),
            keys.as<std::uint64_t>());
-    launch("count_up_kernel", count_up_kernel, nodes, of.graph.num_nodes, order.as<std::int32_t>());
+    launch("count_up_kernel", node_order::count_up_kernel, nodes, of.graph.num_nodes, order.as<std::int32_t>());
     cuda::sort_pairs(keys.as<const std::uint64_t>(), sorted_keys.as<std::uint64_t>(), order.as<const std::int32_t>(),
                      by_mean.as<std::int32_t>(), nodes, 63, stream_);
     launch("gather_kernel", gather_kernel, nodes, places.as<const std::int32_t>(), by_mean.as<const std::int32_t>(),
@@ -408,12 +380,8 @@ class device_communities {
           cudaMemcpyAsync(perm, order, nodes * sizeof(std::int32_t), cudaMemcpyDeviceToDevice, stream_));
       return;
     }
-    const pooled_memory flags = array<std::uint8_t>(nodes), places = array<std::int32_t>(nodes),
-                        count = array<std::int32_t>(1);
-    launch("flag_rows_kernel", flag_rows_kernel, nodes, order, nodes, static_cast<std::int32_t>(num_rows_),
-           flags.as<std::uint8_t>());
-    cuda::select_positions(flags.as<const std::uint8_t>(), places.as<std::int32_t>(), count.as<std::int32_t>(), nodes,
-                           stream_);
+    const pooled_memory places =
+        node_order::places_of_rows(order, nodes, static_cast<std::int32_t>(num_rows_), stream_);
     launch("gather_kernel", gather_kernel, num_rows_, order, places.as<const std::int32_t>(), num_rows_, perm);
   }
 
@@ -427,16 +395,12 @@ class device_communities {
 
 device_permutation community_permutation_on_gpu(const device_csr& matrix, const geometry& shape,
                                                 const device_allocator& allocate) {
-  std::shared_ptr<std::int32_t> perm = make_permutation(matrix, allocate);
-  if (matrix.num_rows() == 0) return perm;
-  try {
+  const auto compute = [&](std::int32_t* perm) {
     const std::optional<device_pattern_graph> graph = device_pattern_graph::of(matrix);
-    if (graph && device_communities(matrix, *graph).compute(perm.get())) return perm;
-  } catch (const error& failure) {
-    if (failure.kind() != error_kind::out_of_memory) throw;  // the host needs less there
-  }
-  perm.reset();
-  return upload_permutation(community_permutation(matrix.host(), shape), allocate);
+    return graph && device_communities(matrix, *graph).compute(perm);
+  };
+  return permutation_on_gpu_or_host(matrix, allocate, compute,
+                                    [&] { return community_permutation(matrix.host(), shape); });
 }
 
 }  // namespace warploom

@@ -30,11 +30,6 @@ __device__ inline void join(unsigned* labels, unsigned a, unsigned b) {
   }
 }
 
-__global__ void number_kernel(unsigned size, std::int32_t* __restrict__ numbers) {
-  const unsigned i = blockIdx.x * threads_per_block + threadIdx.x;
-  if (i < size) numbers[i] = static_cast<std::int32_t>(i);
-}
-
 __global__ void __launch_bounds__(threads_per_block)
     join_first_kernel(const std::int32_t* __restrict__ indptr, const std::int32_t* __restrict__ neighbours,
                       unsigned num_nodes, unsigned place, unsigned* labels) {

@@ -3,11 +3,13 @@
 
 #include "device/algorithms.hpp"
 #include "device/device_csr.hpp"
+#include "device/launch.cuh"
 #include "device/runtime.hpp"
 #include "device/workspace.hpp"
 #include "kernels/device/warp.cuh"
 #include "permutations/algorithms.hpp"
 #include "permutations/device_locality_orders.hpp"
+#include "permutations/device_node_order.cuh"
 #include "permutations/device_permutation.hpp"
 #include "permutations/locality_keys.hpp"
 #include "warploom/error.hpp"
@@ -95,11 +97,6 @@ __global__ void __launch_bounds__(threads_per_block)
   }
 }
 
-__global__ void __launch_bounds__(threads_per_block) count_up_kernel(unsigned size, std::int32_t* __restrict__ to) {
-  const unsigned i = blockIdx.x * threads_per_block + threadIdx.x;
-  if (i < size) to[i] = static_cast<std::int32_t>(i);
-}
-
 // Two neighbouring hashes of the signatures of the rows.
 __global__ void __launch_bounds__(threads_per_block)
     signature_keys_kernel(const uint2* __restrict__ signatures, int pair, const std::int32_t* __restrict__ rows,
@@ -127,8 +124,7 @@ void sort_by_minhashes(const device_csr& matrix, std::int32_t* perm) {
   // The last hashes first, as the sort is stable; after an even number of times the rows are where they started.
   static_assert(num_minhashes / 2 % 2 == 0);
   std::int32_t *from = perm, *to = rows.as<std::int32_t>();
-  count_up_kernel<<<cuda::blocks_for(m), threads_per_block, 0, stream>>>(m, from);
-  cuda::check_launch("count_up_kernel");
+  cuda::launch("count_up_kernel", node_order::count_up_kernel, m, stream, m, from);
   for (int pair = num_minhashes / 2 - 1; pair >= 0; --pair) {
     signature_keys_kernel<<<cuda::blocks_for(m), threads_per_block, 0, stream>>>(signatures.as<const uint2>(), pair,
                                                                                  from, m, keys.as<std::uint64_t>());
@@ -169,16 +165,12 @@ device_permutation degree_permutation_on_gpu(const device_csr& matrix, const geo
 
 device_permutation minhash_permutation_on_gpu(const device_csr& matrix, const geometry& shape,
                                               const device_allocator& allocate) {
-  std::shared_ptr<std::int32_t> perm = make_permutation(matrix, allocate);
-  if (matrix.num_rows() == 0) return perm;
-  try {
-    sort_by_minhashes(matrix, perm.get());
-    return perm;
-  } catch (const error& failure) {
-    if (failure.kind() != error_kind::out_of_memory) throw;  // the host needs none there
-  }
-  perm.reset();
-  return upload_permutation(minhash_permutation(matrix.host(), shape), allocate);
+  const auto compute = [&](std::int32_t* perm) {
+    sort_by_minhashes(matrix, perm);
+    return true;
+  };
+  return permutation_on_gpu_or_host(matrix, allocate, compute,
+                                    [&] { return minhash_permutation(matrix.host(), shape); });
 }
 
 }  // namespace warploom

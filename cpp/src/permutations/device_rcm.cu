@@ -5,10 +5,12 @@
 
 #include "device/algorithms.hpp"
 #include "device/device_csr.hpp"
+#include "device/launch.cuh"
 #include "device/runtime.hpp"
 #include "device/workspace.hpp"
 #include "permutations/algorithms.hpp"
 #include "permutations/device_components.cuh"
+#include "permutations/device_node_order.cuh"
 #include "permutations/device_pattern_graph.hpp"
 #include "permutations/device_permutation.hpp"
 #include "permutations/device_rcm.hpp"
@@ -18,12 +20,6 @@ namespace warploom {
 namespace {
 
 using components::threads_per_block;
-
-__global__ void invert_kernel(const std::int32_t* __restrict__ perm, unsigned size,
-                              std::int32_t* __restrict__ inverse) {
-  const unsigned i = blockIdx.x * threads_per_block + threadIdx.x;
-  if (i < size) inverse[perm[i]] = static_cast<std::int32_t>(i);
-}
 
 __global__ void start_depths_kernel(const std::int32_t* __restrict__ starts, unsigned count,
                                     unsigned* __restrict__ depths) {
@@ -68,12 +64,6 @@ __global__ void labels_kernel(const std::int32_t* __restrict__ order, const unsi
   if (i < size) keys[i] = labels[order[i]];
 }
 
-__global__ void flag_rows_kernel(const std::int32_t* __restrict__ order, unsigned size, std::int32_t num_rows,
-                                 std::uint8_t* __restrict__ flags) {
-  const unsigned i = blockIdx.x * threads_per_block + threadIdx.x;
-  if (i < size) flags[i] = order[i] < num_rows ? 1 : 0;
-}
-
 // `places` null: all.
 __global__ void reverse_kernel(const std::int32_t* __restrict__ order, const std::int32_t* __restrict__ places,
                                unsigned size, std::int32_t* __restrict__ perm) {
@@ -96,7 +86,7 @@ class device_cuthill_mckee {
 
   // Writes the reversed order of the rows, or returns false: the host shall do it.
   bool compute(std::int32_t* perm) {
-    if (cuda::device_attribute(cudaDevAttrCooperativeLaunch) == 0) return false;
+    if (!cuda::launches_cooperatively()) return false;
     find_components();
     rank();
     if (!reach()) return false;
@@ -116,8 +106,7 @@ class device_cuthill_mckee {
   // Of one thread for each node, or fewer.
   template <class... Parameters, class... Arguments>
   void launch(const char* name, void (*kernel)(Parameters...), unsigned threads, Arguments... arguments) const {
-    kernel<<<cuda::blocks_for(threads), threads_per_block, 0, stream_>>>(arguments...);
-    cuda::check_launch(name);
+    cuda::launch(name, kernel, threads, stream_, arguments...);
   }
 
   search::graph edges() const { return {graph_.indptr, graph_.neighbours}; }
@@ -131,7 +120,7 @@ class device_cuthill_mckee {
     const std::int32_t* const indptr = graph_.indptr;
     const std::int32_t* const neighbours = graph_.neighbours;
     const memory frequent(sizeof(unsigned), stream_);
-    launch("number_kernel", components::number_kernel, nodes_, nodes_, labels_.as<std::int32_t>());
+    launch("count_up_kernel", node_order::count_up_kernel, nodes_, nodes_, labels_.as<std::int32_t>());
     for (unsigned place = 0; place < components::first_neighbours; ++place) {
       launch("join_first_kernel", components::join_first_kernel, nodes_, indptr, neighbours, nodes_, place, labels());
       launch("flatten_kernel", components::flatten_kernel, nodes_, nodes_, labels());
@@ -149,11 +138,11 @@ class device_cuthill_mckee {
   // Nodes by (degree, index).
   void rank() {
     const memory numbers = array<std::int32_t>(), sorted = array<std::uint32_t>();
-    launch("number_kernel", components::number_kernel, nodes_, nodes_, numbers.as<std::int32_t>());
+    launch("count_up_kernel", node_order::count_up_kernel, nodes_, nodes_, numbers.as<std::int32_t>());
     cuda::sort_pairs(graph_.degrees.as<const std::uint32_t>(), sorted.as<std::uint32_t>(),
                      numbers.as<const std::int32_t>(), node_of_rank_.as<std::int32_t>(), nodes_, cuda::bits_for(nodes_),
                      stream_);
-    launch("invert_kernel", invert_kernel, nodes_, node_of_rank_.as<const std::int32_t>(), nodes_,
+    launch("invert_kernel", node_order::invert_kernel, nodes_, node_of_rank_.as<const std::int32_t>(), nodes_,
            ranks_.as<std::int32_t>());
   }
 
@@ -189,11 +178,8 @@ class device_cuthill_mckee {
   template <class... Parameters>
   unsigned num_blocks(void (*kernel)(Parameters...)) const {
     constexpr unsigned nodes_of_block = 1 << 12;
-    int of_multiprocessor = 0;
-    WARPLOOM_CUDA_CHECK(
-        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_multiprocessor, kernel, search::block_threads, 0));
-    const int most = of_multiprocessor * cuda::device_attribute(cudaDevAttrMultiProcessorCount);
-    return std::clamp((nodes_ + nodes_of_block - 1) / nodes_of_block, 1u, static_cast<unsigned>(std::max(most, 1)));
+    return std::clamp((nodes_ + nodes_of_block - 1) / nodes_of_block, 1u,
+                      cuda::resident_blocks(kernel, search::block_threads));
   }
 
   // Runs one of the searches; returns whether it reached all nodes. It does not where it gave up, or if the pattern
@@ -202,16 +188,8 @@ class device_cuthill_mckee {
   bool search_all(void (*kernel)(Parameters...), Arguments... arguments) const {
     const memory state(sizeof(search::progress), stream_);
     WARPLOOM_CUDA_CHECK(cudaMemsetAsync(state.data(), 0, sizeof(search::progress), stream_));
-    cudaLaunchConfig_t configuration{};
-    configuration.gridDim = dim3(num_blocks(kernel));
-    configuration.blockDim = dim3(search::block_threads);
-    configuration.stream = stream_;
-    cudaLaunchAttribute cooperative{};
-    cooperative.id = cudaLaunchAttributeCooperative;
-    cooperative.val.cooperative = 1;
-    configuration.attrs = &cooperative;
-    configuration.numAttrs = 1;
-    WARPLOOM_CUDA_CHECK(cudaLaunchKernelEx(&configuration, kernel, arguments..., state.as<search::progress>()));
+    cuda::launch_cooperatively(kernel, num_blocks(kernel), search::block_threads, stream_, arguments...,
+                               state.as<search::progress>());
     return cuda::read_back(state.as<const search::progress>(), stream_).reached == nodes_;
   }
 
@@ -230,11 +208,7 @@ class device_cuthill_mckee {
       launch("reverse_kernel", reverse_kernel, rows, order, nullptr, rows, perm);
       return;
     }
-    const memory flags = array<std::uint8_t>(), places = array<std::int32_t>(), count(sizeof(std::int32_t), stream_);
-    launch("flag_rows_kernel", flag_rows_kernel, nodes_, order, nodes_, static_cast<std::int32_t>(rows),
-           flags.as<std::uint8_t>());
-    cuda::select_positions(flags.as<const std::uint8_t>(), places.as<std::int32_t>(), count.as<std::int32_t>(), nodes_,
-                           stream_);
+    const memory places = node_order::places_of_rows(order, nodes_, static_cast<std::int32_t>(rows), stream_);
     launch("reverse_kernel", reverse_kernel, rows, order, places.as<const std::int32_t>(), rows, perm);
   }
 
@@ -254,16 +228,11 @@ class device_cuthill_mckee {
 
 device_permutation rcm_permutation_on_gpu(const device_csr& matrix, const geometry& shape,
                                           const device_allocator& allocate) {
-  std::shared_ptr<std::int32_t> perm = make_permutation(matrix, allocate);
-  if (matrix.num_rows() == 0) return perm;
-  try {
+  const auto compute = [&](std::int32_t* perm) {
     const std::optional<device_pattern_graph> graph = device_pattern_graph::of(matrix);
-    if (graph && device_cuthill_mckee(matrix, *graph).compute(perm.get())) return perm;
-  } catch (const error& failure) {
-    if (failure.kind() != error_kind::out_of_memory) throw;  // the host needs less there
-  }
-  perm.reset();
-  return upload_permutation(rcm_permutation(matrix.host(), shape), allocate);
+    return graph && device_cuthill_mckee(matrix, *graph).compute(perm);
+  };
+  return permutation_on_gpu_or_host(matrix, allocate, compute, [&] { return rcm_permutation(matrix.host(), shape); });
 }
 
 }  // namespace warploom
