@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.sparse import block_diag, coo_array, csr_array, diags_array, eye_array, kron, random_array
+from scipy.sparse import block_diag, coo_array, csr_array, diags_array, eye_array, kron, random_array, tril, triu
 from scipy.spatial import cKDTree
 
 import warploom as wl
@@ -222,6 +222,10 @@ GRAPHS = {
     "triangular": lambda: csr_array(np.triu(np.ones((200, 200)))),
     "duplicates": with_duplicates,
     "columns in no order": lambda: unsorted(kron(line(70), line(80))),
+    "arcs, columns in no order": lambda: unsorted(nearest(5000)),
+    "wide, columns in no order": lambda: unsorted(random_array((2000, 9000), density=2e-3, rng=3)),
+    "lower triangle of a hub": lambda: csr_array(tril(hub(30_000))),
+    "one direction only": lambda: shuffled(triu(kron(line(150), line(150)), 1)),
     "explicit zeros": lambda: of_edges(3000, np.arange(2999), np.arange(1, 3000)) * 0,
     "short chain": lambda: shuffled(line(200)),
     "long chain": lambda: shuffled(line(30_000)),
