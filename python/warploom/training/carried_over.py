@@ -1,13 +1,14 @@
-"""Candidates that were measured on another GPU only.
+"""Candidates that were measured in another sweep only, on the same GPU or on another one.
 
-A kernel that came after the sweep of a GPU has no times there. Where another GPU has tried it, on the same matrices and
-beside candidates that both have tried, its time is estimated: what it takes there, times what candidates of its kind
-take here over what they take there.
+A kernel that came after a sweep has no times there. Where another sweep has tried it, on the same matrices and beside
+candidates that both have tried, its time is estimated: what it takes there, times what candidates of its kind take here
+over what they take there.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from warploom.bench.medians import is_vendor, kernel_of
 from warploom.training.data import Dataset, widened
 
-__all__ = ["carried_over", "estimated"]
+__all__ = ["carried_over", "completed", "estimated"]
 
 _Array = NDArray[np.float64]
 
@@ -34,8 +35,8 @@ def carried_over(dataset: Dataset, elsewhere: Dataset, tried: Collection[str] | 
     Returns
     -------
     Dataset
-        Rows that `elsewhere` lacks have no times of the new candidates and do not support them. Preparation
-        takes as long as it does there.
+        Rows that `elsewhere` lacks have no times of the new candidates and do not support them, and those of a size
+        that it lacks have not tried them. Preparation takes as long as it does there.
     """
     known = set(dataset.candidates) | set(tried or ())
     added = [name for name in elsewhere.candidates if name not in known and not is_vendor(name)]
@@ -50,25 +51,63 @@ def carried_over(dataset: Dataset, elsewhere: Dataset, tried: Collection[str] | 
     times[places] = estimated(dataset.rows(here), other, added)
     supported[places] = np.isfinite(times[places])
     preparation[places] = np.where(supported[places], other.columns(added).preparation_ms, np.nan)
-    return dataclasses.replace(found, times=times, supported=supported, preparation_ms=preparation)
+    untried = found.untried.copy()
+    least, most = elsewhere.reach
+    outside = (found.nnz < least) | (found.nnz > most)
+    untried[:, columns] = outside[:, np.newaxis] & ~supported[:, columns]
+    return dataclasses.replace(found, times=times, supported=supported, preparation_ms=preparation, untried=untried)
+
+
+def completed(dataset: Dataset) -> Dataset:
+    """Give the rows of each sweep the candidates that another one has tried on the same matrix.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Of several sweeps on one GPU: see `warploom.training.data.united`.
+
+    Returns
+    -------
+    Dataset
+        The same rows and candidates, with more times. What a sweep has tried on any matrix stays as it was.
+    """
+    arrays = {name: getattr(dataset, name).copy() for name in ("times", "supported", "preparation_ms", "untried")}
+    sweeps = np.unique(dataset.sweeps)
+    tried = {sweep: dataset.supported[dataset.sweeps == sweep].any(axis=0) for sweep in sweeps}
+    for mine, other in itertools.permutations(sweeps, 2):
+        columns = np.flatnonzero(tried[other] & ~tried[mine] & ~dataset.vendor)
+        rows, others = np.flatnonzero(dataset.sweeps == mine), np.flatnonzero(dataset.sweeps == other)
+        shared = _shared_rows(dataset.rows(rows), dataset.rows(others))
+        here, there = rows[shared[0]], others[shared[1]]
+        if not len(columns) or not len(here):
+            continue
+        names = [dataset.candidates[column] for column in columns]
+        times = estimated(dataset.rows(here), dataset.rows(there), names)
+        places = np.ix_(here, columns)
+        new = np.isfinite(times) & ~arrays["supported"][places]
+        found = {"times": times, "supported": True, "untried": False}
+        found["preparation_ms"] = dataset.preparation_ms[np.ix_(there, columns)]
+        for name, values in found.items():
+            arrays[name][places] = np.where(new, values, arrays[name][places])
+    return dataclasses.replace(dataset, **arrays)
 
 
 def estimated(here: Dataset, there: Dataset, candidates: Sequence[str]) -> _Array:
-    """Estimate times on one GPU from those on another.
+    """Estimate times of one sweep from those of another.
 
     Parameters
     ----------
     here, there : Dataset
-        The same rows, on two GPUs.
+        The same rows, of two sweeps.
     candidates : sequence of str
         Those of `there` whose times are estimated. What `here` has of them is not looked at.
 
     Returns
     -------
     ndarray of float64, shape (n, candidates)
-        Microseconds; NaN where the candidate has no time there, or no other one has a time on both GPUs. The factor is
-        the median one of the other candidates that share the kernel and the row permutation; where a row has none of
-        them, of those that share the kernel; or of all that are not the vendor's.
+        Microseconds; NaN where the candidate has no time there, or no other one has a time in both sweeps. The factor
+        is the median one of the other candidates that share the kernel and the row permutation; where a row has none
+        of them, of those that share the kernel; or of all that are not the vendor's.
     """
     both = [
         name for name in here.candidates if name in there.candidates and name not in candidates and not is_vendor(name)

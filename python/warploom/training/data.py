@@ -188,6 +188,12 @@ class Dataset:
         return self.features["spmv_nnz"]
 
     @property
+    def reach(self) -> tuple[float, float]:
+        """Nonzeros of the matrices that candidates were tried on, from the least to the most, without rare ones."""
+        least, most = np.quantile(self.nnz, _OF_SIZES)
+        return float(least), float(most)
+
+    @property
     def itemsize(self) -> int:
         """Bytes of a value."""
         return 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
@@ -280,7 +286,7 @@ def united(parts: Sequence[Dataset]) -> Dataset:
     candidates = tuple(sorted({name for part in parts for name in part.candidates}))
     if len(parts) == 1:
         return parts[0]
-    reach = np.array([np.quantile(part.nnz, _OF_SIZES) for part in parts])
+    reach = np.array([part.reach for part in parts])
     listed = np.array([np.isin(candidates, part.candidates) for part in parts])
     wide = [widened(part, candidates) for part in parts]
     for number, part in enumerate(wide):
@@ -288,7 +294,7 @@ def united(parts: Sequence[Dataset]) -> Dataset:
         within = (reach[:, :1] <= part.nnz) & (part.nnz <= reach[:, 1:])
         tried = np.einsum("sn,sc->nc", within, listed) > 0
         wide[number] = dataclasses.replace(
-            part, sweeps=np.full(len(part), number), untried=~listed[number] & ~np.asarray(tried)
+            part, sweeps=np.full(len(part), number), untried=part.untried | ~listed[number] & ~np.asarray(tried)
         )
     return wide[0].joined(*wide[1:])
 

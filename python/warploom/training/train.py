@@ -25,7 +25,7 @@ from warploom.model_inputs import LOSS, REFERENCE, SIZES, SPMV_INPUTS, model_nam
 from warploom.predictor import Model
 from warploom.profiles import Profile
 from warploom.training.between import rows_between, rows_between_each
-from warploom.training.carried_over import carried_over
+from warploom.training.carried_over import carried_over, completed
 from warploom.training.data import UNKNOWN_TOLERANCE, Dataset, family_splits, random_folds, united
 from warploom.training.evaluate import score
 from warploom.training.preparation import fit_preparation, relative_errors
@@ -284,7 +284,8 @@ def datasets_of(
     -------
     list of dict from str to Dataset
         By the names of the models; those together that differ in the state of the cache only. Rows that lack most
-        kernels are left out (`widely_measured`). Those of bfloat16 have the rows of float16 as further sweeps: the
+        kernels are left out (`widely_measured`), and those of one sweep get the candidates of others
+        (`warploom.training.carried_over.completed`). Those of bfloat16 have the rows of float16 as further sweeps: the
         kernels and the bytes are the same, and few matrices are measured in both.
     """
     named: dict[str, dict[str, list[Dataset]]] = {}
@@ -308,7 +309,7 @@ def datasets_of(
             for name, found in of_kind.items():
                 other = named.get(kind.replace("bfloat16", "float16"), {}).get(name.replace("bfloat16", "float16"), [])
                 found += [dataclasses.replace(dataset, dtype="bfloat16") for dataset in other]
-    return [{name: united(found) for name, found in kind.items()} for kind in named.values()]
+    return [{name: completed(united(found)) for name, found in kind.items()} for kind in named.values()]
 
 
 def widely_measured(dataset: Dataset) -> Dataset:

@@ -5,7 +5,7 @@ import pytest
 
 from training.training_tables import CANDIDATES, build, measurement, sweep
 from warploom.training.carried_over import carried_over, estimated
-from warploom.training.data import Dataset
+from warploom.training.data import Dataset, united
 from warploom.training.train import data_hash, datasets_of, trained_on
 
 CUSPARSE, SCALAR, TWO, EIGHT = CANDIDATES
@@ -113,8 +113,59 @@ def test_training_takes_candidates_of_other_gpus():
 
 def test_sweeps_on_the_same_gpu_that_have_a_candidate_are_believed():
     here = sweep(12)
-    first, second = without(here, EIGHT), sweep(12, seed=3)
+    others = sweep(24, seed=3)
+    rows = others.measurements
+    of_others = rows["matrix"].isin([f"group/m{i}" for i in range(12, 24)])
+    first, second = without(here, EIGHT), dataclasses.replace(others, measurements=rows[of_others])
     (found,) = datasets_of([first, second], ["warm"], elsewhere=[on("Other GPU", slower(here, 2.0))])
     times = found["spmv-float32-warm"].times_of(EIGHT)
     assert np.isnan(times[:12]).all()
     assert np.isfinite(times[12:]).all()
+
+
+def test_matrices_of_a_size_that_nobody_tried_have_not_tried_it():
+    here = sweep(40)
+    mine = dataset(without(here, EIGHT))
+    large = np.sort(mine.nnz)[-15:].min()
+    rows = here.measurements
+    there = dataclasses.replace(here, measurements=rows[rows["matrix"].isin(mine.names[mine.nnz >= large])])
+    found = carried_over(mine, dataset(there))
+    column = found.candidates.index(EIGHT)
+    np.testing.assert_array_equal(found.untried[:, column], found.nnz < large)
+    assert not np.delete(found.untried, column, axis=1).any()
+    np.testing.assert_array_equal(
+        united([found, dataset(without(sweep(9, seed=5), EIGHT))]).untried[:40], found.untried
+    )
+
+
+def test_sweeps_on_one_gpu_complete_each_other():
+    everything = sweep(20)
+    rows = everything.measurements
+    half = dataclasses.replace(everything, measurements=rows[rows["matrix"].isin([f"group/m{i}" for i in range(10)])])
+    first, second = without(everything, EIGHT), slower(without(half, SCALAR), 2.0)
+    (found,) = datasets_of([first, second], ["warm"])
+    both, exact = found["spmv-float32-warm"], dataset(everything)
+    shared = np.isin(both.names, dataset(half).names) & (both.sweeps == 0)
+    np.testing.assert_allclose(
+        both.times_of(EIGHT)[shared], exact.times_of(EIGHT)[np.isin(exact.names, both.names[shared])], rtol=1e-5
+    )
+    assert np.isnan(both.times_of(EIGHT)[~shared & (both.sweeps == 0)]).all()
+    # The scalar kernel from the first sweep, slower by the factor of the second.
+    later = both.rows(both.sweeps == 1)
+    np.testing.assert_allclose(
+        later.times_of(SCALAR), 2 * exact.times_of(SCALAR)[np.isin(exact.names, later.names)], rtol=1e-5
+    )
+    assert later.supported.all()
+    assert not later.untried.any()
+    np.testing.assert_array_equal(later.times_of(TWO), dataset(second).times_of(TWO))
+
+
+def test_what_a_sweep_has_tried_somewhere_is_not_completed():
+    everything = sweep(20)
+    rows = everything.measurements
+    lacking = dataclasses.replace(
+        everything, measurements=rows[(rows["matrix"] != "group/m3") | (rows["candidate"] != EIGHT)]
+    )
+    (found,) = datasets_of([lacking, everything], ["warm"])
+    first = found["spmv-float32-warm"].rows(np.arange(20))
+    np.testing.assert_array_equal(np.isnan(first.times_of(EIGHT)), first.names == "group/m3")
