@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +72,9 @@ def completed(dataset: Dataset) -> Dataset:
     Dataset
         The same rows and candidates, with more times. What a sweep has tried on any matrix stays as it was.
     """
-    arrays = {name: getattr(dataset, name).copy() for name in ("times", "supported", "preparation_ms", "untried")}
+    arrays: dict[str, Any] = {
+        name: getattr(dataset, name).copy() for name in ("times", "supported", "preparation_ms", "untried")
+    }
     sweeps = np.unique(dataset.sweeps)
     tried = {sweep: dataset.supported[dataset.sweeps == sweep].any(axis=0) for sweep in sweeps}
     for mine, other in itertools.permutations(sweeps, 2):
@@ -85,10 +88,11 @@ def completed(dataset: Dataset) -> Dataset:
         times = estimated(dataset.rows(here), dataset.rows(there), names)
         places = np.ix_(here, columns)
         new = np.isfinite(times) & ~arrays["supported"][places]
-        found = {"times": times, "supported": True, "untried": False}
-        found["preparation_ms"] = dataset.preparation_ms[np.ix_(there, columns)]
-        for name, values in found.items():
-            arrays[name][places] = np.where(new, values, arrays[name][places])
+        prepared = dataset.preparation_ms[np.ix_(there, columns)]
+        arrays["times"][places] = np.where(new, times, arrays["times"][places])
+        arrays["preparation_ms"][places] = np.where(new, prepared, arrays["preparation_ms"][places])
+        arrays["supported"][places] |= new
+        arrays["untried"][places] &= ~new
     return dataclasses.replace(dataset, **arrays)
 
 

@@ -189,7 +189,7 @@ class Dataset:
 
     @property
     def reach(self) -> tuple[float, float]:
-        """Nonzeros of the matrices that candidates were tried on, from the least to the most, without rare ones."""
+        """Nonzeros of the matrices that candidates were tried on, from the least to the most, without rare sizes."""
         least, most = np.quantile(self.nnz, _OF_SIZES)
         return float(least), float(most)
 
@@ -286,16 +286,10 @@ def united(parts: Sequence[Dataset]) -> Dataset:
     candidates = tuple(sorted({name for part in parts for name in part.candidates}))
     if len(parts) == 1:
         return parts[0]
-    reach = np.array([part.reach for part in parts])
-    listed = np.array([np.isin(candidates, part.candidates) for part in parts])
     wide = [widened(part, candidates) for part in parts]
     for number, part in enumerate(wide):
-        # Of the sweeps that have a candidate, whether one has matrices of this size.
-        within = (reach[:, :1] <= part.nnz) & (part.nnz <= reach[:, 1:])
-        tried = np.einsum("sn,sc->nc", within, listed) > 0
-        wide[number] = dataclasses.replace(
-            part, sweeps=np.full(len(part), number), untried=part.untried | ~listed[number] & ~np.asarray(tried)
-        )
+        left_out = ~part.supported.any(axis=0)
+        wide[number] = dataclasses.replace(part, sweeps=np.full(len(part), number), untried=part.untried | left_out)
     return wide[0].joined(*wide[1:])
 
 

@@ -56,7 +56,7 @@ WORST = 1.5
 """Logarithms of time / minimum time are limited to this."""
 
 UNTRIED = 0.4
-"""Logarithm of time / minimum time that a candidate counts with on matrices of sizes that it was not tried on."""
+"""Logarithm of time / minimum time that a candidate counts with on matrices whose sweep has left it out."""
 
 CAUTION = 0.015
 """Where the predicted gain over the vendor's kernels is smaller, theirs are chosen: the gain is within the error."""
@@ -158,7 +158,7 @@ def targets(dataset: Dataset, candidates: Sequence[str], loss: _Array | None = N
     """Return what models of some candidates are trained on; NaN where there is no time.
 
     The vendor's candidates count as faster than they are by `CAUTION`, those with a row permutation as slower by
-    `EFFORT`, and those that matrices of the size were not tried with have `UNTRIED` for a time.
+    `EFFORT`, and those that a matrix was not tried with have `UNTRIED` for a time.
     """
     reference = np.log(dataset.best / roofline_us(dataset.features, dataset.k, dataset.itemsize))
     chosen = dataset.columns(candidates)
