@@ -286,11 +286,23 @@ def united(parts: Sequence[Dataset]) -> Dataset:
     candidates = tuple(sorted({name for part in parts for name in part.candidates}))
     if len(parts) == 1:
         return parts[0]
+    fullest = int(np.argmax([len(part.candidates) for part in parts]))
     wide = [widened(part, candidates) for part in parts]
     for number, part in enumerate(wide):
-        left_out = ~part.supported.any(axis=0)
-        wide[number] = dataclasses.replace(part, sweeps=np.full(len(part), number), untried=part.untried | left_out)
+        untried = np.broadcast_to(~part.supported.any(axis=0), part.untried.shape)
+        if number == fullest:
+            untried = untried & ~_tried_at_such_sizes(part, parts, candidates)
+        sweeps = np.full(len(part), number)
+        wide[number] = dataclasses.replace(part, sweeps=sweeps, untried=part.untried | untried)
     return wide[0].joined(*wide[1:])
+
+
+def _tried_at_such_sizes(part: Dataset, parts: Sequence[Dataset], candidates: Sequence[str]) -> NDArray[np.bool_]:
+    """Whether another sweep that has a candidate has matrices of a row's size, shape (n, candidates)."""
+    reach = np.array([other.reach for other in parts])
+    listed = np.array([np.isin(candidates, other.candidates) for other in parts])
+    within = (reach[:, :1] <= part.nnz) & (part.nnz <= reach[:, 1:])
+    return np.asarray(np.einsum("sn,sc->nc", within, listed) > 0)
 
 
 def widened(part: Dataset, candidates: tuple[str, ...]) -> Dataset:

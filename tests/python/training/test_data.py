@@ -288,9 +288,20 @@ def test_sweeps_are_united():
     assert united([small]) is small
 
 
-def test_what_a_sweep_has_left_out_is_untried_at_sizes_that_another_one_has():
+def test_what_another_sweep_tried_at_that_size_is_not_untried_in_the_fullest_one():
     (small, large), ordered = two_sweeps()
     near = dataclasses.replace(small, features=small.features | {"spmv_nnz": np.linspace(10, 2e6, len(small))})
     both = united([near, large])
-    assert both.untried[:20, both.candidates.index(ordered)].all()
+    column = both.candidates.index(ordered)
+    reach = np.quantile(large.nnz, 0.02)
+    np.testing.assert_array_equal(both.untried[:20, column], near.nnz < reach)
+    assert 0 < both.untried[:20, column].sum() < 20
+
+
+def test_what_a_shorter_list_has_left_out_is_untried():
+    (small, large), ordered = two_sweeps()
+    as_large = dataclasses.replace(small, features=small.features | {"spmv_nnz": np.linspace(1e6, 1e7, len(small))})
+    both = united([as_large, large])
+    assert both.untried[20:, both.candidates.index(CANDIDATES[2])].all()
+    assert not both.untried[:, both.candidates.index(CANDIDATES[0])].any()
     assert not both.untried[20:, both.candidates.index(ordered)].any()
