@@ -11,8 +11,9 @@ about the machine. The order is one that is computed on GPUs, ``rcm`` by default
 - ``products``: ``gpu_ms`` in products without the order; ``repaid_after``: products from which on ordering has paid.
 
 ``--plans`` measures plans instead that `wl.plan` makes for 1,000 products by its default choice, and those that it
-makes without orders of the rows (``candidates="*/none/*"``), of tensors of PyTorch in GPU memory: ``plan_ms``, the
-median of 3, ``product_us``, of calls with ``out``, ``total_ms`` for both together, and the candidate.
+makes without orders of the rows (``candidates="*/none/*"``), of tensors of PyTorch in GPU memory, of any type
+(``--dtype``): ``plan_ms``, the median of 3, ``product_us``, of calls with ``out``, ``total_ms`` for both together, and
+the candidate.
 
 Matrices are made in processes side by side. If OUT is set, the lines are also written to orders.jsonl in that folder.
 """
@@ -136,13 +137,14 @@ def measure(order: str, k: int, name: str, A: scipy.sparse.csr_array) -> dict[st
     return found
 
 
-def measure_plans(k: int, name: str, A: scipy.sparse.csr_array) -> dict[str, Any]:
+def measure_plans(k: int, dtype: str, name: str, A: scipy.sparse.csr_array) -> dict[str, Any]:
     """Measure planning and products, with and without orders."""
     import torch
 
-    there = torch.sparse_csr_tensor(*(torch.from_numpy(part).cuda() for part in (A.indptr, A.indices, A.data)), A.shape)
+    indptr, indices, data = (torch.from_numpy(part).cuda() for part in (A.indptr, A.indices, A.data))
+    there = torch.sparse_csr_tensor(indptr, indices, data.to(getattr(torch, dtype)), A.shape)
     B = torch.rand((A.shape[1], k) if k else A.shape[1], dtype=there.dtype, device="cuda")
-    found: dict[str, Any] = {"k": k, "matrix": name, "rows": A.shape[0], "nnz": int(A.nnz)}
+    found: dict[str, Any] = {"k": k, "dtype": dtype, "matrix": name, "rows": A.shape[0], "nnz": int(A.nnz)}
     results = []
     for label, patterns in (("chosen", None), ("without", "*/none/*")):
         times, plan = [], None
@@ -170,12 +172,12 @@ def measure_plans(k: int, name: str, A: scipy.sparse.csr_array) -> dict[str, Any
             label: plan.explain().chosen,
         }
     scale = float(results[1].abs().max())
-    found["difference"] = float((results[0] - results[1]).abs().max()) / scale
+    found["difference"] = float((results[0].double() - results[1].double()).abs().max()) / scale
     return found
 
 
-def main(order: str, k: int, names: list[str], plans: bool = False) -> None:
-    """Measure the named matrices, or all."""
+def main(order: str, k: int, names: list[str], dtype: str = "") -> None:
+    """Measure the named matrices, or all; plans in a value type, if there is one."""
     folder = os.environ.get("OUT")
     lines: list[str] = []
 
@@ -187,12 +189,12 @@ def main(order: str, k: int, names: list[str], plans: bool = False) -> None:
 
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(len(MATRICES), mp_context=context) as processes:
-        dtype = "float32" if k else "float64"
-        loading = {name: processes.submit(load, name, dtype) for name in names or MATRICES}
+        loaded = "float64" if dtype == "float64" or not (k or dtype) else "float32"
+        loading = {name: processes.submit(load, name, loaded) for name in names or MATRICES}
         say({"gpu": _core.cuda_info()["devices"][0]["name"], "threads": wl.num_threads()})
         for name in names or MATRICES:
             A = loading.pop(name).result()
-            say(measure_plans(k, name, A) if plans else measure(order, k, name, A))
+            say(measure_plans(k, dtype, name, A) if dtype else measure(order, k, name, A))
 
 
 if __name__ == "__main__":
@@ -200,6 +202,8 @@ if __name__ == "__main__":
     parser.add_argument("--order", default="rcm", choices=ON_GPU)
     parser.add_argument("--k", type=int, default=0, help="Columns of B, which is a vector by default.")
     parser.add_argument("--plans", action="store_true", help="Measure plans: the default, and without orders.")
+    parser.add_argument("--dtype", default="", help="Of plans; float64 for SpMV and float32 for SpMM by default.")
     parser.add_argument("matrices", nargs="*", metavar="MATRIX")
     given = parser.parse_args()
-    main(given.order, given.k, given.matrices, given.plans)
+    of_plans = given.dtype or ("float32" if given.k else "float64")
+    main(given.order, given.k, given.matrices, of_plans if given.plans else "")
