@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,7 +112,9 @@ def refit_preparation(profile: Profile, findings: Findings) -> Refit:
         that was prepared for too few matrices takes as long as one that differs from it in as few parameters as
         possible; without one of the same permutation and kernel, as long as it did in the sweeps that the profile was
         trained on, or else as long as the slowest one of the model. Models of SpMM in other types than float32 stay
-        those of the sweeps where the experiment has none of that type.
+        those of the sweeps where the experiment has none of that type. But sweeps compute orders of rows on the host:
+        a candidate with one that only they know takes as long as without it, and what the order adds to others of the
+        experiment, of whatever value type.
 
     Raises
     ------
@@ -134,6 +136,10 @@ def refit_preparation(profile: Profile, findings: Findings) -> Refit:
         models[name] = _model(fits[name].weights, models[name].outputs)
     if not fits:
         raise ParameterError("the profile has no models of preparation", argument="profile")
+    orders = _Orders.of(fits)
+    for name in [name for name in models if name.startswith(_PREFIX)]:
+        of_sweep = [taken == SWEEP for taken in fits[name].taken_from] if name in fits else None
+        models[name] = orders.applied(name, models[name], of_sweep)
     models[FEATURES] = _features(findings.table)
     metrics = dict(profile.metrics)
     metrics["selectors"] = {
@@ -232,6 +238,50 @@ class _Prepared:
             near = min(known, key=lambda j: (_differences(parsed[i], parsed[j]), -cost[j]), default=int(cost.argmax()))
             weights[i], taken_from[i] = weights[near], self.candidates[near]
         return weights, taken_from
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Orders:
+    """What orders of rows add to preparation, by the operation and the permutation: coefficients."""
+
+    added: dict[tuple[str, str], _Array]
+
+    @classmethod
+    def of(cls, fits: Mapping[str, _Fit]) -> _Orders:
+        """Take the median over the candidates that were prepared with an order and without."""
+        found: dict[tuple[str, str], list[_Array]] = {}
+        for fit in fits.values():
+            measured = {
+                name: weights
+                for name, weights, taken in zip(fit.candidates, fit.weights, fit.taken_from, strict=True)
+                if not taken
+            }
+            for name, weights in measured.items():
+                op, permutation, _ = name.split("/", 2)
+                twin = measured.get(_without_order(name))
+                if permutation != "none" and twin is not None:
+                    found.setdefault((op, permutation), []).append(np.maximum(weights - twin, 0))
+        return cls({key: np.median(added, axis=0) for key, added in found.items()})
+
+    def applied(self, name: str, model: Model, of_sweep: Sequence[bool] | None) -> Model:
+        """Return a model of preparation whose candidates with an order that only sweeps know take as long as this."""
+        weights = np.array(model.arrays["layer.0.weight"][0], dtype=np.float64)
+        places = {candidate: place for place, candidate in enumerate(model.outputs)}
+        changed = False
+        for candidate, place in places.items():
+            op, permutation, _ = candidate.split("/", 2)
+            added, plain = self.added.get((op, permutation)), _without_order(candidate)
+            akin = (at for other, at in places.items() if other.partition("[")[0] == plain.partition("[")[0])
+            twin = places.get(plain, next(akin, None))
+            if added is not None and twin is not None and (of_sweep is None or of_sweep[place]):
+                weights[place] = weights[twin] + added
+                changed = True
+        return _model(weights, model.outputs) if changed else model
+
+
+def _without_order(candidate: str) -> str:
+    op, _, kernel = candidate.split("/", 2)
+    return f"{op}/none/{kernel}"
 
 
 def _rows_of(table: pd.DataFrame, model: str) -> pd.DataFrame:

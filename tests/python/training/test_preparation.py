@@ -196,6 +196,22 @@ def test_what_the_experiment_does_not_know_takes_as_long_as_in_the_sweep(name):
     assert "7 candidates, 1 of which like another one or the sweep" in refit.summary()[0]
 
 
+def test_what_an_order_adds_is_known_from_other_value_types(monkeypatch):
+    ordered, akin = "spmv/rcm/csr/vector", "spmv/rcm/csr/vector[threads_per_row=16]"
+    unknown = "spmv/community/csr/vector"
+    monkeypatch.setitem(KERNELS, ordered, (0.05, 3.0, 0, 0.5, 0))
+    doubles, floats = findings(), findings(kind=("spmv", "float32", ""), absent=[ordered])
+    both = dataclasses.replace(doubles, table=pd.concat([doubles.table, floats.table], ignore_index=True))
+    candidates = (*KERNELS, akin, unknown)
+    profile = profile_of(candidates, seconds=1)
+    of_sweep = profile_of(candidates, "spmv-float32", seconds=1).models
+    found = refit_preparation(dataclasses.replace(profile, models=profile.models | of_sweep), both)
+    weights = coefficients(found, "preparation-spmv-float32")
+    for name in (ordered, akin):
+        np.testing.assert_allclose(weights[name], KERNELS[ordered], rtol=0.05, atol=0.05)
+    np.testing.assert_array_equal(weights[unknown], np.full(5, 1000.0))
+
+
 def test_a_few_matrices_are_not_enough_for_a_candidate():
     refit = refit_preparation(profile_of(), findings(rare=["spmv/none/sell/vector"]))
     found = coefficients(refit)
