@@ -58,6 +58,9 @@ WORST = 1.5
 UNTRIED = 0.4
 """Logarithm of time / minimum time that a candidate counts with on matrices whose sweep has left it out."""
 
+LEAF_BITS = 16
+"""Of what leaves of boosted trees add. A wheel has a limit, and profiles are a quarter smaller in it than with all."""
+
 CAUTION = 0.015
 """Where the predicted gain over the vendor's kernels is smaller, theirs are chosen: the gain is within the error."""
 
@@ -387,9 +390,15 @@ def fit_boosting(X: _Array, Y: _Array, inputs: Sequence[str], outputs: Sequence[
 
 
 def _with_base(model: Model, base: _Array, X: _Array) -> Model:
-    arrays = dict(model.arrays) | {"base": base}
+    arrays = dict(model.arrays) | {"base": base, "leaf.value": rounded(model.arrays["leaf.value"])}
     shifted = Model(model.kind, model.inputs, model.outputs, model.settings, arrays)
     return _with_check(shifted, X)
+
+
+def rounded(values: _Array) -> _Array:
+    """Round to `LEAF_BITS` significant bits."""
+    mantissa, exponent = np.frexp(values)
+    return np.asarray(np.ldexp(np.round(mantissa * 2.0**LEAF_BITS), exponent - LEAF_BITS))
 
 
 def _with_check(model: Model, X: _Array) -> Model:
