@@ -85,7 +85,8 @@ class Dataset:
     sweeps : ndarray of int64, shape (n,)
         Which sweep the row is from, where there are several: see `united`.
     untried : ndarray of bool, shape (n, candidates)
-        Whether the candidate was tried neither by the row's sweep nor, by another one, on matrices of this size.
+        Whether models are told that the candidate is slow: where the row's sweep has left it out, since lists have what
+        can win there; in the sweep with most candidates, where no other one that has it has matrices of this size.
     op, dtype, layout, cache : str
         What all rows have in common; `layout` is empty for SpMV.
     """

@@ -139,7 +139,7 @@ def refit_preparation(profile: Profile, findings: Findings) -> Refit:
     orders = _Orders.of(fits)
     for name in [name for name in models if name.startswith(_PREFIX)]:
         of_sweep = [taken == SWEEP for taken in fits[name].taken_from] if name in fits else None
-        models[name] = orders.applied(name, models[name], of_sweep)
+        models[name] = orders.applied(models[name], of_sweep)
     models[FEATURES] = _features(findings.table)
     metrics = dict(profile.metrics)
     metrics["selectors"] = {
@@ -263,7 +263,7 @@ class _Orders:
                     found.setdefault((op, permutation), []).append(np.maximum(weights - twin, 0))
         return cls({key: np.median(added, axis=0) for key, added in found.items()})
 
-    def applied(self, name: str, model: Model, of_sweep: Sequence[bool] | None) -> Model:
+    def applied(self, model: Model, of_sweep: Sequence[bool] | None) -> Model:
         """Return a model of preparation whose candidates with an order that only sweeps know take as long as this."""
         weights = np.array(model.arrays["layer.0.weight"][0], dtype=np.float64)
         places = {candidate: place for place, candidate in enumerate(model.outputs)}

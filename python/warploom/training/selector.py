@@ -390,12 +390,12 @@ def fit_boosting(X: _Array, Y: _Array, inputs: Sequence[str], outputs: Sequence[
 
 
 def _with_base(model: Model, base: _Array, X: _Array) -> Model:
-    arrays = dict(model.arrays) | {"base": base, "leaf.value": rounded(model.arrays["leaf.value"])}
+    arrays = dict(model.arrays) | {"base": base, "leaf.value": _rounded(model.arrays["leaf.value"])}
     shifted = Model(model.kind, model.inputs, model.outputs, model.settings, arrays)
     return _with_check(shifted, X)
 
 
-def rounded(values: _Array) -> _Array:
+def _rounded(values: _Array) -> _Array:
     """Round to `LEAF_BITS` significant bits."""
     mantissa, exponent = np.frexp(values)
     return np.asarray(np.ldexp(np.round(mantissa * 2.0**LEAF_BITS), exponent - LEAF_BITS))
