@@ -1,6 +1,7 @@
 // Sampled products of dense matrices, as Python sees them: the arguments are checked by warploom.sddmm.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -128,10 +129,12 @@ std::unique_ptr<bound_product> prepare_vendor(const resident_csr& pattern, const
 }
 
 // None if it does not pay.
-std::unique_ptr<bound_product> prepare_vectors(const resident_csr& pattern, bool always) {
+std::unique_ptr<bound_product> prepare_vectors(const resident_csr& pattern, const std::optional<std::string>& dtype) {
+  std::optional<value_type> pays_for;
+  if (dtype) pays_for = parse_value_type(*dtype);
   const device_guard guard(pattern.device);
   const py::gil_scoped_release release;
-  auto product = WARPLOOM_CUDA(prepare_vector_sampled_product)(*pattern.matrix, always);
+  auto product = WARPLOOM_CUDA(prepare_vector_sampled_product)(*pattern.matrix, pays_for);
   if (!product) return nullptr;
   return std::make_unique<bound_product>(bound_product{pattern, std::move(product)});
 }
@@ -230,8 +233,15 @@ void bind_sampled(py::module_& module) {
                             "A sampled product that is prepared for a pattern in device memory.")
       .def_static("vendor", &prepare_vendor, py::arg("pattern"), py::arg("dtype"), py::arg("nnz"),
                   "The vendor's, for operands of one type.")
-      .def_static("column_vectors", &prepare_vectors, py::arg("pattern"), py::kw_only(), py::arg("always"),
-                  "Column vectors, for operands of any type; unless `always`, None if they do not pay.")
+      .def_static("column_vectors", &prepare_vectors, py::arg("pattern"), py::arg("dtype") = py::none(),
+                  "Column vectors, for operands of any type; None if they do not pay for those of `dtype`.")
+      .def(
+          "pays_for",
+          [](const bound_product& bound, const std::string& dtype) {
+            const device_guard guard(bound.pattern.device);
+            return bound.product->pays_for(parse_value_type(dtype));
+          },
+          py::arg("dtype"), "Whether products of a type are faster than on the pattern as it is.")
       .def_property_readonly("nbytes", [](const bound_product& bound) { return bound.product->bytes(); })
       .def("run", &bound_product::run, py::arg("dtype"), py::arg("X"), py::arg("Y"), py::arg("k"), py::arg("out"),
            py::arg("stream"), "Enqueue it for operands given by their addresses.");

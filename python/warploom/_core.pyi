@@ -831,14 +831,18 @@ class PreparedSampledProduct:
     A sampled product that is prepared for a pattern in device memory.
     """
     @staticmethod
-    def column_vectors(pattern: DeviceCsr, *, always: bool) -> PreparedSampledProduct | None:
+    def column_vectors(pattern: DeviceCsr, dtype: str | None = None) -> PreparedSampledProduct | None:
         """
-        Column vectors, for operands of any type; unless `always`, None if they do not pay.
+        Column vectors, for operands of any type; None if they do not pay for those of `dtype`.
         """
     @staticmethod
     def vendor(pattern: DeviceCsr, dtype: str, nnz: int) -> PreparedSampledProduct:
         """
         The vendor's, for operands of one type.
+        """
+    def pays_for(self, dtype: str) -> bool:
+        """
+        Whether products of a type are faster than on the pattern as it is.
         """
     def run(self, dtype: str, X: int, Y: int, k: int, out: int, stream: int) -> None:
         """

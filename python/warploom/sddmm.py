@@ -20,10 +20,13 @@ OWN = "sddmm/none/csr/warp_windows"
 """The name of the kernel that takes a pattern as it is."""
 
 VECTORS = "sddmm/none/column-vectors/tensor_core"
-"""The name of the kernel that a pattern is prepared for, for float16 and bfloat16."""
+"""The name of the kernel that a pattern is prepared for."""
 
 VENDOR = "sddmm/none/csr/cusparse"
 """The name of the vendor's."""
+
+_VECTOR_COLUMNS = {"float16": 8, "bfloat16": 8, "float32": 4, "float64": 2}
+"""Columns of 16 bytes: those of operands that take column vectors are a multiple."""
 
 
 def sddmm(A: Any, X: Any, Y: Any, *, device: str | None = None) -> Any:
@@ -85,10 +88,10 @@ def sddmm_plan(A: Any, *, device: str | None = None, select: str | None = None) 
     device : str, optional
         ``"cuda"``, ``"cuda:N"`` or ``"cpu"``; by default the GPU if there is one.
     select : str, optional
-        ``"sddmm/none/csr/warp_windows"``; on a GPU also ``"sddmm/none/column-vectors/tensor_core"``, for float16 and
-        bfloat16 (operands of other types take ``warp_windows``), and ``"sddmm/none/csr/cusparse"``, the vendor's, not
-        for bfloat16. By default the first, and the second where neighbouring rows of `A` share columns: it is
-        prepared at the first product that it is for, in at most 7 bytes for each entry.
+        ``"sddmm/none/csr/warp_windows"``; on a GPU also ``"sddmm/none/column-vectors/tensor_core"`` (operands whose
+        rows are not of whole 16 bytes take ``warp_windows``), and ``"sddmm/none/csr/cusparse"``, the vendor's, not
+        for bfloat16. By default the first, and the second where neighbouring rows of `A` share so many columns that it
+        is faster: it is prepared at the first product that it is for, in at most 13 bytes for each entry.
 
     Returns
     -------
@@ -208,8 +211,8 @@ class SddmmPlan:
 class ResidentPattern:
     """A pattern in GPU memory, and column vectors of it once a product takes them.
 
-    `kept` is what the pattern may be a view of. With `vectors`, products of two-byte values always take column vectors,
-    which are made at once; they never do if it is False, and by default where that pays.
+    `kept` is what the pattern may be a view of. With `vectors`, products always take column vectors, which are made at
+    once; they never do if it is False, and by default where that pays for their type.
     """
 
     def __init__(self, problem: Any, *, vectors: bool | None = None) -> None:
@@ -218,10 +221,10 @@ class ResidentPattern:
         self.shape: tuple[int, int] = problem.shape
         self.nnz: int = problem.nnz
         self._making = threading.Lock()
-        self._is_decided = vectors is not None
+        self._pays: dict[str, bool] = {} if vectors is None else dict.fromkeys(_VECTOR_COLUMNS, vectors)
         self._vectors: _core.PreparedSampledProduct | None = None
         if vectors:
-            self._vectors = _core.PreparedSampledProduct.column_vectors(self.csr, always=True)
+            self._vectors = _core.PreparedSampledProduct.column_vectors(self.csr)
 
     @classmethod
     def of(cls, A: Any, device: _device.Device, *, vectors: bool | None = None) -> ResidentPattern:
@@ -231,19 +234,27 @@ class ResidentPattern:
 
     def sample(self, dtype: str, X: int, Y: int, k: int, out: int, stream: int) -> None:
         """Enqueue a product of row-major operands without padding, given by their addresses."""
-        if dtype in ("float16", "bfloat16") and k >= 8 and k % 8 == 0:
-            if not self._is_decided:
-                self._decide(stream)
-            if self._vectors is not None:
+        if k > 0 and k % _VECTOR_COLUMNS[dtype] == 0:
+            pays = self._pays.get(dtype)
+            if pays or (pays is None and self._decide(dtype, stream)):
+                assert self._vectors is not None
                 self._vectors.run(dtype, X, Y, k, out, stream)
                 return
         _core.sampled_product_on_device(self.csr, dtype, X, Y, k, out, self.nnz, stream)
 
-    def _decide(self, stream: int) -> None:
+    def _decide(self, dtype: str, stream: int) -> bool:
+        """Say whether column vectors pay for a type, and make them if they do: not while a graph is captured."""
         with self._making:
-            if not self._is_decided and not _core.is_captured(self.csr, stream):
-                self._vectors = _core.PreparedSampledProduct.column_vectors(self.csr, always=False)
-                self._is_decided = True
+            if dtype in self._pays:
+                return self._pays[dtype]
+            if _core.is_captured(self.csr, stream):
+                return False
+            if self._vectors is None:
+                self._vectors = _core.PreparedSampledProduct.column_vectors(self.csr, dtype)
+                self._pays[dtype] = self._vectors is not None
+            else:
+                self._pays[dtype] = self._vectors.pays_for(dtype)
+            return self._pays[dtype]
 
 
 def sample(pattern: Any, X: Any, Y: Any) -> Any:

@@ -179,7 +179,7 @@ def test_sampled_products(dtype, k):
         assert_sampled(A, X, Y, wl.sddmm_plan(A, device="cuda")(X, Y))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("k", [8, 64, 136])
 def test_sampled_products_of_column_vectors(dtype, k):
     """Of patterns of one window and of several, the last one cut short, with rows of X that are not there."""

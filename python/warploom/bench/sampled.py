@@ -42,8 +42,7 @@ def candidates(dtype: str, device: str) -> list[str]:
     """Return the names of what computes sampled products: warploom's own and, on a GPU, the vendor's."""
     if device != "cuda":
         return [OWN]
-    vectors = [VECTORS] if dtype in ("float16", "bfloat16") else []
-    return [OWN, *vectors] if dtype == "bfloat16" else [OWN, *vectors, VENDOR]
+    return [OWN, VECTORS] if dtype == "bfloat16" else [OWN, VECTORS, VENDOR]
 
 
 class Operands:
@@ -89,7 +88,7 @@ class Operands:
                 load_vendor()
                 made = _core.PreparedSampledProduct.vendor(self._pattern.csr, self.dtype, self.nnz)
             else:
-                vectors = _core.PreparedSampledProduct.column_vectors(self._pattern.csr, always=True)
+                vectors = _core.PreparedSampledProduct.column_vectors(self._pattern.csr)
                 assert vectors is not None
                 made = vectors
             self._prepared[candidate] = made

@@ -34,4 +34,16 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&a)[
 #endif
 }
 
+// c += a b on a tile of 8 x 8 in float64, with 4 values of the inner dimension: lane l has row l / 4 of a, column l / 4
+// of b, place l % 4 of both, and columns 2 (l % 4) and the one beside it of row l / 4 of c. Compute capability 8.0.
+__device__ __forceinline__ void multiply_add(double (&c)[2], double a, double b) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+      : "+d"(c[0]), "+d"(c[1])
+      : "d"(a), "d"(b));
+#else
+  __trap();  // never launched there
+#endif
+}
+
 }  // namespace warploom::cuda

@@ -1,24 +1,29 @@
-// The sampled product of float16 and bfloat16 on tensor cores, for patterns whose neighbouring rows share columns: a
-// row of Y is read once for the 8 rows of a window.
+// The sampled product on tensor cores, for patterns whose neighbouring rows share columns: a row of Y is read once for
+// the 8 rows of a window.
 //
-// The columns of a window are in groups of 16. The instruction m16n8k16 multiplies the 16 rows of Y of a group with the
-// 8 rows of X of the window: of the 128 sums those count that the pattern has. Which columns of X and Y make up the 16
-// of the inner dimension is free, as long as it is the same in both: a lane reads 8 neighbouring ones, so that rows go
-// from memory to registers 16 bytes at once. In the words of the instruction, lane l has g = l / 4 and t = l % 4; it
-// reads rows g and 8 + g of the group and row g of the window, columns 8 t .. 8 t + 8 of each 32, and ends up with the
-// sums of rows 2 t and 2 t + 1 of the window and columns g and 8 + g of the group.
+// The columns of a window are in groups of 16. A warp multiplies the 16 rows of Y of a group with the 8 rows of X of
+// the window: of the 128 sums those count that the pattern has. Which columns of X and Y make up the inner dimension of
+// an instruction is free, as long as it is the same in both: a lane reads neighbouring ones, so that rows go from
+// memory to registers 16 bytes at once. In the words of the instructions, lane l has g = l / 4 and t = l % 4; it reads
+// rows g and 8 + g of the group and row g of the window, 16 bytes of each 64, and ends up with the sums of rows 2 t and
+// 2 t + 1 of the window and columns g and 8 + g of the group.
 //
 // A group says for each row of the window which of its 16 columns are nonzeros of it, and where in CSR order the first
 // of them is: it does not depend on other groups. A warp takes several of them one after the other, which mostly have
 // the window in common, and keeps the rows of X.
 //
-// Sums are those of tensor cores, in float32, and rounded once. The order of additions depends on k alone.
+// Sums of float16 and bfloat16 are those of tensor cores, in float32, and rounded once; those of float64 are in
+// float64. Values of float32 are taken apart into two of TF32 (Ootomo & Yokota 2022, Recovering single precision
+// accuracy from Tensor Cores while avoiding the FP32 theoretical peak performance): a product is off by 2^-22 of it at
+// most, and sums of more than 16 columns are rounded as those of float32. The order of additions depends on k alone.
 //
-// At least m rows of X and n rows of Y are read once, 116 bytes for 16 columns of a window, and 2 bytes a nonzero are
-// written; where rows of Y miss the caches, each column of a window costs 2 k bytes more, where a kernel on CSR pays
-// that for each nonzero.
+// At least m rows of X and n rows of Y are read once, 116 bytes for 16 columns of a window, and s bytes a nonzero are
+// written (s bytes a value); where rows of Y miss the caches, each column of a window costs s k bytes more, where a
+// kernel on CSR pays that for each nonzero.
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <type_traits>
 
 #include "device/algorithms.hpp"
 #include "device/device_csr.hpp"
@@ -43,9 +48,15 @@ constexpr int threads_per_block = 128;
 // Going through longer rows of a window takes longer than products save.
 constexpr std::int64_t longest_row = 8192;
 
-// Measured on an H200: with fewer nonzeros in a group on the average, rows of Y are read about as often without, and
-// products with 128 columns gain nothing.
-constexpr double fewest_in_group = 16.5;
+// Measured on an H200, of 190 patterns and products of 32 to 128 columns: with fewer nonzeros in a group on the
+// average, rows of Y are read about as often without. Where there are few nonzeros in all, warps have less to do before
+// they begin. Taking float32 apart costs as much as reading two rows of Y.
+double fewest_in_group(value_type dtype, std::int64_t nnz) {
+  constexpr double few = 9;
+  if (dtype == value_type::float64) return few;
+  if (dtype == value_type::float32) return nnz <= 10'000 ? few : 40;
+  return nnz <= 30'000 ? few : 16.5;
+}
 
 struct groups_view {
   int num_groups;
@@ -110,86 +121,233 @@ struct group_product {
   Value* out;
 };
 
-constexpr int lane_columns = 8;
-constexpr int chunk_columns = 4 * lane_columns;  // of a quad
+using words = vector<unsigned, 4>;  // of a lane: 16 bytes of a row
 
-using words = vector<unsigned, 4>;  // of a lane: 8 columns of a row
+template <class Value>
+constexpr int lane_columns = sizeof(words) / sizeof(Value);
+template <class Value>
+constexpr int chunk_columns = 4 * lane_columns<Value>;  // of a quad
 
-// Chunks of 32 columns are held of each row at a time. `Whole`: k is 32 Chunks, so that rows of X are loaded for each
-// window only.
+// The four sums of a lane, number 2 h + i of column g + 8 h and row 2 t + i.
+template <class Value>
+struct tile_sums {
+  float sums[4] = {};
+
+  // Of a chunk, two rows of Y and one of X.
+  __device__ __forceinline__ void add(const words& first, const words& second, const words& x) {
+#pragma unroll
+    for (int w = 0; w < 4; w += 2) {
+      const unsigned a[4] = {first.lane[w], second.lane[w], first.lane[w + 1], second.lane[w + 1]};
+      const unsigned b[2] = {x.lane[w], x.lane[w + 1]};
+      multiply_add<Value>(sums, a, b);
+    }
+  }
+  __device__ __forceinline__ Value value(int i) const { return narrow<Value>(sums[i]); }
+};
+
+template <>
+struct tile_sums<float> {
+  // Of products of high parts, and of those of low parts, in two: an instruction waits for the one before it on the
+  // same sums.
+  float sums[4] = {}, low_sums[2][4] = {};
+
+  // A value is the sum of both but for 2^-23 of it, where it is less than 2^114: else they are not finite. Conversions
+  // to TF32 would take four times as long as this arithmetic.
+  struct parts {
+    unsigned high[4], low[4];
+
+    __device__ __forceinline__ explicit parts(const words& from) {
+      constexpr float scale = 1 << 13;
+      constexpr unsigned bits_of_tf32 = 0xffffe000u;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float value = __uint_as_float(from.lane[i]);
+        const float nearest = __fmaf_rn(value, -scale, __fmul_rn(value, scale + 1));
+        high[i] = __float_as_uint(nearest);
+        low[i] = __float_as_uint(__fsub_rn(value, nearest)) & bits_of_tf32;
+      }
+    }
+  };
+
+  // Tensor cores truncate sums: those of large products are added up here.
+  __device__ __forceinline__ void add(const words& first, const words& second, const words& x) {
+    const parts y[2] = {parts(first), parts(second)}, of_x(x);
+    float high_sums[4] = {};
+#pragma unroll
+    for (int w = 0; w < 4; w += 2) {
+      const unsigned high[4] = {y[0].high[w], y[1].high[w], y[0].high[w + 1], y[1].high[w + 1]};
+      const unsigned low[4] = {y[0].low[w], y[1].low[w], y[0].low[w + 1], y[1].low[w + 1]};
+      const unsigned x_high[2] = {of_x.high[w], of_x.high[w + 1]}, x_low[2] = {of_x.low[w], of_x.low[w + 1]};
+      multiply_add<float>(low_sums[0], low, x_low);
+      multiply_add<float>(low_sums[0], low, x_high);
+      multiply_add<float>(low_sums[1], high, x_low);
+      multiply_add<float>(high_sums, high, x_high);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sums[i] += high_sums[i];
+  }
+  __device__ __forceinline__ float value(int i) const { return sums[i] + (low_sums[0][i] + low_sums[1][i]); }
+};
+
+template <>
+struct tile_sums<double> {
+  double sums[2][2] = {};
+
+  __device__ __forceinline__ void add(const words& first, const words& second, const words& x) {
+#pragma unroll
+    for (int w = 0; w < 4; w += 2) {
+      const double b = number(x, w);
+      multiply_add(sums[0], number(first, w), b);
+      multiply_add(sums[1], number(second, w), b);
+    }
+  }
+  __device__ __forceinline__ double value(int i) const { return sums[i / 2][i % 2]; }
+
+ private:
+  __device__ __forceinline__ static double number(const words& of, int w) {
+    return __hiloint2double(static_cast<int>(of.lane[w + 1]), static_cast<int>(of.lane[w]));
+  }
+};
+
+// One sum without tensor cores.
+__device__ __noinline__ float dot(const float* x, const float* y, int k) {
+  float sum = 0;
+  for (int column = 0; column < k; ++column) sum = __fmaf_rn(x[column], y[column], sum);
+  return sum;
+}
+
+// What a lane needs of a group.
+struct group_of_lane {
+  int columns[2];
+  int window;
+  unsigned masks;  // of two rows
+  int2 positions;
+
+  __device__ static group_of_lane load(const groups_view& A, int group) {
+    const int quad = static_cast<int>(lane_id()) / 4, lane_of_quad = static_cast<int>(lane_id()) % 4;
+    const std::int32_t* const columns = A.columns + std::int64_t{group} * group_columns;
+    const std::int64_t of_lane = std::int64_t{group} * (window_rows / 2) + lane_of_quad;
+    return {{__ldg(columns + quad), __ldg(columns + quad + 8)},
+            __ldg(A.windows + group),
+            __ldg(reinterpret_cast<const unsigned*>(A.masks) + of_lane),
+            __ldg(reinterpret_cast<const int2*>(A.positions) + of_lane)};
+  }
+};
+
+// Chunks of 64 bytes are held of each row of X at a time. `Whole`: k is as many columns, so that rows of X are loaded
+// for each window only. What is needed of the next group, and with `by_turns` the next chunks of rows of Y, is under
+// way while products are formed.
 template <class Value, int Chunks, bool Whole>
 __global__ void __launch_bounds__(threads_per_block) group_kernel(const group_product<Value> given) {
+  constexpr bool by_turns = std::is_same_v<Value, float>;  // which has most to compute
+  constexpr int most_loaded = by_turns ? 2 : 4, loaded = Chunks < most_loaded ? Chunks : most_loaded;  // of rows of Y
+  constexpr int columns_of_chunk = chunk_columns<Value>;
   const int quad = static_cast<int>(lane_id()) / 4, lane_of_quad = static_cast<int>(lane_id()) % 4;
   const int warp = static_cast<int>(blockIdx.x * (threads_per_block / 32) + threadIdx.x / 32);
   const std::int64_t begin = std::int64_t{warp} * given.groups_per_warp;
   const int end = static_cast<int>(min(begin + given.groups_per_warp, std::int64_t{given.A.num_groups}));
-  const bool is_one_pass = Whole || given.k <= Chunks * chunk_columns;
+  if (begin >= end) return;
+  const bool is_one_pass = Whole || given.k <= Chunks * columns_of_chunk;
+  const auto row_of_X = [&](int window, int i) {
+    const unsigned row = min(window * window_rows + i, given.num_rows - 1);
+    return reinterpret_cast<const char*>(given.X) + std::uint64_t{row} * given.X_stride;
+  };
   int window_of_x = -1;
   words x[Chunks];
+  group_of_lane next = group_of_lane::load(given.A, static_cast<int>(begin));
   for (int group = static_cast<int>(begin); group < end; ++group) {
-    const std::int32_t* const columns = given.A.columns + std::int64_t{group} * group_columns;
-    const auto row_of_Y = [&](int place) {
-      const auto column = static_cast<unsigned>(__ldg(columns + place));
+    const group_of_lane now = next;
+    if (group + 1 < end) next = group_of_lane::load(given.A, group + 1);
+    const auto row_of_Y = [&](int half) {
+      const auto column = static_cast<unsigned>(now.columns[half]);
       return reinterpret_cast<const char*>(given.Y) + std::uint64_t{column} * given.Y_stride;
     };
-    const char* const Y[2] = {row_of_Y(quad), row_of_Y(quad + 8)};
-    const int window = __ldg(given.A.windows + group);
-    const std::int64_t of_lane = std::int64_t{group} * (window_rows / 2) + lane_of_quad;
-    const unsigned masks = __ldg(reinterpret_cast<const unsigned*>(given.A.masks) + of_lane);
-    const int2 positions = __ldg(reinterpret_cast<const int2*>(given.A.positions) + of_lane);
-    float sums[4] = {};
-    for (int first = 0; first == 0 || (!is_one_pass && first < given.k); first += Chunks * chunk_columns) {
-      const int column = first + lane_of_quad * lane_columns;
-      const auto load_row = [&](const char* from, words(&to)[Chunks]) {
-#pragma unroll
-        for (int chunk = 0; chunk < Chunks; ++chunk) {
-          const int at = column + chunk * chunk_columns;
-          if (Whole || at < given.k) {
-            to[chunk] = load<unsigned, 4>(reinterpret_cast<const unsigned*>(from + at * sizeof(Value)));
-          } else {
-            to[chunk] = {};
-          }
+    const char* const Y[2] = {row_of_Y(0), row_of_Y(1)};
+    tile_sums<Value> tile;
+    for (int first = 0; first == 0 || (!is_one_pass && first < given.k); first += Chunks * columns_of_chunk) {
+      const auto load_chunk = [&](const char* from, int chunk, words& to) {
+        const int column = first + chunk * columns_of_chunk + lane_of_quad * lane_columns<Value>;
+        if (Whole || column < given.k) {
+          to = load<unsigned, 4>(reinterpret_cast<const unsigned*>(from + column * sizeof(Value)));
+        } else {
+          to = {};
         }
       };
-      words y[2][Chunks];
-      load_row(Y[0], y[0]);
-      load_row(Y[1], y[1]);
-      if (!is_one_pass || window != window_of_x) {
-        const unsigned row = min(window * window_rows + quad, given.num_rows - 1);
-        load_row(reinterpret_cast<const char*>(given.X) + std::uint64_t{row} * given.X_stride, x);
-        window_of_x = window;
+      words y[1 + by_turns][2][loaded];
+      const auto load_part = [&](int part, words(&to)[2][loaded]) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+#pragma unroll
+          for (int chunk = 0; chunk < loaded; ++chunk) load_chunk(Y[half], part * loaded + chunk, to[half][chunk]);
+        }
+      };
+      load_part(0, y[0]);
+      if (!is_one_pass || now.window != window_of_x) {
+        const char* const X = row_of_X(now.window, quad);
+#pragma unroll
+        for (int chunk = 0; chunk < Chunks; ++chunk) load_chunk(X, chunk, x[chunk]);
+        window_of_x = now.window;
       }
 #pragma unroll
-      for (int chunk = 0; chunk < Chunks; ++chunk) {
+      for (int part = 0; part < Chunks / loaded; ++part) {
+        if (by_turns && part + 1 < Chunks / loaded) load_part(part + 1, y[(part + 1) % 2]);
+        if (!by_turns && part > 0) load_part(part, y[0]);
+        const auto& rows = y[by_turns ? part % 2 : 0];
 #pragma unroll
-        for (int w = 0; w < 4; w += 2) {
-          const unsigned a[4] = {y[0][chunk].lane[w], y[1][chunk].lane[w], y[0][chunk].lane[w + 1],
-                                 y[1][chunk].lane[w + 1]};
-          const unsigned b[2] = {x[chunk].lane[w], x[chunk].lane[w + 1]};
-          multiply_add<Value>(sums, a, b);
-        }
+        for (int chunk = 0; chunk < loaded; ++chunk) tile.add(rows[0][chunk], rows[1][chunk], x[part * loaded + chunk]);
       }
     }
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const unsigned mask = i == 0 ? masks & 0xffff : masks >> 16;
-      Value* const out = given.out + (i == 0 ? positions.x : positions.y);
+      const unsigned mask = i == 0 ? now.masks & 0xffff : now.masks >> 16;
+      Value* const out = given.out + (i == 0 ? now.positions.x : now.positions.y);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const unsigned bit = 1u << (quad + half * 8);
-        if (mask & bit) out[__popc(mask & (bit - 1))] = narrow<Value>(sums[half * 2 + i]);
+        if (!(mask & bit)) continue;
+        Value value = tile.value(half * 2 + i);
+        if constexpr (std::is_same_v<Value, float>) {
+          if (!isfinite(value)) {  // parts may not have been
+            value = dot(reinterpret_cast<const float*>(row_of_X(now.window, lane_of_quad * 2 + i)),
+                        reinterpret_cast<const float*>(Y[half]), given.k);
+          }
+        }
+        out[__popc(mask & (bit - 1))] = value;
       }
     }
   }
 }
 
-template <class Value, int Chunks>
+template <int Chunks, class Value>
 void launch(const group_product<Value>& given, cudaStream_t stream) {
   const auto kernel =
-      given.k == Chunks * chunk_columns ? group_kernel<Value, Chunks, true> : group_kernel<Value, Chunks, false>;
+      given.k == Chunks * chunk_columns<Value> ? group_kernel<Value, Chunks, true> : group_kernel<Value, Chunks, false>;
   const std::int64_t warps = (given.A.num_groups + given.groups_per_warp - 1) / given.groups_per_warp;
   kernel<<<blocks_for(warps * 32, threads_per_block), threads_per_block, 0, stream>>>(given);
   check_launch("group_kernel");
+}
+
+// Rows of X of up to 128 columns are held.
+template <class Value>
+void launch_for_columns(const group_product<Value>& given, cudaStream_t stream) {
+  constexpr int columns = chunk_columns<Value>;
+  if (given.k <= columns) return launch<1>(given, stream);
+  if (given.k <= 2 * columns) return launch<2>(given, stream);
+  if constexpr (columns < 32) {
+    if (given.k <= 4 * columns) return launch<4>(given, stream);
+    if constexpr (columns < 16) {
+      if (given.k <= 8 * columns) return launch<8>(given, stream);
+    }
+  }
+  launch<128 / columns>(given, stream);
+}
+
+// Whether products of this type take less time than without groups.
+bool pays(const device_csr& pattern, std::int64_t num_groups, value_type dtype) {
+  constexpr int slow = 32;  // float64 on GPUs for graphics
+  if (dtype == value_type::float64 && device_attribute(cudaDevAttrSingleToDoublePrecisionPerfRatio) >= slow)
+    return false;
+  return static_cast<double>(pattern.nnz()) >= fewest_in_group(dtype, pattern.nnz()) * static_cast<double>(num_groups);
 }
 
 class column_vectors_product final : public prepared_sampled_product {
@@ -198,10 +356,11 @@ class column_vectors_product final : public prepared_sampled_product {
       : pattern_(pattern), words_(std::move(words)), num_groups_(num_groups) {}
 
   void run(const dense_view& X, const dense_view& Y, value_type dtype, void* out, CUstream_st* stream) override {
-    if (dtype == value_type::float16 && run_as<__half>(X, Y, out, stream)) return;
-    if (dtype == value_type::bfloat16 && run_as<__nv_bfloat16>(X, Y, out, stream)) return;
-    sampled_product_cuda(arrays_of(pattern_), pattern_.nnz(), X, Y, dtype, out, stream);
+    const bool done =
+        dispatch_device_type(dtype, [&](auto value) { return run_as<decltype(value)>(X, Y, out, stream); });
+    if (!done) sampled_product_cuda(arrays_of(pattern_), pattern_.nnz(), X, Y, dtype, out, stream);
   }
+  bool pays_for(value_type dtype) const override { return pays(pattern_, num_groups_, dtype); }
   std::size_t bytes() const override { return words_.bytes(); }
 
   // In 32-bit words.
@@ -223,7 +382,9 @@ class column_vectors_product final : public prepared_sampled_product {
       return reinterpret_cast<std::uintptr_t>(operand.data) % 16 == 0 && bytes % 16 == 0 &&
              bytes < std::int64_t{1} << 32;
     };
-    if (num_groups_ == 0 || X.num_cols == 0 || X.num_cols % lane_columns != 0 || !fits(X) || !fits(Y)) return false;
+    if (num_groups_ == 0 || X.num_cols == 0 || X.num_cols % lane_columns<Value> != 0 || !fits(X) || !fits(Y)) {
+      return false;
+    }
     constexpr std::int64_t warps_wanted = 16384;  // some for every place of a large GPU
     const group_product<Value> given{view(words_.data(), num_groups_),
                                      static_cast<int>(std::clamp<std::int64_t>(num_groups_ / warps_wanted, 1, 8)),
@@ -234,13 +395,7 @@ class column_vectors_product final : public prepared_sampled_product {
                                      static_cast<const Value*>(Y.data),
                                      static_cast<unsigned>(Y.leading_dimension * sizeof(Value)),
                                      static_cast<Value*>(out)};
-    if (given.k <= 32) {
-      launch<Value, 1>(given, stream);
-    } else if (given.k <= 64) {
-      launch<Value, 2>(given, stream);
-    } else {
-      launch<Value, 4>(given, stream);
-    }
+    launch_for_columns(given, stream);
     return true;
   }
 
@@ -259,11 +414,12 @@ std::string reason_against(const device_csr& pattern) {
 }  // namespace
 }  // namespace cuda::sampled
 
-std::unique_ptr<prepared_sampled_product> prepare_vector_sampled_product(const device_csr& pattern, bool always) {
+std::unique_ptr<prepared_sampled_product> prepare_vector_sampled_product(const device_csr& pattern,
+                                                                         std::optional<value_type> dtype) {
   using namespace cuda;
   using product = sampled::column_vectors_product;
   const auto refuse = [&](const std::string& reason) -> std::unique_ptr<prepared_sampled_product> {
-    if (!always) return nullptr;
+    if (dtype) return nullptr;
     throw error(error_kind::parameter, "select", -1, "column-vectors/tensor_core " + reason);
   };
   if (const std::string reason = sampled::reason_against(pattern); !reason.empty()) return refuse(reason);
@@ -287,9 +443,7 @@ std::unique_ptr<prepared_sampled_product> prepare_vector_sampled_product(const d
   if (found.unsorted != 0) return refuse("takes rows whose columns ascend");
   if (found.repeats != 0) return refuse("takes rows without repeated columns");
   const std::int64_t num_groups = found.num_blocks;
-  if (!always && static_cast<double>(pattern.nnz()) < sampled::fewest_in_group * static_cast<double>(num_groups)) {
-    return nullptr;
-  }
+  if (dtype && !sampled::pays(pattern, num_groups, *dtype)) return nullptr;
 
   device_array<std::int32_t> words(num_groups * product::words_per_group, allocate_device_memory);
   sampled::group_columns_kernel<<<blocks, threads_per_merging_block, 0, stream>>>(

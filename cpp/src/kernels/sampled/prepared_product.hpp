@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "kernels/sampled/sampled_product.hpp"
 
@@ -15,6 +16,8 @@ class prepared_sampled_product {
   virtual ~prepared_sampled_product() = default;
   // As sampled_product_cuda.
   virtual void run(const dense_view& X, const dense_view& Y, value_type dtype, void* out, CUstream_st* stream) = 0;
+  // Whether products of this type are faster than sampled_product_cuda.
+  virtual bool pays_for(value_type) const { return true; }
   // Bytes of GPU memory beside the pattern.
   virtual std::size_t bytes() const = 0;
 };
@@ -26,10 +29,10 @@ class prepared_sampled_product {
 std::unique_ptr<prepared_sampled_product> prepare_vendor_sampled_product(const device_csr_arrays& pattern,
                                                                          std::int64_t nnz, value_type dtype);
 
-// Column vectors, which read a row of Y once for 8 rows of the pattern. Products that are not of float16 or bfloat16,
-// or whose rows are not of whole 16 bytes, are sampled_product_cuda's. Several runs at a time. The pattern is to
-// outlive it. Synchronises its stream. Null if it does not pay, unless it is asked for `always`: then
-// error_kind::parameter says why it cannot be had.
-std::unique_ptr<prepared_sampled_product> prepare_vector_sampled_product(const device_csr& pattern, bool always);
+// Column vectors, which read a row of Y once for 8 rows of the pattern. Products whose rows are not of whole 16 bytes
+// are sampled_product_cuda's. Several runs at a time. The pattern is to outlive it. Synchronises its stream. Null if it
+// does not pay for products of `dtype`; without that, error_kind::parameter says why it cannot be had.
+std::unique_ptr<prepared_sampled_product> prepare_vector_sampled_product(const device_csr& pattern,
+                                                                         std::optional<value_type> dtype);
 
 }  // namespace warploom

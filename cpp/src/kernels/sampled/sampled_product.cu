@@ -138,6 +138,7 @@ void sampled_product_cuda(const device_csr_arrays& pattern, std::int64_t nnz, co
     const cuda::sampled::product<Value> given{static_cast<int>(pattern.num_rows),
                                               static_cast<int>(pattern.num_cols),
                                               nnz,
+                                              static_cast<float>(pattern.num_rows) / static_cast<float>(nnz),
                                               cuda::sampled::choose_schedule(pattern.num_rows, nnz),
                                               static_cast<int>(X.num_cols),
                                               {pattern.indptr, pattern.wide_indptr},

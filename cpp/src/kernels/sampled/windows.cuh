@@ -35,6 +35,7 @@ struct product {
   int num_rows;
   int num_cols;
   std::int64_t nnz;
+  float rows_per_nonzero;
   schedule by;
   int k;
   offsets_view indptr;
@@ -60,6 +61,24 @@ __device__ __forceinline__ int row_of_warp(const offsets_view& indptr, int first
     end = min(end - first, step) + first;
   }
   return first;
+}
+
+// The same of all rows. Most matrices have it near where it would be if all rows were as long: places are probed one by
+// one there, and further apart with the distance.
+template <class Value>
+__device__ __forceinline__ int row_of_warp(const product<Value>& given, std::int64_t j) {
+  constexpr int beside = 12, nearest = 32;
+  const int lane = static_cast<int>(lane_id());
+  int offset = lane - 16;
+  if (offset < -beside) offset = -beside - (nearest << 3 * (3 - lane));
+  if (offset >= beside) offset = beside + (nearest << 3 * (lane - 28));
+  const std::int64_t near = static_cast<std::int64_t>(static_cast<float>(j) * given.rows_per_nonzero) + offset;
+  const int probe = static_cast<int>(min(max(near, std::int64_t{0}), std::int64_t{given.num_rows}));
+  const bool is_past = probe == given.num_rows || (probe > 0 && given.indptr[probe] > j);
+  const int not_past = __popc(ballot(!is_past));
+  const int first = not_past == 0 ? 0 : from_lane(probe, not_past - 1);
+  const int end = not_past == 32 ? given.num_rows : from_lane(probe, not_past & 31);
+  return row_of_warp(given.indptr, first, end, j);
 }
 
 // The same for each lane, none of whose rows is before `first`: most are near it.
@@ -156,7 +175,7 @@ __device__ __forceinline__ int row_of_lane(const product<Value>& given, int firs
 template <class Value, class Function>
 __device__ __forceinline__ void for_each_window(const product<Value>& given, const run& here, Function&& multiply) {
   if (here.first >= here.end) return;
-  const int first_row = row_of_warp(given.indptr, 0, given.num_rows, here.origin + here.first);
+  const int first_row = row_of_warp(given, here.origin + here.first);
   window next = window::load(given, here, first_row, here.first);
   for (int begin = here.first; begin < here.end; begin += here.step) {
     const window now = next;
