@@ -56,7 +56,8 @@ WORST = 1.5
 """Logarithms of time / minimum time are limited to this."""
 
 UNTRIED = 0.4
-"""Logarithm of time / minimum time that a candidate counts with on matrices whose sweep has left it out."""
+"""Logarithm of the time that a candidate counts with on matrices whose sweep has left it out, over the least time
+without a row permutation: where those gain much, what was not tried would else be the fastest without one."""
 
 LEAF_BITS = 16
 """Of what leaves of boosted trees add. A wheel has a limit, and profiles are a quarter smaller in it than with all."""
@@ -161,15 +162,24 @@ def targets(dataset: Dataset, candidates: Sequence[str], loss: _Array | None = N
     """Return what models of some candidates are trained on; NaN where there is no time.
 
     The vendor's candidates count as faster than they are by `CAUTION`, those with a row permutation as slower by
-    `EFFORT`, and those that a matrix was not tried with have `UNTRIED` for a time.
+    `EFFORT`, and those that a matrix was not tried with as slower by `UNTRIED` than the fastest without one.
     """
     reference = np.log(dataset.best / roofline_us(dataset.features, dataset.k, dataset.itemsize))
     chosen = dataset.columns(candidates)
-    ratio = np.where(chosen.untried, UNTRIED, np.log(chosen.times / dataset.best[:, np.newaxis]))
+    ratio = np.log(chosen.times / dataset.best[:, np.newaxis])
     permuted = np.array([name.split("/")[1] != "none" for name in candidates])
-    compressed = compress(np.minimum(ratio, WORST)) - CAUTION * chosen.vendor + EFFORT * permuted
+    tried = compress(np.minimum(ratio, WORST)) - CAUTION * chosen.vendor + EFFORT * permuted
+    untried = compress(UNTRIED + np.log(_least_without_order(dataset) / dataset.best))
+    compressed = np.where(chosen.untried, untried[:, np.newaxis], tried)
     columns = [reference[:, np.newaxis], compressed]
     return np.concatenate(columns if loss is None else [columns[0], loss[:, np.newaxis], columns[1]], axis=1)
+
+
+def _least_without_order(dataset: Dataset) -> _Array:
+    """Return the least time of each row without a row permutation, or with one where that is all there is."""
+    plain = np.array([name.split("/")[1] == "none" for name in dataset.candidates])
+    least = np.where(np.isfinite(dataset.times), dataset.times, np.inf)[:, plain].min(axis=1, initial=np.inf)
+    return np.where(np.isfinite(least), least, dataset.best)
 
 
 def inputs_of(dataset: Dataset, options: Options) -> tuple[str, ...]:

@@ -6,11 +6,12 @@ import pytest
 from training.training_tables import CANDIDATES, build, facts, measurement, sweep
 from warploom import _core
 from warploom.bench.repeatability import Tolerances
-from warploom.model_inputs import LOSS, REFERENCE, model_inputs, roofline_us
+from warploom.model_inputs import LOSS, REFERENCE, compress, model_inputs, roofline_us
 from warploom.training.data import Dataset, random_folds, random_splits
 from warploom.training.evaluate import losses, score
 from warploom.training.selector import (
     FORMS,
+    UNTRIED,
     Options,
     candidates_of,
     choices,
@@ -92,6 +93,23 @@ def test_row_permutations_have_to_win_something():
     ]
     dataset = Dataset.of(build([facts("m0"), facts("m1")], rows), "spmv/float32", "warm", within=WITHIN)
     assert targets(dataset, names)[:, 1:].argmin(axis=1).tolist() == [0, 1]
+
+
+def test_what_was_not_tried_is_not_the_fastest_without_an_order():
+    """Where orders gain much, all that was tried without one is slow."""
+    ordered = "spmv/rcm/csr/vector[threads_per_row=2]"
+    both = [CUSPARSE, TWO, ordered]
+    rows = [measurement(f"m{i}", name, 1 + 3 * (name == TWO)) for i in range(2) for name in (TWO, ordered)]
+    rows += [measurement("m2", name, time) for name, time in zip(both, (2, 4, 1), strict=True)]
+    dataset = Dataset.of(build([facts(f"m{i}") for i in range(3)], rows), "spmv/float32", "warm", within=WITHIN)
+    absent = dataset.candidates.index(CUSPARSE)
+    dataset.untried[dataset.names != "m2", absent] = True
+    of_vendor, plain, moved = targets(dataset, both)[:, 1:].T
+    assert (of_vendor[:2] > plain[:2]).all()
+    assert of_vendor[2] < plain[2]
+    assert (moved < np.minimum(of_vendor, plain)).all()
+    without = dataset.rows(slice(2)).columns([ordered, CUSPARSE])
+    np.testing.assert_allclose(targets(without, [CUSPARSE])[:, 1], compress(UNTRIED))
 
 
 @pytest.mark.parametrize("form", FORMS)
