@@ -8,10 +8,12 @@ import pytest
 from warploom import profiles
 from warploom.bench import Measurements
 from warploom.model_inputs import model_inputs, model_name
-
-OF_SOME = ("segmented-csr", "dcsr")
+from warploom.training.data import NOT_MEASURED
 
 PROFILE = importlib.resources.files(profiles) / "nvidia-h200.safetensors"
+
+NOT_FOR_ALL = ("column-vectors", "hybrid-vectors", "dense", "segmented-csr", "dcsr")
+"""Formats that plans leave out for what a model does not see: too much padding, or no long or empty rows."""
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +31,8 @@ def test_without_an_order_no_kernel_of_the_vendor_is_chosen_untried(sweep, dtype
     tried = tried.groupby(tried["matrix"].astype(str))["candidate"].agg(set)
     matrices = sweep.matrices.set_index("matrix").loc[tried.index[tried.index.str.endswith((".shuffled", ".half"))]]
     numbers = {name: column.to_numpy() for name, column in matrices.select_dtypes("number").items()}
-    scores = model.predict(np.nan_to_num(model_inputs(numbers, k, model.inputs), nan=-1.0))
-    # What a model does not see: formats that need too much padding, or are plain CSR without long or empty rows.
-    columns = [
-        i
-        for i, name in enumerate(model.outputs)
-        if "/none/" in name and name.split("/")[2] not in ("column-vectors", "hybrid-vectors", "dense", *OF_SOME)
-    ]
+    scores = model.predict(np.nan_to_num(model_inputs(numbers, k, model.inputs), nan=NOT_MEASURED))
+    columns = [i for i, name in enumerate(model.outputs) if "/none/" in name and name.split("/")[2] not in NOT_FOR_ALL]
     chosen = np.array(model.outputs)[np.array(columns)[scores[:, columns].argmin(axis=1)]]
     of_vendor = ["cusparse" in name for name in chosen]
     untried = [name not in tried[matrix] for name, matrix in zip(chosen, matrices.index, strict=True)]

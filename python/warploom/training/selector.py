@@ -167,18 +167,21 @@ def targets(dataset: Dataset, candidates: Sequence[str], loss: _Array | None = N
     reference = np.log(dataset.best / roofline_us(dataset.features, dataset.k, dataset.itemsize))
     chosen = dataset.columns(candidates)
     ratio = np.log(chosen.times / dataset.best[:, np.newaxis])
-    permuted = np.array([name.split("/")[1] != "none" for name in candidates])
-    tried = compress(np.minimum(ratio, WORST)) - CAUTION * chosen.vendor + EFFORT * permuted
-    untried = compress(UNTRIED + np.log(_least_without_order(dataset) / dataset.best))
+    tried = compress(np.minimum(ratio, WORST)) - CAUTION * chosen.vendor + EFFORT * _is_permuted(candidates)
+    untried = compress(UNTRIED + np.log(_least_without_permutation(dataset) / dataset.best))
     compressed = np.where(chosen.untried, untried[:, np.newaxis], tried)
     columns = [reference[:, np.newaxis], compressed]
     return np.concatenate(columns if loss is None else [columns[0], loss[:, np.newaxis], columns[1]], axis=1)
 
 
-def _least_without_order(dataset: Dataset) -> _Array:
+def _is_permuted(candidates: Sequence[str]) -> NDArray[np.bool_]:
+    return np.array([name.split("/")[1] != "none" for name in candidates])
+
+
+def _least_without_permutation(dataset: Dataset) -> _Array:
     """Return the least time of each row without a row permutation, or with one where that is all there is."""
-    plain = np.array([name.split("/")[1] == "none" for name in dataset.candidates])
-    least = np.where(np.isfinite(dataset.times), dataset.times, np.inf)[:, plain].min(axis=1, initial=np.inf)
+    times = dataset.times[:, ~_is_permuted(dataset.candidates)]
+    least = np.where(np.isfinite(times), times, np.inf).min(axis=1, initial=np.inf)
     return np.where(np.isfinite(least), least, dataset.best)
 
 
