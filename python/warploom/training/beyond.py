@@ -17,7 +17,6 @@ from warploom.bench.measurements import Measurements
 from warploom.bench.medians import default_of_vendor, is_vendor
 from warploom.candidates import Candidate, kernels
 from warploom.errors import ParameterError
-from warploom.model_inputs import LOCALITY_INPUTS
 from warploom.training.between import rows_between_each
 from warploom.training.data import Dataset
 from warploom.training.evaluate import score
@@ -88,8 +87,7 @@ def beyond(measurements: Measurements, options: JointOptions | None = None) -> p
             if not parts:
                 continue
             candidates = [candidates_of(known, DEFAULTS[op]) for known, _ in parts.values()]
-            inputs = inputs_of(next(iter(named.values())), DEFAULTS[op])
-            inputs = tuple(name for name in inputs if name not in LOCALITY_INPUTS)  # trees alone read them
+            inputs = [inputs_of(named[name], DEFAULTS[op]) for name in parts]
             between = rows_between_each([known for known, _ in parts.values()])
             states = descend(
                 [known for known, _ in parts.values()], inputs, candidates, options or JointOptions(), between=between

@@ -53,7 +53,7 @@ class JointOptions:
     batch: int = 256
     rate: float = 3e-3
     """Learning rate of Adam."""
-    decay: float = 1e-2
+    decay: float = 0.1
     """Weight decay."""
     noise: float = 0.1
     """Standard deviation of what is added to the standardised inputs."""
@@ -111,7 +111,9 @@ class Joint:
     Attributes
     ----------
     inputs : tuple of str
-        Without those of the setting.
+        Of all settings, without `SETTING_INPUTS`.
+    inputs_of_setting : tuple of tuple of str
+        Those that each setting reads; the others are the mean there.
     outputs : tuple of str
         Of all settings.
     of_setting : tuple of tuple of str
@@ -120,18 +122,19 @@ class Joint:
     mean, scale : ndarray of float64, shape (len(inputs) + len(SETTING_INPUTS),)
         Of the training data.
     members : tuple of torch.nn.Sequential
-    vectors : ndarray of float64, shape (n, len(inputs))
-        Some inputs, by which exported models are verified.
+    vectors : tuple of ndarray of float64, shape (n, inputs of the setting)
+        Some inputs of each setting, by which exported models are verified.
     """
 
     inputs: tuple[str, ...]
+    inputs_of_setting: tuple[tuple[str, ...], ...]
     outputs: tuple[str, ...]
     of_setting: tuple[tuple[str, ...], ...]
     setting_inputs: _Array
     mean: _Array
     scale: _Array
     members: tuple[Any, ...]
-    vectors: _Array
+    vectors: tuple[_Array, ...]
 
     def model(self, setting: int) -> Model:
         """Return the network of one setting, as a profile holds it."""
@@ -139,6 +142,7 @@ class Joint:
 
         width = len(self.inputs)
         constants = (self.setting_inputs[setting] - self.mean[width:]) / self.scale[width:]
+        read = [self.inputs.index(name) for name in self.inputs_of_setting[setting]]
         rows = [self.outputs.index(name) for name in self.of_setting[setting]]
         modules = []
         for member in self.members:
@@ -146,16 +150,16 @@ class Joint:
             with torch.no_grad():
                 offset = layers[0].weight[:, width:].double() @ torch.from_numpy(constants)
                 pairs: list[tuple[Any, Any]] = [(layer.weight, layer.bias) for layer in layers]
-                pairs[0] = (pairs[0][0][:, :width], pairs[0][1] + offset.float())
+                pairs[0] = (pairs[0][0][:, read], pairs[0][1] + offset.float())
                 pairs[-1] = (pairs[-1][0][rows], pairs[-1][1][rows])
             modules.append(_sequential(pairs))
         return export.from_torch_sequential(
             modules,
-            list(self.inputs),
+            list(self.inputs_of_setting[setting]),
             list(self.of_setting[setting]),
-            mean=self.mean[:width],
-            scale=self.scale[:width],
-            check=self.vectors,
+            mean=self.mean[read],
+            scale=self.scale[read],
+            check=self.vectors[setting],
             output="identity",
         )
 
@@ -181,7 +185,7 @@ def setting_inputs(dataset: Dataset) -> list[float]:
 
 def descend(
     datasets: Sequence[Dataset],
-    inputs: Sequence[str],
+    inputs: Sequence[Sequence[str]],
     candidates: Sequence[Sequence[str]],
     options: JointOptions,
     *,
@@ -195,8 +199,9 @@ def descend(
     ----------
     datasets : sequence of Dataset
         Settings of one operation: the training parts.
-    inputs : sequence of str
-        Of `warploom.model_inputs.INPUTS`.
+    inputs : sequence of sequence of str
+        What each setting reads, of those in `warploom.model_inputs`. Where it does not read what another one does, that
+        counts as the mean.
     candidates : sequence of sequence of str
         Those of each setting to be predicted; none where the loss alone is to be.
     options : JointOptions
@@ -232,10 +237,14 @@ def descend(
         datasets = [
             dataset if rows is None else dataset.joined(rows) for dataset, rows in zip(datasets, between, strict=True)
         ]
-    X = [model_inputs(dataset.features, dataset.k, inputs) for dataset in datasets]
+    X = [model_inputs(dataset.features, dataset.k, names) for dataset, names in zip(datasets, inputs, strict=True)]
+    read = tuple(dict.fromkeys(name for names in inputs for name in names))
     of_settings = np.array([setting_inputs(dataset) for dataset in datasets])
     stacked = np.concatenate(
-        [np.concatenate([x, np.tile(s, (len(x), 1))], axis=1) for x, s in zip(X, of_settings, strict=True)]
+        [
+            np.concatenate([_spread(x, names, read), np.tile(s, (len(x), 1))], axis=1)
+            for x, names, s in zip(X, inputs, of_settings, strict=True)
+        ]
     )
     if len(stacked) < options.batch:
         raise ParameterError(
@@ -249,11 +258,12 @@ def descend(
         values = targets(dataset, candidates[i], loss)[:, 0 if with_reference else 1 :]
         Y[first : first + len(dataset), [outputs.index(name) for name in of_setting[i]]] = values
         first += len(dataset)
-    mean, scale = stacked.mean(axis=0), stacked.std(axis=0)
+    mean, scale = np.nanmean(stacked, axis=0), np.nanstd(stacked, axis=0)
     scale[scale < 1e-9] = 1.0  # an input that never differs
-    Z = torch.from_numpy(((stacked - mean) / scale).astype(np.float32))
+    Z = torch.from_numpy(np.nan_to_num((stacked - mean) / scale).astype(np.float32))
     lessons = _Lessons(Y, outputs, options)
-    vectors = X[0][:: -(-len(X[0]) // MAX_STORED_VECTORS)]
+    vectors = tuple(x[:: -(-len(x) // MAX_STORED_VECTORS)] for x in X)
+    own = tuple(map(tuple, inputs))
     limit = options.epochs if epochs is None else epochs
     states = []
     with one_thread_and_seed(options.seed):
@@ -263,9 +273,16 @@ def descend(
                 member.learn(Z, lessons)
             if epoch % options.checkpoint == 0 or epoch == limit:
                 averaged = tuple(member.averaged() for member in members)
-                state = Joint(tuple(inputs), outputs, of_setting, of_settings, mean, scale, averaged, vectors)
+                state = Joint(read, own, outputs, of_setting, of_settings, mean, scale, averaged, vectors)
                 states.append((epoch, state))
     return states
+
+
+def _spread(X: _Array, names: Sequence[str], read: Sequence[str]) -> _Array:
+    """Return the columns `read` of inputs with these names; NaN where one is not among them."""
+    found = np.full((len(X), len(read)), np.nan)
+    found[:, [read.index(name) for name in names]] = X
+    return found
 
 
 class _Lessons:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from warploom.bench.measurements import Measurements
 from warploom.errors import ParameterError
-from warploom.model_inputs import LOCALITY_INPUTS, LOSS, SPMV_INPUTS, model_inputs
+from warploom.model_inputs import LOSS, SPMV_INPUTS, model_inputs
 from warploom.predictor import Model
 from warploom.profiles import Profile
 from warploom.training.between import rows_between_each
@@ -109,9 +109,7 @@ def train_networks(
     shown = _Shown(progress, 2 * (2 * FOLDS + 1) * len(by_op) + 2 * of_families)
     for op, datasets in by_op.items():
         trained = _Operation(op, datasets, trees, chosen, folds_of_families, shown, workers)
-        # One network reads what is known of every setting. "Not measured" is not a quantity that it could scale.
-        first, *others = (inputs_of(dataset, DEFAULTS[op]) for dataset in datasets.values())
-        inputs = tuple(name for name in first if all(name in other for other in others) and name not in LOCALITY_INPUTS)
+        inputs = [inputs_of(dataset, DEFAULTS[op]) for dataset in datasets.values()]
         full = trained.train(inputs)
         for name, found in full.items():
             models[name] = found.model
@@ -127,7 +125,7 @@ def train_networks(
             _log.info("%s: blends %s", op, decided)
             blend |= decided
         epochs = next(iter(full.values())).facts["epochs"]
-        quick = trained.train(tuple(name for name in SPMV_INPUTS if name in inputs), epochs)
+        quick = trained.train([tuple(name for name in SPMV_INPUTS if name in names) for names in inputs], epochs)
         for name, found in quick.items():
             models[f"{QUICK}{name}"] = found.model
             selectors[f"{QUICK}{name}"] = found.facts | spared(found.unseen, full[name].unseen)
@@ -219,14 +217,15 @@ class _Operation:
             self._further[id(split)] = rows_between_each(known)
         return self._further[id(split)]
 
-    def train(self, inputs: Sequence[str], epochs: int | None = None) -> dict[str, _Trained]:
+    def train(self, inputs: Sequence[Sequence[str]], epochs: int | None = None) -> dict[str, _Trained]:
         """Decide how long to train on families left out, unless that is given; score, and train on everything."""
         families = None
         if epochs is None and self._families:
             by_epoch = self._unseen(inputs, self._families, None)
             regrets = {epoch: self._mean_loss(predicted) for epoch, predicted in by_epoch.items()}
             epochs = min(regrets, key=lambda epoch: regrets[epoch])
-            _log.info("%s, %d inputs: mean loss on families left out by epoch: %s", self._op, len(inputs), regrets)
+            most = max(map(len, inputs))
+            _log.info("%s, %d inputs: mean loss on families left out by epoch: %s", self._op, most, regrets)
             families = self._judged(inputs, self._families, by_epoch[epochs], epochs)
         epochs = epochs or self._options.epochs
         unseen = self._judged(inputs, self._random, self._unseen(inputs, self._random, epochs)[epochs], epochs)
@@ -241,7 +240,9 @@ class _Operation:
             trained[name] = _Trained(joint.model(i), facts, unseen[i], None if families is None else families[i])
         return trained
 
-    def _unseen(self, inputs: Sequence[str], splits: Sequence[Split], epochs: int | None) -> dict[int, list[_Array]]:
+    def _unseen(
+        self, inputs: Sequence[Sequence[str]], splits: Sequence[Split], epochs: int | None
+    ) -> dict[int, list[_Array]]:
         """Return predictions for what each split holds out, by the epochs of training."""
 
         def arguments(split: Split, known: Sequence[Dataset]) -> tuple[Any, ...]:
@@ -284,7 +285,7 @@ class _Operation:
         return float(np.mean([loss.mean() for loss in losses]))
 
     def _judged(
-        self, inputs: Sequence[str], splits: Sequence[Split], predicted: Sequence[_Array], epochs: int
+        self, inputs: Sequence[Sequence[str]], splits: Sequence[Split], predicted: Sequence[_Array], epochs: int
     ) -> list[Unseen]:
         """Predict losses too, by networks that have not seen the rows."""
         losses = [unseen_losses(dataset, of) for dataset, of in zip(self._datasets, predicted, strict=True)]
@@ -306,7 +307,7 @@ class _Operation:
 def _predict_times(
     known: Sequence[Dataset],
     held_out: Sequence[Dataset],
-    inputs: Sequence[str],
+    inputs: Sequence[Sequence[str]],
     candidates: Sequence[Sequence[str]],
     options: JointOptions,
     epochs: int | None,
@@ -320,7 +321,7 @@ def _predict_times(
 def _predict_losses(
     known: Sequence[Dataset],
     held_out: Sequence[Dataset],
-    inputs: Sequence[str],
+    inputs: Sequence[Sequence[str]],
     losses: Sequence[_Array],
     options: JointOptions,
     epochs: int,

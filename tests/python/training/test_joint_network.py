@@ -30,7 +30,7 @@ def datasets():
 @pytest.fixture(scope="module")
 def states(datasets):
     train = [dataset.rows(np.arange(90)) for dataset in datasets]
-    return descend(train, INPUTS, [CANDIDATES] * len(datasets), SMALL)
+    return descend(train, [INPUTS] * len(datasets), [CANDIDATES] * len(datasets), SMALL)
 
 
 def test_states_are_kept_at_checkpoints(states):
@@ -49,6 +49,28 @@ def test_a_model_of_a_setting_is_the_network_with_that_setting(states, datasets)
             expected = np.mean([member(Z).numpy() for member in joint.members], axis=0)
         columns = [joint.outputs.index(name) for name in model.outputs]
         np.testing.assert_allclose(model.predict(X), expected[:, columns], atol=1e-5)
+
+
+def test_what_a_setting_does_not_read_is_the_mean_there(datasets):
+    options = dataclasses.replace(SMALL, epochs=2)
+    own = [INPUTS[1:], INPUTS]
+    joint = descend(datasets[:2], own, [CANDIDATES] * 2, options)[-1][1]
+    assert set(joint.inputs) == set(INPUTS)
+    missing = joint.inputs.index(INPUTS[0])
+    read_by_one = model_inputs(datasets[1].features, datasets[1].k, INPUTS[:1])
+    np.testing.assert_allclose((joint.mean[missing], joint.scale[missing]), (read_by_one.mean(), read_by_one.std()))
+    for i, (dataset, names) in enumerate(zip(datasets[:2], own, strict=True)):
+        model = joint.model(i)
+        assert model.inputs == names
+        whole = model_inputs(dataset.features, dataset.k, joint.inputs)
+        if i == 0:
+            whole[:, missing] = joint.mean[missing]
+        whole = np.concatenate([whole, np.tile(joint.setting_inputs[i], (len(whole), 1))], axis=1)
+        Z = torch.from_numpy(((whole - joint.mean) / joint.scale).astype(np.float32))
+        with torch.no_grad():
+            expected = np.mean([member(Z).numpy() for member in joint.members], axis=0)
+        found = model.predict(model_inputs(dataset.features, dataset.k, names))
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_settings_are_told_apart(states, datasets):
@@ -79,7 +101,7 @@ def test_times_are_those_of_the_table(states, datasets):
 
 def test_the_loss_is_an_output_where_it_is_given(datasets):
     given = [np.full(len(dataset), 0.2 * (i + 1)) for i, dataset in enumerate(datasets)]
-    joint = descend(datasets, INPUTS, [[]] * len(datasets), SMALL, losses=given)[-1][1]
+    joint = descend(datasets, [INPUTS] * len(datasets), [[]] * len(datasets), SMALL, losses=given)[-1][1]
     assert joint.outputs == (REFERENCE, LOSS) or joint.outputs == (LOSS,)
     for i, dataset in enumerate(datasets):
         model = joint.model(i)
@@ -90,14 +112,16 @@ def test_the_loss_is_an_output_where_it_is_given(datasets):
 
 def test_training_repeats(datasets):
     options = dataclasses.replace(SMALL, epochs=2)
-    one, two = (descend(datasets, INPUTS, [CANDIDATES] * 4, options)[-1][1].model(0) for _ in range(2))
+    one, two = (
+        descend(datasets, [INPUTS] * len(datasets), [CANDIDATES] * 4, options)[-1][1].model(0) for _ in range(2)
+    )
     for name, values in one.arrays.items():
         np.testing.assert_array_equal(values, two.arrays[name])
 
 
 def test_candidates_of_one_setting_only_are_outputs_of_that_setting_only(datasets):
     options = dataclasses.replace(SMALL, epochs=1)
-    joint = descend(datasets[:2], INPUTS, [CANDIDATES[:3], CANDIDATES[1:]], options)[-1][1]
+    joint = descend(datasets[:2], [INPUTS] * 2, [CANDIDATES[:3], CANDIDATES[1:]], options)[-1][1]
     assert joint.outputs == (REFERENCE, *CANDIDATES)
     assert joint.model(0).outputs == (REFERENCE, *CANDIDATES[:3])
     assert joint.model(1).outputs == (REFERENCE, *CANDIDATES[1:])
@@ -105,7 +129,7 @@ def test_candidates_of_one_setting_only_are_outputs_of_that_setting_only(dataset
 
 def test_too_few_matrices_are_refused_with_how_many_it_takes(datasets):
     with pytest.raises(ParameterError, match="at least 32") as caught:
-        descend([datasets[0].rows(np.arange(10))], INPUTS, [CANDIDATES], SMALL)
+        descend([datasets[0].rows(np.arange(10))], [INPUTS], [CANDIDATES], SMALL)
     assert caught.value.argument == "measurements"
 
 

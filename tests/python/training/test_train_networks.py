@@ -6,7 +6,7 @@ import pytest
 from training.training_tables import CANDIDATES, sweep
 from warploom import _core, features, profiles
 from warploom.errors import ParameterError
-from warploom.model_inputs import INPUTS, LOSS, REFERENCE, model_inputs, model_name
+from warploom.model_inputs import INPUTS, LOSS, REFERENCE, VECTOR_INPUTS, model_inputs, model_name
 from warploom.training.data import Dataset
 from warploom.training.joint_network import JointOptions
 from warploom.training.train import QUICK, predicted_by_trees, train
@@ -109,7 +109,7 @@ def test_it_says_by_how_much_it_counts_beside_trees(profile, trees, measurements
         np.testing.assert_allclose(choice.scores, expected[i, 2:], rtol=1e-5, atol=1e-7)
 
 
-def test_one_network_reads_what_is_known_of_every_value_type():
+def test_one_network_reads_of_each_setting_what_its_trees_do():
     parts = [
         sweep(60, settings=(f"spmm/{dtype}/row/k=32",), caches=("warm",), half=True)
         for dtype in ("float16", "bfloat16", "float32")
@@ -118,7 +118,8 @@ def test_one_network_reads_what_is_known_of_every_value_type():
         part.matrices = part.matrices.drop(columns=[c for c in part.matrices if c.startswith("column_vectors_")])
     found = train_networks(parts, train(parts, splits=False), SMALL, folds_of_families=3, samples=5)
     for dtype in ("float16", "bfloat16", "float32"):
-        assert found.models[model_name("spmm", dtype, "row", "warm")].inputs == INPUTS
+        of_halves = () if dtype == "float32" else VECTOR_INPUTS
+        assert found.models[model_name("spmm", dtype, "row", "warm")].inputs == INPUTS + of_halves
 
 
 def test_processes_train_the_same(profile, measurements, trees, held_out_trees):
