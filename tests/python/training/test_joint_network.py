@@ -112,9 +112,7 @@ def test_the_loss_is_an_output_where_it_is_given(datasets):
 
 def test_training_repeats(datasets):
     options = dataclasses.replace(SMALL, epochs=2)
-    one, two = (
-        descend(datasets, [INPUTS] * len(datasets), [CANDIDATES] * 4, options)[-1][1].model(0) for _ in range(2)
-    )
+    one, two = (descend(datasets, [INPUTS] * 4, [CANDIDATES] * 4, options)[-1][1].model(0) for _ in range(2))
     for name, values in one.arrays.items():
         np.testing.assert_array_equal(values, two.arrays[name])
 
