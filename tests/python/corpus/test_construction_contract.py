@@ -14,10 +14,16 @@ from hypothesis import strategies as st
 from warploom.corpus.constructions import construct, find, names
 from warploom.errors import ParameterError
 
-_MODULES = ("chains", "circuits", "finite_elements", "grids", "optimisation", "random_rows", "structured")
+_MODULES = (
+    *("chains", "circuits", "finite_elements", "grids", "optimisation", "partly_dense", "random_rows"),
+    "structured",
+)
 # Bounds of each parameter in which every combination is valid.
 _RANGES = {
     "arrow": {"n": (5, 40), "width": (0, 5), "half_width": (0, 4), "last": (0, 1), "shuffle": (0, 2)},
+    "attention": {
+        **{"n": (1, 150), "window": (0, 150), "everywhere": (0, 9), "blocks": (0, 3), "causal": (0, 1), "seed": (0, 3)},
+    },
     "augmented_grid": {"nx": (1, 5), "ny": (1, 5), "nz": (0, 4)},
     "banded": {"n": (1, 40), "lower": (0, 50), "upper": (0, 50), "shuffle": (0, 2), "shuffle_rows": (0, 2)},
     "banded_with_long_rows": {
@@ -41,6 +47,7 @@ _RANGES = {
         **{"one_way_percent": (0, 100), "seed": (0, 3), "shuffle": (0, 2)},
     },
     "convection_diffusion": {"nx": (1, 5), "ny": (1, 5), "nz": (1, 4), "upwind": (1, 4), "shuffle": (0, 2)},
+    "covariance": {"n": (1, 40), "permille": (1, 1000), "factors": (1, 9), "seed": (0, 3)},
     "crystal_growth": {"points": (4, 8)},
     "crystal_mass": {"nx": (1, 4), "ny": (1, 4), "nz": (1, 4)},
     "cvxbqp": {"n": (1, 40)},
@@ -69,6 +76,7 @@ _RANGES = {
     "hypersparse": {"m": (1, 99), "n": (1, 99), "nonempty": (0, 9), "per_row": (1, 5), "seed": (0, 3)},
     "identity_plus": {"n": (1, 40), "extra": (0, 40), "seed": (0, 3)},
     "l_shape": {"side": (1, 6)},
+    "kernel_matrix": {"n": (1, 40), "radius": (1, 100), "dimensions": (1, 8), "clusters": (0, 9), "seed": (0, 3)},
     "ladder": {"sections": (5, 20), "inductors": (0, 1), "ports": (0, 5)},
     "least_squares": {"rows": (1, 40), "columns": (1, 12), "per_row": (1, 4), "spread": (0, 20), "seed": (0, 3)},
     "linear_program": {

@@ -1,0 +1,147 @@
+"""Matrices of which percents of the places are filled: covariances, kernels of points, masks of attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from warploom.corpus.constructions import _random
+from warploom.corpus.constructions._arguments import at_least, at_most
+from warploom.corpus.constructions._patterns import IntArray, Pattern, finish
+from warploom.corpus.constructions._registry import construction
+
+__all__ = ["attention", "covariance", "kernel_matrix"]
+
+_SIDE = 2**20
+"""Points have integer coordinates below this, so that squares of distances are exact."""
+
+
+@construction(family="kernels and covariances", kind="statistical/mathematical problem")
+def kernel_matrix(n: int, radius: int, dimensions: int = 3, clusters: int = 0, seed: int = 1) -> scipy.sparse.csr_array:
+    """Kernel of compact support over random points: an entry where two are closer than its radius.
+
+    Parameters
+    ----------
+    n : int
+        Points.
+    radius : int
+        Of the support, in percent of the side of the cube that the points are in, 1 to 100.
+    dimensions : int
+        Of the cube, 1 to 8.
+    clusters : int
+        0 for points anywhere, in no order; else they are near so many random centres, and ordered by them.
+    seed : int
+        Seed for the points.
+    """
+    at_least(1, n=n, radius=radius, dimensions=dimensions)
+    at_least(0, clusters=clusters)
+    at_most(100, radius=radius)
+    at_most(8, dimensions=dimensions)
+    points = _random.integers(seed, 0, _SIDE, n * dimensions).reshape(n, dimensions)
+    if clusters:
+        centres = _random.integers(seed, 0, _SIDE, clusters * dimensions, stream=1).reshape(clusters, dimensions)
+        points = (points >> 2) + centres[np.arange(n) * clusters // n]
+    limit = (radius * _SIDE // 100) ** 2
+
+    def close(rows: slice) -> npt.NDArray[np.bool_]:
+        squares = np.zeros((len(points[rows]), n), np.int64)
+        for axis in points.T:
+            squares += (axis[rows, None] - axis) ** 2
+        return np.asarray(squares <= limit)
+
+    return finish(_where(n, close), seed=seed)
+
+
+@construction(family="kernels and covariances", kind="statistical/mathematical problem")
+def covariance(n: int, permille: int, factors: int = 8, seed: int = 1) -> scipy.sparse.csr_array:
+    """Covariances of variables that depend on common factors, of which only the largest are kept.
+
+    Parameters
+    ----------
+    n : int
+        Variables.
+    permille : int
+        Share of the covariances that is kept, in thousandths, about; and the diagonal. 1 to 1000.
+    factors : int
+        Independent factors. A variable depends on each with an integer weight from -100 to 100; on half of them more
+        strongly than on the others.
+    seed : int
+        Seed for the weights.
+    """
+    at_least(1, n=n, permille=permille, factors=factors)
+    at_most(1000, permille=permille)
+    at_most(1000, factors=factors)
+    weights = _random.integers(seed, -100, 101, n * factors).reshape(n, factors)
+    strong = _random.integers(seed, 0, 2, n * factors, stream=1).reshape(n, factors)
+    weights = np.where(strong == 1, weights, weights // 4).astype(np.float64)  # products are integers, and exact
+    pairs = _random.integers(seed, 0, n, 2 * 4096, stream=2).reshape(2, -1)
+    sample = np.sort(np.abs((weights[pairs[0]] * weights[pairs[1]]).sum(axis=1)))
+    limit = sample[4096 - max(1, 4096 * permille // 1000)]
+
+    def large(rows: slice) -> npt.NDArray[np.bool_]:
+        kept = np.asarray(np.abs(weights[rows] @ weights.T) >= limit)
+        number = np.arange(n)[rows]
+        kept[np.arange(len(number)), number] = True
+        return kept
+
+    return finish(_where(n, large), seed=seed)
+
+
+@construction(family="attention masks", kind="data analytics problem")
+def attention(
+    n: int, window: int, everywhere: int = 0, blocks: int = 0, causal: int = 0, seed: int = 1
+) -> scipy.sparse.csr_array:
+    """Which tokens a token attends to: those near it, some that all attend to, and random blocks of 64.
+
+    As in Longformer (Beltagy, Peters and Cohan 2020) and BigBird (Zaheer et al. 2020).
+
+    Parameters
+    ----------
+    n : int
+        Tokens.
+    window : int
+        Tokens before and after it that one attends to.
+    everywhere : int
+        Tokens at the beginning that attend to all, and all to them.
+    blocks : int
+        Random blocks of 64 tokens that each block of 64 attends to; repeated ones count once.
+    causal : int
+        1 if nothing attends to a later token, else 0. With ``window=n`` that is a full triangle.
+    seed : int
+        Seed for the random blocks.
+    """
+    at_least(1, n=n)
+    at_least(0, window=window, everywhere=everywhere, blocks=blocks, causal=causal)
+    at_most(1, causal=causal)
+    column = np.arange(n)
+    groups = -(-n // 64)
+    drawn = np.zeros((groups, groups), bool)
+    if blocks:
+        chosen = _random.integers(seed, 0, groups, groups * blocks).reshape(groups, blocks)
+        drawn[np.arange(groups)[:, None], chosen] = True
+
+    def attended(rows: slice) -> npt.NDArray[np.bool_]:
+        row = column[rows, None]
+        mask = np.abs(row - column) <= window
+        mask |= (row < everywhere) | (column < everywhere)
+        mask |= np.repeat(drawn[row[:, 0] // 64], 64, axis=1)[:, :n]
+        if causal:
+            mask &= column <= row
+        return np.asarray(mask)
+
+    return finish(_where(n, attended), seed=seed)
+
+
+def _where(n: int, filled: Callable[[slice], npt.NDArray[np.bool_]]) -> Pattern:
+    """Find the filled places of n rows and columns, in chunks of rows: a place takes several bytes."""
+    chunk = max(1, (1 << 23) // n)
+    columns: list[npt.NDArray[np.int32]] = []
+    lengths: list[IntArray] = []
+    for start in range(0, n, chunk):
+        mask = filled(slice(start, start + chunk))
+        columns.append(np.nonzero(mask)[1].astype(np.int32))
+        lengths.append(mask.sum(axis=1))
+    return Pattern((n, n), np.concatenate([[0], np.cumsum(np.concatenate(lengths))]), np.concatenate(columns))
