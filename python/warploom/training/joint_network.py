@@ -50,6 +50,8 @@ class JointOptions:
     """At most; how many is decided on families left out, where there are any."""
     checkpoint: int = 10
     """Epochs between two states among which is decided."""
+    patience: int = 20
+    """Epochs without a better state on the families left out, after which training ends."""
     batch: int = 256
     rate: float = 3e-3
     """Learning rate of Adam."""
@@ -192,6 +194,7 @@ def descend(
     losses: Sequence[_Array] | None = None,
     epochs: int | None = None,
     between: Sequence[Dataset | None] | None = None,
+    ends: Callable[[int, Joint], bool] = lambda epoch, joint: False,
 ) -> list[tuple[int, Joint]]:
     """Train a network, and keep what it is after each `JointOptions.checkpoint` epochs and at the end.
 
@@ -211,6 +214,8 @@ def descend(
         By default those of the options.
     between : sequence of Dataset or None, optional
         For each setting, further rows to train on: see `warploom.training.between.rows_between`.
+    ends : callable, optional
+        Called as ``ends(epoch, joint)`` with each state that is kept; training ends where it is true.
 
     Returns
     -------
@@ -275,6 +280,8 @@ def descend(
                 averaged = tuple(member.averaged() for member in members)
                 state = Joint(read, own, outputs, of_setting, of_settings, mean, scale, averaged, vectors)
                 states.append((epoch, state))
+                if ends(epoch, state):
+                    break
     return states
 
 

@@ -21,7 +21,7 @@ from warploom.profiles import Profile
 from warploom.training.between import rows_between_each
 from warploom.training.blend import blends
 from warploom.training.data import Dataset
-from warploom.training.joint_network import JointOptions, Split, descend, family_folds, folds
+from warploom.training.joint_network import Joint, JointOptions, Split, descend, family_folds, folds
 from warploom.training.parallel import in_processes
 from warploom.training.selector import DEFAULTS, candidates_of, inputs_of, predictions, unseen_losses
 from warploom.training.train import (
@@ -222,7 +222,7 @@ class _Operation:
         families = None
         if epochs is None and self._families:
             by_epoch = self._unseen(inputs, self._families, None)
-            regrets = {epoch: self._mean_loss(predicted) for epoch, predicted in by_epoch.items()}
+            regrets = {epoch: _mean_loss(self._datasets, predicted) for epoch, predicted in by_epoch.items()}
             epochs = min(regrets, key=lambda epoch: regrets[epoch])
             most = max(map(len, inputs))
             _log.info("%s, %d inputs: mean loss on families left out by epoch: %s", self._op, most, regrets)
@@ -250,12 +250,15 @@ class _Operation:
             return inputs, candidates, self._options, epochs, self._between(split, known)
 
         found: dict[int, list[_Array]] = {}
+        counts: dict[int, int] = {}
         for test, by_epoch in self._predicted("times", splits, _predict_times, arguments):
             for epoch, times in by_epoch:
                 of_epoch = found.setdefault(epoch, [np.full(dataset.times.shape, np.inf) for dataset in self._datasets])
                 for of, rows, values in zip(of_epoch, test, times, strict=True):
                     of[rows] = values
-        return found
+                counts[epoch] = counts.get(epoch, 0) + 1
+        # Training ends earlier on some splits than on others.
+        return {epoch: times for epoch, times in found.items() if counts[epoch] == len(splits)}
 
     def _predicted(
         self,
@@ -279,10 +282,6 @@ class _Operation:
         for number, (_, test) in enumerate(splits):
             self._shown.next(f"{self._op}: {what}, split {number + 1} of {len(splits)}")
             yield test, next(found)
-
-    def _mean_loss(self, predicted: Sequence[_Array]) -> float:
-        losses = [unseen_losses(dataset, of) for dataset, of in zip(self._datasets, predicted, strict=True)]
-        return float(np.mean([loss.mean() for loss in losses]))
 
     def _judged(
         self, inputs: Sequence[Sequence[str]], splits: Sequence[Split], predicted: Sequence[_Array], epochs: int
@@ -313,9 +312,28 @@ def _predict_times(
     epochs: int | None,
     between: Sequence[Dataset | None],
 ) -> list[tuple[int, list[_Array]]]:
-    """Train on what is known, and predict times of what is held out, by the epochs of training."""
-    states = descend(known, inputs, candidates, options, epochs=epochs, between=between)
-    return [(epoch, [predictions(joint.model(i), rows) for i, rows in enumerate(held_out)]) for epoch, joint in states]
+    """Train on what is known, and predict times of what is held out, by the epochs of training.
+
+    Where it is not given how many epochs that are, training ends when no better state has come for long enough.
+    """
+    found: list[tuple[int, list[_Array]]] = []
+    losses: dict[int, float] = {}
+
+    def ends(epoch: int, joint: Joint) -> bool:
+        times = [predictions(joint.model(i), rows) for i, rows in enumerate(held_out)]
+        found.append((epoch, times))
+        losses[epoch] = _mean_loss(held_out, times)
+        best = min(losses, key=lambda past: losses[past])
+        return epochs is None and epoch - best >= options.patience
+
+    descend(known, inputs, candidates, options, epochs=epochs, between=between, ends=ends)
+    return found
+
+
+def _mean_loss(datasets: Sequence[Dataset], predicted: Sequence[_Array]) -> float:
+    """Return the mean of the mean losses of settings that have rows."""
+    losses = [unseen_losses(dataset, of) for dataset, of in zip(datasets, predicted, strict=True) if len(dataset)]
+    return float(np.mean([loss.mean() for loss in losses]))
 
 
 def _predict_losses(

@@ -37,6 +37,23 @@ def test_states_are_kept_at_checkpoints(states):
     assert [epoch for epoch, _ in states] == [20, 40, 60]
 
 
+def test_training_ends_where_it_is_told_to(datasets, states):
+    train = [dataset.rows(np.arange(90)) for dataset in datasets]
+    seen = []
+
+    def ends(epoch, joint):
+        seen.append((epoch, joint))
+        return epoch == 40
+
+    found = descend(train, [INPUTS] * len(datasets), [CANDIDATES] * len(datasets), SMALL, ends=ends)
+    assert found == seen
+    assert [epoch for epoch, _ in found] == [20, 40]
+    # What it is there does not depend on how long it goes on.
+    for member, other in zip(found[-1][1].members, states[1][1].members, strict=True):
+        for parameter, same in zip(member.parameters(), other.parameters(), strict=True):
+            assert torch.equal(parameter, same)
+
+
 def test_a_model_of_a_setting_is_the_network_with_that_setting(states, datasets):
     joint = states[-1][1]
     for i, dataset in enumerate(datasets):

@@ -9,8 +9,9 @@ from warploom.errors import ParameterError
 from warploom.model_inputs import INPUTS, LOSS, REFERENCE, VECTOR_INPUTS, model_inputs, model_name
 from warploom.training.data import Dataset
 from warploom.training.joint_network import JointOptions
+from warploom.training.selector import unseen_losses
 from warploom.training.train import QUICK, predicted_by_trees, train
-from warploom.training.train_networks import train_networks
+from warploom.training.train_networks import _predict_times, train_networks
 
 pytest.importorskip("torch")
 
@@ -66,6 +67,27 @@ def test_how_long_to_train_is_decided_at_a_checkpoint(profile):
     for facts in profile.metrics["selectors"].values():
         assert facts["form"] == "network"
         assert facts["epochs"] in (20, 40)
+
+
+def test_training_ends_when_no_better_state_comes(measurements):
+    """The loss on what is held out ends it; where the number of epochs is given, nothing does."""
+    dataset = Dataset.of(measurements, "spmv/float32", "warm")
+    known, held_out = dataset.rows(np.arange(60)), dataset.rows(np.arange(60, 80))
+    options = dataclasses.replace(SMALL, epochs=60, checkpoint=5, patience=5)
+    given = [known], [held_out], [INPUTS], [CANDIDATES], options
+
+    def mean_loss(times):
+        return unseen_losses(held_out, times[0]).mean()
+
+    whole = _predict_times(*given, 60, [None])
+    assert [epoch for epoch, _ in whole] == list(range(5, 65, 5))
+    losses = [mean_loss(times) for _, times in whole]
+    first_worse = next(i for i in range(1, 12) if losses[i] >= min(losses[:i]))
+    ended = _predict_times(*given, None, [None])
+    assert len(ended) == first_worse + 1 < 12
+    for (epoch, times), (same_epoch, same_times) in zip(ended, whole[: len(ended)], strict=True):
+        assert epoch == same_epoch
+        np.testing.assert_array_equal(times[0], same_times[0])
 
 
 def test_metrics_are_of_matrices_and_families_held_out(profile, trees):
