@@ -39,6 +39,7 @@ _MEASURED_LARGE = "h200-large"
 _MEASURED_HALF = "h200-half"
 _MEASURED_DOUBLE = "h200-double"
 _MEASURED_COLUMN = "h200-column"
+_MEASURED_DENSE = "h200-dense"
 
 
 def everything(docs: Path, executed: Path | None) -> None:
@@ -376,8 +377,8 @@ def _measured(tables: Path) -> None:
     _write(tables / "update.md", [_update()])
     _write(tables / "half.md", [_half()])
     _write(tables / "half-speedups.md", [_half_speedups()])
-    for table, name in (("double", _MEASURED_DOUBLE), ("column", _MEASURED_COLUMN)):
-        _write(tables / f"{table}-speedups.md", [table_over_vendor(Measurements.load(name))])
+    for table, name in (("double", _MEASURED_DOUBLE), ("column", _MEASURED_COLUMN), ("dense", _MEASURED_DENSE)):
+        _write(tables / f"{table}-speedups.md", [table_over_vendor(Measurements.load(name).select(op="spmm"))])
     _write(tables / "peers.md", _peers())
     _write(tables / "peers-orders.md", [_peers_and_orders()])
     _write(tables / "sampled.md", [_sampled()])
