@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/device/tensor_core.cuh"
 #include "kernels/device/values.cuh"
 
 namespace warploom::cuda {
@@ -48,15 +49,7 @@ struct tensor_core_sums<double> : diagonal<double> {
   static constexpr bool on_tensor_cores = true;
 
   // One 8 x 4 block.
-  __device__ __forceinline__ void add(double a, double x) {
-#if __CUDA_ARCH__ >= 800
-    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
-        : "+d"(c[0]), "+d"(c[1])
-        : "d"(a), "d"(x));
-#else
-    __trap();  // never launched there
-#endif
-  }
+  __device__ __forceinline__ void add(double a, double x) { multiply_add(c, a, x); }
   __device__ __forceinline__ void add(const double (&a)[dasp_unroll], const double (&x)[dasp_unroll]) {
 #pragma unroll
     for (int u = 0; u < dasp_unroll; ++u) add(a[u], x[u]);
