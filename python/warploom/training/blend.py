@@ -26,7 +26,8 @@ SHARES = (0.2, 0.3, 0.4, 0.5, 0.6)
 """By how much a network may count; trees count by the rest."""
 
 LEAST_GAIN = 0.001
-"""What a blend has to add to the share of the fastest, with families left out, to be taken: less is noise."""
+"""What a blend has to add to the share of the fastest, with families left out, to be taken: less is noise, and so is a
+loss of less in random folds."""
 
 
 def averaged(trees: Unseen, network: Unseen, share: float, dataset: Dataset) -> Unseen:
@@ -63,7 +64,9 @@ class _Tried:
 
 
 def speed(dataset: Dataset, predicted: NDArray[np.float64]) -> float:
-    """Return the share of the fastest that choices by predictions reach: the mean of the sweeps, which count alike.
+    """Return the share of the fastest that choices by predictions reach: the mean of the sweeps.
+
+    A sweep counts by how many families it has: what is lost on matrices of one family is much the same.
 
     Parameters
     ----------
@@ -73,9 +76,9 @@ def speed(dataset: Dataset, predicted: NDArray[np.float64]) -> float:
     """
     lost = np.log1p(losses(dataset, predicted.argmin(axis=1)))
     counts = of_its_type(dataset) & np.isfinite(lost)
-    return float(
-        np.mean([np.exp(-lost[counts & (dataset.sweeps == s)].mean()) for s in np.unique(dataset.sweeps[counts])])
-    )
+    of_sweeps = [counts & (dataset.sweeps == sweep) for sweep in np.unique(dataset.sweeps[counts])]
+    families = [len(np.unique(dataset.families[rows])) for rows in of_sweeps]
+    return float(np.average([np.exp(-lost[rows].mean()) for rows in of_sweeps], weights=families))
 
 
 def blends(
@@ -97,9 +100,9 @@ def blends(
     Returns
     -------
     dict from str to dict
-        Of the selectors where a blend is better than trees by `LEAST_GAIN`, with families left out, and no worse in
-        random folds: ``share``, the best of `SHARES` with families left out; what plans have to know (``margin``,
-        ``unsure_doubt``); ``families_over``, by how much it is better; and the metrics of
+        Of the selectors where a blend is better than trees by `LEAST_GAIN`, with families left out, and not worse by as
+        much in random folds: ``share``, the best of `SHARES` with families left out; what plans have to know
+        (``margin``, ``unsure_doubt``); ``families_over``, by how much it is better; and the metrics of
         `warploom.training.train.held_out`.
     """
     found = {}
@@ -121,7 +124,9 @@ def blends(
             [speed(dataset, of.predicted) - speed(dataset, alone.predicted) for of, alone in pairs]
             for pairs in ([(one.unseen, of_trees.unseen), (one.families, of_trees.families)] for one in tried)
         ]
-        allowed = [i for i, (at_random, families) in enumerate(gained) if at_random >= 0 and families >= LEAST_GAIN]
+        allowed = [
+            i for i, (at_random, families) in enumerate(gained) if at_random > -LEAST_GAIN and families >= LEAST_GAIN
+        ]
         if not allowed:
             continue
         best = max(allowed, key=lambda i: gained[i][1])

@@ -62,6 +62,9 @@ without a row permutation: where those gain much, what was not tried would else 
 LEAF_BITS = 16
 """Of what leaves of boosted trees add. A wheel has a limit, and profiles are a quarter smaller in it than with all."""
 
+THRESHOLD_BITS = 28
+"""Of what inputs are compared with, for the same reason. They are rounded up: an input may be equal to one."""
+
 CAUTION = 0.015
 """Where the predicted gain over the vendor's kernels is smaller, theirs are chosen: the gain is within the error."""
 
@@ -403,15 +406,19 @@ def fit_boosting(X: _Array, Y: _Array, inputs: Sequence[str], outputs: Sequence[
 
 
 def _with_base(model: Model, base: _Array, X: _Array) -> Model:
-    arrays = dict(model.arrays) | {"base": base, "leaf.value": _rounded(model.arrays["leaf.value"])}
+    arrays = dict(model.arrays) | {
+        "base": base,
+        "leaf.value": _rounded(model.arrays["leaf.value"], LEAF_BITS, np.round),
+        "node.threshold": _rounded(model.arrays["node.threshold"], THRESHOLD_BITS, np.ceil),
+    }
     shifted = Model(model.kind, model.inputs, model.outputs, model.settings, arrays)
     return _with_check(shifted, X)
 
 
-def _rounded(values: _Array) -> _Array:
-    """Round to `LEAF_BITS` significant bits."""
+def _rounded(values: _Array, bits: int, to_integer: Callable[[_Array], _Array]) -> _Array:
+    """Round to so many significant bits."""
     mantissa, exponent = np.frexp(values)
-    return np.asarray(np.ldexp(np.round(mantissa * 2.0**LEAF_BITS), exponent - LEAF_BITS))
+    return np.asarray(np.ldexp(to_integer(mantissa * 2.0**bits), exponent - bits))
 
 
 def _with_check(model: Model, X: _Array) -> Model:
