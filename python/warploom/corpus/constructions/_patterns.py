@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ __all__ = [
     "finish",
     "from_elements",
     "from_lengths",
+    "from_mask",
     "grid_pattern",
     "ranges",
     "renumber",
@@ -135,6 +136,22 @@ def expand(pattern: Pattern, sizes: int | IntArray) -> Pattern:
     ends = np.concatenate([[0], np.cumsum(widths)])
     indptr = ends[np.concatenate([[0], np.cumsum(num_blocks)])]
     return Pattern((total, total), indptr, ranges(first.astype(np.int32)[blocks], widths))
+
+
+def from_mask(shape: tuple[int, int], filled: Callable[[slice], npt.NDArray[np.bool_]]) -> Pattern:
+    """Return where ``filled(rows)``, of shape (rows, columns), is true.
+
+    It is called with chunks of rows, since a place takes several bytes, of about four million places; the last of them
+    may reach beyond the matrix. The chunks depend on the number of columns alone.
+    """
+    m, n = shape
+    chunk = max(1, (1 << 22) // n)
+    columns, lengths = [], []
+    for start in range(0, m, chunk):
+        mask = filled(slice(start, start + chunk))
+        columns.append(np.nonzero(mask)[1].astype(np.int32))
+        lengths.append(mask.sum(axis=1))
+    return Pattern(shape, np.concatenate([[0], np.cumsum(np.concatenate(lengths))]), np.concatenate(columns))
 
 
 def renumber(pattern: Pattern, row_order: IntArray, column_order: IntArray | None = None) -> Pattern:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
 from warploom.corpus.constructions import _random
 from warploom.corpus.constructions._arguments import at_least, at_most
-from warploom.corpus.constructions._patterns import IntArray, Pattern, finish
+from warploom.corpus.constructions._patterns import finish, from_mask
 from warploom.corpus.constructions._registry import construction
 
 __all__ = ["attention", "covariance", "kernel_matrix"]
 
 _SIDE = 2**20
 """Points have integer coordinates below this, so that squares of distances are exact."""
+
+_SAMPLE = 4096
+"""Pairs of variables that say from which covariance on enough are kept."""
+
+_BLOCK = 64
+"""Tokens of a random block."""
 
 
 @construction(family="kernels and covariances", kind="statistical/mathematical problem")
@@ -52,7 +56,7 @@ def kernel_matrix(n: int, radius: int, dimensions: int = 3, clusters: int = 0, s
             squares += (axis[rows, None] - axis) ** 2
         return np.asarray(squares <= limit)
 
-    return finish(_where(n, close), seed=seed)
+    return finish(from_mask((n, n), close), seed=seed)
 
 
 @construction(family="kernels and covariances", kind="statistical/mathematical problem")
@@ -77,9 +81,9 @@ def covariance(n: int, permille: int, factors: int = 8, seed: int = 1) -> scipy.
     weights = _random.integers(seed, -100, 101, n * factors).reshape(n, factors)
     strong = _random.integers(seed, 0, 2, n * factors, stream=1).reshape(n, factors)
     weights = np.where(strong == 1, weights, weights // 4).astype(np.float64)  # products are integers, and exact
-    pairs = _random.integers(seed, 0, n, 2 * 4096, stream=2).reshape(2, -1)
+    pairs = _random.integers(seed, 0, n, 2 * _SAMPLE, stream=2).reshape(2, -1)
     sample = np.sort(np.abs((weights[pairs[0]] * weights[pairs[1]]).sum(axis=1)))
-    limit = sample[4096 - max(1, 4096 * permille // 1000)]
+    limit = sample[_SAMPLE - max(1, _SAMPLE * permille // 1000)]
 
     def large(rows: slice) -> npt.NDArray[np.bool_]:
         kept = np.asarray(np.abs(weights[rows] @ weights.T) >= limit)
@@ -87,7 +91,7 @@ def covariance(n: int, permille: int, factors: int = 8, seed: int = 1) -> scipy.
         kept[np.arange(len(number)), number] = True
         return kept
 
-    return finish(_where(n, large), seed=seed)
+    return finish(from_mask((n, n), large), seed=seed)
 
 
 @construction(family="attention masks", kind="data analytics problem")
@@ -117,7 +121,7 @@ def attention(
     at_least(0, window=window, everywhere=everywhere, blocks=blocks, causal=causal)
     at_most(1, causal=causal)
     column = np.arange(n)
-    groups = -(-n // 64)
+    groups = -(-n // _BLOCK)
     drawn = np.zeros((groups, groups), bool)
     if blocks:
         chosen = _random.integers(seed, 0, groups, groups * blocks).reshape(groups, blocks)
@@ -127,21 +131,9 @@ def attention(
         row = column[rows, None]
         mask = np.abs(row - column) <= window
         mask |= (row < everywhere) | (column < everywhere)
-        mask |= np.repeat(drawn[row[:, 0] // 64], 64, axis=1)[:, :n]
+        mask |= np.repeat(drawn[row[:, 0] // _BLOCK], _BLOCK, axis=1)[:, :n]
         if causal:
             mask &= column <= row
         return np.asarray(mask)
 
-    return finish(_where(n, attended), seed=seed)
-
-
-def _where(n: int, filled: Callable[[slice], npt.NDArray[np.bool_]]) -> Pattern:
-    """Find the filled places of n rows and columns, in chunks of rows: a place takes several bytes."""
-    chunk = max(1, (1 << 23) // n)
-    columns: list[npt.NDArray[np.int32]] = []
-    lengths: list[IntArray] = []
-    for start in range(0, n, chunk):
-        mask = filled(slice(start, start + chunk))
-        columns.append(np.nonzero(mask)[1].astype(np.int32))
-        lengths.append(mask.sum(axis=1))
-    return Pattern((n, n), np.concatenate([[0], np.cumsum(np.concatenate(lengths))]), np.concatenate(columns))
+    return finish(from_mask((n, n), attended), seed=seed)

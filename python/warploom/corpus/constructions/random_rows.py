@@ -8,7 +8,15 @@ import scipy.sparse
 
 from warploom.corpus.constructions import _random
 from warploom.corpus.constructions._arguments import at_least, at_most
-from warploom.corpus.constructions._patterns import IntArray, Pattern, countable, expand, finish, from_lengths
+from warploom.corpus.constructions._patterns import (
+    IntArray,
+    Pattern,
+    countable,
+    expand,
+    finish,
+    from_lengths,
+    from_mask,
+)
 from warploom.corpus.constructions._portable import exp2, log2, normal
 from warploom.corpus.constructions._registry import construction
 
@@ -183,17 +191,13 @@ def pruned(m: int, n: int, permille: int, skew: int = 0, seed: int = 1) -> scipy
     at_most(8, skew=skew)
     share = _power(_random.uniform(seed, 0.0, 1.0, m, stream=2), skew) * (skew + 1)
     limits = (np.minimum(share * permille / 1000, 1.0) * 2.0**32).astype(np.uint64)
-    # Rows in chunks: the draws take eight bytes for each place, of which few are kept.
-    chunk = max(1, (1 << 22) // n)
-    columns, lengths = [], []
-    for start in range(0, m, chunk):
-        of_chunk = limits[start : start + chunk]
-        draws = _random.bits(seed, len(of_chunk) * n, stream=3 + start).reshape(-1, n) >> np.uint64(32)
-        rows, kept = np.nonzero(draws < of_chunk[:, None])
-        columns.append(kept.astype(np.int32))
-        lengths.append(np.bincount(rows, minlength=len(of_chunk)))
-    indptr = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-    return finish(Pattern((m, n), indptr, np.concatenate(columns)), seed=seed)
+
+    def kept(rows: slice) -> npt.NDArray[np.bool_]:
+        of_rows = limits[rows]
+        draws = _random.bits(seed, len(of_rows) * n, stream=3 + rows.start).reshape(-1, n) >> np.uint64(32)
+        return np.asarray(draws < of_rows[:, None])
+
+    return finish(from_mask((m, n), kept), seed=seed)
 
 
 @construction(family="pruned weights", kind="data analytics problem")
