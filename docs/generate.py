@@ -24,7 +24,7 @@ from warploom import corpus, features, formats, permutations, profiles
 from warploom.bench import Measurements, oracle, orders, repeatability, summary
 from warploom.bench.end_to_end import Rows, summarise
 from warploom.bench.measurements import folder_of
-from warploom.bench.medians import Medians, describe_environments, geometric_mean, settings
+from warploom.bench.medians import Medians, describe_environments, geometric_mean
 from warploom.bench.rendering import Summary
 from warploom.candidates import kernels
 from warploom.experiments import load as load_findings
@@ -40,6 +40,7 @@ _MEASURED_HALF = "h200-half"
 _MEASURED_DOUBLE = "h200-double"
 _MEASURED_COLUMN = "h200-column"
 _MEASURED_DENSE = "h200-dense"
+_MEASURED_TYPES = "h200-types"
 
 
 def everything(docs: Path, executed: Path | None) -> None:
@@ -377,7 +378,13 @@ def _measured(tables: Path) -> None:
     _write(tables / "update.md", [_update()])
     _write(tables / "half.md", [_half()])
     _write(tables / "half-speedups.md", [_half_speedups()])
-    for table, name in (("double", _MEASURED_DOUBLE), ("column", _MEASURED_COLUMN), ("dense", _MEASURED_DENSE)):
+    of_spmm = {
+        "double": _MEASURED_DOUBLE,
+        "column": _MEASURED_COLUMN,
+        "dense": _MEASURED_DENSE,
+        "types": _MEASURED_TYPES,
+    }
+    for table, name in of_spmm.items():
         _write(tables / f"{table}-speedups.md", [table_over_vendor(Measurements.load(name).select(op="spmm"))])
     _write(tables / "peers.md", _peers())
     _write(tables / "peers-orders.md", [_peers_and_orders()])
@@ -535,18 +542,16 @@ def _half_speedups() -> Summary:
     # An earlier sweep has no times of what rounds its sums.
     with_rounded = rows["environment"].isin(rows["environment"][rows["status"] == "rounded sums"].unique())
     compared = Measurements(rows[with_rounded | (rows["op"] != "spmm")], measured.matrices, measured.environments)
-    return table_over_vendor(compared, Measurements.load(_MEASURED_LARGE))
+    return table_over_vendor(compared)
 
 
-def table_over_vendor(measured: Measurements, wide: Measurements | None = None) -> Summary:
+def table_over_vendor(measured: Measurements) -> Summary:
     """Return how the fastest of warploom's kernels compares, by setting.
 
     Parameters
     ----------
     measured : Measurements
         A sweep of settings of SpMM and of sampled products.
-    wide : Measurements, optional
-        Another one, which has SpMM in float32 for some of the matrices of a sweep in half precision.
     """
     matrices = measured.matrices.set_index("matrix")
     kinds = pd.Series(np.where(matrices["nnz"] >= 10**6, "from 10^6 nonzeros on", "below"), matrices.index.astype(str))
@@ -554,16 +559,12 @@ def table_over_vendor(measured: Measurements, wide: Measurements | None = None) 
     rows = measured.timed()
     names = sorted(rows["setting"].astype(str).unique(), key=_by_columns)
     best = {name: _least_of(Medians.of(measured, name, "warm")) for name in names}
-    of_wide = {name: own for name, (own, _, _) in best.items()}
-    for name in (name for name, cache in (settings(wide) if wide else ()) if cache == "warm"):
-        of_wide.setdefault(name, _least_of(Medians.of(wide, name, "warm"))[0])
     found = []
     for name in names:
         own, vendor, cores = best[name]
         in_half = "float16" in name
-        of_float32 = of_wide.get(re.sub(r"/b?float16", "/float32", name)) if in_half else None
-        if of_float32 is None:
-            of_float32 = pd.Series(dtype=float)
+        in_float32 = re.sub(r"/b?float16", "/float32", name)
+        of_float32 = best[in_float32][0] if in_half and in_float32 in best else pd.Series(dtype=float)
         over = pd.DataFrame({"vendor": vendor / own, "wide": of_float32.reindex(own.index) / own, "cores": cores / own})
         for kind, part in over.groupby(kinds.reindex(over.index)):
             against = part["vendor"].dropna()
