@@ -565,10 +565,12 @@ def table_over_vendor(measured: Measurements) -> Summary:
         in_half = "float16" in name
         in_float32 = re.sub(r"/b?float16", "/float32", name)
         of_float32 = best[in_float32][0] if in_half and in_float32 in best else pd.Series(dtype=float)
-        over = pd.DataFrame({"vendor": vendor / own, "wide": of_float32.reindex(own.index) / own, "cores": cores / own})
+        over = pd.DataFrame(
+            {"vendor": vendor / own, "float32": of_float32.reindex(own.index) / own, "cores": cores / own}
+        )
         for kind, part in over.groupby(kinds.reindex(over.index)):
             against = part["vendor"].dropna()
-            if against.empty and part["wide"].isna().all():
+            if against.empty and part["float32"].isna().all():
                 continue
             found.append(
                 {
@@ -578,7 +580,7 @@ def table_over_vendor(measured: Measurements) -> Summary:
                     "over cuSPARSE": geometric_mean(against) if len(against) else None,
                     "least": against.min() if len(against) else None,
                     "below 0.97": float((against < 0.97).mean()) if len(against) else None,
-                    "over float32": geometric_mean(part["wide"].dropna()) if part["wide"].notna().any() else None,
+                    "over float32": geometric_mean(part["float32"].dropna()) if part["float32"].notna().any() else None,
                     "on tensor cores": float((part["cores"] <= 1).mean()) if in_half and "spmm" in name else None,
                 }
             )

@@ -25,7 +25,7 @@ from warploom.predictor import MAX_STORED_VECTORS, Model
 from warploom.training import export
 from warploom.training.data import Dataset, family_splits, random_folds
 from warploom.training.network import one_thread_and_seed
-from warploom.training.selector import targets
+from warploom.training.selector import rounded, targets
 
 __all__ = ["SETTING_INPUTS", "Joint", "JointOptions", "Split", "descend", "family_folds", "folds"]
 
@@ -177,8 +177,7 @@ def _sequential(pairs: Sequence[tuple[Any, Any]]) -> Any:
     for weight, bias in pairs:
         layer = torch.nn.Linear(weight.shape[1], weight.shape[0])
         with torch.no_grad():
-            mantissa, exponent = torch.frexp(weight)
-            layer.weight.copy_(torch.ldexp(torch.round(mantissa * 2.0**WEIGHT_BITS), exponent - WEIGHT_BITS))
+            layer.weight.copy_(torch.from_numpy(rounded(weight.double().numpy(), WEIGHT_BITS, np.round)))
             layer.bias.copy_(bias)
         layers += [layer, torch.nn.ReLU()]
     return torch.nn.Sequential(*layers[:-1])

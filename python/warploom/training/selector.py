@@ -47,6 +47,7 @@ __all__ = [
     "inputs_of",
     "options_of",
     "predictions",
+    "rounded",
     "targets",
     "unseen_losses",
     "unseen_predictions",
@@ -408,15 +409,28 @@ def fit_boosting(X: _Array, Y: _Array, inputs: Sequence[str], outputs: Sequence[
 def _with_base(model: Model, base: _Array, X: _Array) -> Model:
     arrays = dict(model.arrays) | {
         "base": base,
-        "leaf.value": _rounded(model.arrays["leaf.value"], LEAF_BITS, np.round),
-        "node.threshold": _rounded(model.arrays["node.threshold"], THRESHOLD_BITS, np.ceil),
+        "leaf.value": rounded(model.arrays["leaf.value"], LEAF_BITS, np.round),
+        "node.threshold": rounded(model.arrays["node.threshold"], THRESHOLD_BITS, np.ceil),
     }
     shifted = Model(model.kind, model.inputs, model.outputs, model.settings, arrays)
     return _with_check(shifted, X)
 
 
-def _rounded(values: _Array, bits: int, to_integer: Callable[[_Array], _Array]) -> _Array:
-    """Round to so many significant bits."""
+def rounded(values: _Array, bits: int, to_integer: Callable[[_Array], _Array]) -> _Array:
+    """Round to so many significant bits.
+
+    Parameters
+    ----------
+    values : ndarray of float64
+    bits : int
+    to_integer : callable
+        `numpy.round` or `numpy.ceil`, say.
+
+    Returns
+    -------
+    ndarray of float64
+        Of the same shape.
+    """
     mantissa, exponent = np.frexp(values)
     return np.asarray(np.ldexp(to_integer(mantissa * 2.0**bits), exponent - bits))
 
