@@ -52,6 +52,8 @@ OF_ROW_SPLIT = [
     {"threads_per_row": 4, "column_threads": 2, "threads_per_block": 64},
     {"threads_per_row": 1},
     {"columns_per_thread": 2},
+    {"threads_per_row": 4, "columns_per_thread": 16},
+    {"columns_per_thread": 16},
 ]
 OF_NONZERO_SPLIT = [{}, {"work": 16}, {"work": 64}]
 # (columns before B and C, columns after them) in arrays with longer rows. The second starts 4 bytes off in float32.

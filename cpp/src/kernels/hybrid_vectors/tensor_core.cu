@@ -89,8 +89,8 @@ class hybrid_plan final : public product_plan, public finishing_plan {
         row_ids_(request.row_ids),
         num_others_(others.num_rows()),
         as_one_(as_one),
-        launch_others_(row_split::row_split_shape(request), static_cast<std::int64_t>(others_.size()), others.nnz(),
-                       request.parameters.at("segment_length")) {}
+        launch_others_(row_split::row_split_shape(request, sizeof(Value)), static_cast<std::int64_t>(others_.size()),
+                       others.nnz(), request.parameters.at("segment_length")) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
@@ -128,7 +128,8 @@ class hybrid_plan final : public product_plan, public finishing_plan {
   // Of columns, over which arrivals are counted apart: as one launch has them, or row_split by itself.
   static std::size_t most_tiles(const product_request& request) {
     const std::int64_t as_one = (request.k + narrowest_tile - 1) / narrowest_tile;
-    return static_cast<std::size_t>(std::max(as_one, row_split::row_split_shape(request).most_tiles(request.k)));
+    return static_cast<std::size_t>(
+        std::max(as_one, row_split::row_split_shape(request, sizeof(Value)).most_tiles(request.k)));
   }
 
   segment_items<Value> items() const { return {others_.view()}; }

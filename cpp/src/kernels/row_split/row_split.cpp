@@ -62,7 +62,8 @@ const parameter column_threads{
 const parameter threads_per_block{"threads_per_block", 128, {64, 128, 256}, {128}, false, "threads per thread block"};
 
 parameter columns_per_thread(std::vector<int> tried) {
-  return {"columns_per_thread", 4, {1, 2, 4, 8}, std::move(tried), false, "columns of C whose sums a thread holds"};
+  return {"columns_per_thread", 4,     {1, 2, 4, 8, 16},
+          std::move(tried),     false, "columns of C whose sums a thread holds; 16: in two-byte types, 8 in others"};
 }
 
 parameter unroll(std::vector<int> tried) {
@@ -86,8 +87,9 @@ std::string padded_reason(const matrix_summary& matrix, const product_request&) 
   return padding_reason(padded_width(matrix.longest_row) * matrix.num_rows, matrix.nnz);
 }
 
-// Threads side by side that k columns do not need.
-bool too_many_column_threads(const matrix_summary&, const product_request& request) {
+// Threads side by side that k columns do not need, or more columns for each than it holds.
+bool too_many_columns(const matrix_summary& matrix, const product_request& request) {
+  if (size_of(matrix.dtype) > 2 && request.parameters.at("columns_per_thread") > 8) return true;
   const int side_by_side = request.parameters.at("column_threads");
   if (side_by_side == 0) return false;
   const int per_thread = request.parameters.at("columns_per_thread");
@@ -97,11 +99,11 @@ bool too_many_column_threads(const matrix_summary&, const product_request& reque
 }
 
 bool redundant_on_dcsr(const matrix_summary& matrix, const product_request& request) {
-  return too_many_column_threads(matrix, request) || matrix.shortest_row > 0;  // without empty rows, DCSR is CSR
+  return too_many_columns(matrix, request) || matrix.shortest_row > 0;  // without empty rows, DCSR is CSR
 }
 
 bool redundant_on_segments(const matrix_summary& matrix, const product_request& request) {
-  return too_many_column_threads(matrix, request) || redundant_segments(matrix, request);
+  return too_many_columns(matrix, request) || redundant_segments(matrix, request);
 }
 
 // Threads of a tile of columns are numbered in 32 bits.
@@ -143,7 +145,7 @@ product_kernel spmm_csr_row_split() {
       .from_device = true,
       .tried_on_cpu = true,
       .baseline_for = {layout::row_major},
-      .redundant = too_many_column_threads,
+      .redundant = too_many_columns,
       .unsupported_reason = no_reason,
       .launch_limit = thread_limit,
       .prepare_cpu = prepare_cpu_spmm_csr,
@@ -202,7 +204,7 @@ product_kernel spmm_padded_csr_row_split() {
       .dtypes = all_value_types,
       .from_device = true,
       .for_large = true,
-      .redundant = too_many_column_threads,
+      .redundant = too_many_columns,
       .unsupported_reason = padded_reason,
       .launch_limit = thread_limit,
       .prepare_cpu = prepare_cpu_padded_csr,

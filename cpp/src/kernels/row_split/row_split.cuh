@@ -267,7 +267,7 @@ struct few_rows {
                : columns <= 6 ? few_rows{2, 5}
                               : few_rows{4, 4};
       default:  // a register for each single value, and for each pair of such that are loaded at once
-        if (V == 8) return {1, 5};
+        if (V == 8) return N == 1 ? few_rows{1, 5} : few_rows{2, 4};
         if (V == 1) return N == 1 ? few_rows{4, 6} : N <= 3 ? few_rows{4, 5} : N == 4 ? few_rows{2, 6} : few_rows{2, 5};
         return {4, columns <= 4 ? 6u : 5u};
     }
@@ -592,6 +592,9 @@ int vector_width(const row_major_operands<Value>& operands) {
   return 1;
 }
 
+// Two vectors of two-byte values. Measured on an H200: of wider ones, as many columns are no faster.
+constexpr int most_columns_per_thread(std::size_t value_bytes) { return value_bytes == 2 ? 16 : 8; }
+
 // Launch parameters that do not depend on the operands.
 struct row_split_shape {
   int columns_per_thread;
@@ -599,8 +602,8 @@ struct row_split_shape {
   int unroll;
   thread_shape threads;
 
-  explicit row_split_shape(const product_request& request)
-      : columns_per_thread(request.parameters.at("columns_per_thread")),
+  row_split_shape(const product_request& request, std::size_t value_bytes)
+      : columns_per_thread(std::min(request.parameters.at("columns_per_thread"), most_columns_per_thread(value_bytes))),
         threads_per_block(request.parameters.at("threads_per_block")),
         unroll(request.parameters.at("unroll")) {
     const int per_row = request.parameters.at("threads_per_row");
@@ -786,7 +789,7 @@ class launcher {
   template <int V, class Operands>
   void by_vectors(const Items& items, const Operands& operands, int columns_per_thread, cudaStream_t stream) const {
     // Narrower vectors than there could be are for at most 4 columns a thread.
-    constexpr int most_vectors = V * sizeof(Value) == 16 ? 8 / V : 4 / V;
+    constexpr int most_vectors = (V * sizeof(Value) == 16 ? most_columns_per_thread(sizeof(Value)) : 4) / V;
     if constexpr (V * sizeof(Value) <= 16) {
       switch (columns_per_thread / V) {
         case 1:
@@ -867,6 +870,9 @@ class launcher {
   void by_exchange(const Items& items, const row_major_operands<Value>& operands, cudaStream_t stream) const {
     if constexpr (sizeof(Value) < 8) {
       constexpr int widest = 16 / sizeof(Value);
+      if constexpr (widest == 8) {
+        if (shape_.columns_per_thread == 16) return launch_exchanging<widest, 2>(items, operands, stream);
+      }
       if (shape_.columns_per_thread == 8) return launch_exchanging<widest, 8 / widest>(items, operands, stream);
       launch_exchanging<4, 1>(items, operands, stream);
     }
@@ -967,7 +973,8 @@ class row_plan final : public product_plan, public finishing_plan {
   row_plan(const device_csr& matrix, stored_rows which, const product_request& request,
            const device_allocator& allocate)
       : rows_(matrix, which, request, allocate),
-        launch_(row_split_shape(request), rows_.num_items(), matrix.nnz(), matrix.summary().longest_row) {}
+        launch_(row_split_shape(request, sizeof(Value)), rows_.num_items(), matrix.nnz(),
+                matrix.summary().longest_row) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
@@ -992,7 +999,8 @@ class padded_plan final : public product_plan, public finishing_plan {
  public:
   padded_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
       : rows_(matrix, request.row_ids, allocate),
-        launch_(row_split_shape(request), matrix.num_rows(), matrix.nnz(), matrix.summary().longest_row) {}
+        launch_(row_split_shape(request, sizeof(Value)), matrix.num_rows(), matrix.nnz(),
+                matrix.summary().longest_row) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
@@ -1018,9 +1026,9 @@ template <class Value>
 class segment_plan final : public product_plan, public finishing_plan {
  public:
   segment_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
-      : segments_(matrix, request, request.k, row_split_shape(request).most_tiles(request.k), allocate),
-        launch_(row_split_shape(request), segments_.size(), matrix.nnz(), request.parameters.at("segment_length"),
-                request.parameters.at("longest_first") != 0) {}
+      : segments_(matrix, request, request.k, row_split_shape(request, sizeof(Value)).most_tiles(request.k), allocate),
+        launch_(row_split_shape(request, sizeof(Value)), segments_.size(), matrix.nnz(),
+                request.parameters.at("segment_length"), request.parameters.at("longest_first") != 0) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;

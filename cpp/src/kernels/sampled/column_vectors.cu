@@ -55,7 +55,7 @@ double fewest_in_group(value_type dtype, std::int64_t nnz) {
   constexpr double few = 9;
   if (dtype == value_type::float64) return few;
   if (dtype == value_type::float32) return nnz <= 10'000 ? few : 40;
-  return nnz <= 30'000 ? few : 16.5;
+  return nnz <= 200'000 ? few : 16.5;
 }
 
 struct groups_view {
