@@ -3,9 +3,14 @@
 ``python tests/gpu/measure_half.py [MATRIX...]`` prints a table of SpMM (row-major, k = 32, 128 and 256, warm cache, all
 candidates without a row permutation measured): for each value type the fastest of warploom's candidates, the one on
 tensor cores, and the fastest of cuSPARSE; in float32 also the fastest in TF32, which counts for nothing else. Then one
-of sampled products, k = 32 and 128: warploom's, cuSPARSE's and, in float32, that of PyTorch, medians of 20 launches
-between events. Every candidate is verified before it is timed. If OUT is set, all rows are also written to half.jsonl
-in that folder. SpMM's rows say what converting to column vectors takes, on the GPU, in milliseconds and in products.
+of sampled products, k = 32 and 128: warploom's, cuSPARSE's and, in float64 and float32, that of PyTorch, medians of 7
+batches of 10 calls that are enqueued while the GPU sleeps. Every candidate is verified before it is timed. If OUT is
+set, all rows are also written to half.jsonl in that folder. SpMM's rows say what converting to column vectors takes, on
+the GPU, in milliseconds and in products.
+
+``python tests/gpu/measure_half.py --sampled [MATRIX...]`` measures sampled products only, in float64 too, of the same
+matrices, of others that the corpus names, or of files that SciPy saved. No matrix is started after ``--seconds S``. If
+OUT is set, rows in the form of docs/static/sampled.csv are written to sampled.csv in that folder, after each matrix.
 
 ``python tests/gpu/measure_half.py --baseline FOLDER`` measures SpMM (k = 32 and 128) on the matrices of
 docs/static/peers.csv, beside what others took on an H200. Gupta__gupta2.npz, LAW__dblp-2010.npz and
@@ -181,17 +186,22 @@ def spmm(name: str, matrix: Any, k: int, dtype: str, candidates: str | list[str]
 
 
 def _time(call: Callable[[], Any]) -> float:
-    for _ in range(5):
+    """Return what a call takes on the GPU, in microseconds: it sleeps until ten calls are enqueued."""
+    for _ in range(3):
         call()
     times = []
-    for _ in range(20):
+    for _ in range(7):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(10_000_000)
         begin.record()
-        call()
+        for _ in range(10):
+            call()
         end.record()
+        slept = not begin.query()
         end.synchronize()
-        times.append(begin.elapsed_time(end) * 1e3)
-    return statistics.median(times)
+        if slept:
+            times.append(begin.elapsed_time(end) * 1e2)
+    return statistics.median(times) if times else NAN
 
 
 def sampled(name: str, matrix: Any, k: int, dtype: str) -> dict[str, Any]:
@@ -214,8 +224,8 @@ def sampled(name: str, matrix: Any, k: int, dtype: str) -> dict[str, Any]:
         else:
             torch.testing.assert_close(out, theirs, rtol=1e-2 if dtype == "float16" else 1e-4, atol=1e-2)
             found["cusparse_us"] = _time(lambda: vendor(X, Y, out=theirs))
-    if dtype == "float32":
-        pattern = torch.sparse_csr_tensor(*arrays, matrix.shape)
+    if dtype in ("float64", "float32"):
+        pattern = torch.sparse_csr_tensor(*arrays[:2], arrays[2].to(kind), matrix.shape)
         found["torch_us"] = _time(lambda: torch.sparse.sampled_addmm(pattern, X, Y.t(), beta=0.0))
     return found
 
@@ -297,20 +307,58 @@ def baseline(folder: pathlib.Path, seconds: float) -> None:
                 table.to_csv(pathlib.Path(os.environ["OUT"]) / "peers.csv", index=False, float_format="%.4g")
 
 
+def _loaded(name: str) -> Any:
+    if name in MATRICES:
+        return _normal(MATRICES[name]())
+    return _normal(scipy.sparse.load_npz(name) if name.endswith(".npz") else corpus.load(name))
+
+
+def sampled_products(names: list[str], seconds: float = math.inf) -> list[dict[str, Any]]:
+    """Measure sampled products of the named matrices, and print them."""
+    deadline = time.monotonic() + seconds
+    rows = []
+    spawned = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(min(len(names), os.cpu_count() or 1), spawned) as pool:
+        matrices = dict(zip(names, pool.map(_loaded, names), strict=True))
+    for name, matrix in matrices.items():
+        if time.monotonic() > deadline:
+            print(f"{name}: no time is left")
+            continue
+        print(f"{name}: {matrix.shape[0]:,} rows, {matrix.nnz:,} nonzeros", flush=True)
+        for k in (32, 128):
+            for dtype in ("float64", *DTYPES):
+                row = sampled(name, matrix, k, dtype)
+                rows.append(row | {"rows": matrix.shape[0], "cols": matrix.shape[1], "nnz": matrix.nnz})
+                print(
+                    f"  sddmm k={k:3} {dtype:8} own {row['own_us']:8.1f}  cuSPARSE {row['cusparse_us']:8.1f}  "
+                    f"torch {row['torch_us']:8.1f}",
+                    flush=True,
+                )
+        if "OUT" in os.environ:
+            columns = ["matrix", "rows", "cols", "nnz", "k", "dtype", "own_us", "cusparse_us", "torch_us"]
+            table = pd.DataFrame(rows)[columns]
+            table.to_csv(pathlib.Path(os.environ["OUT"]) / "sampled.csv", index=False, float_format="%.4g")
+    return rows
+
+
 def main() -> None:
     """Measure the named matrices, or all."""
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", metavar="MATRIX")
     parser.add_argument("--baseline", type=pathlib.Path, metavar="FOLDER")
+    parser.add_argument("--sampled", action="store_true")
     parser.add_argument("--seconds", type=float, default=100.0)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.baseline is not None:
         baseline(given.baseline, given.seconds)
         return
-    names = given.names
+    names = given.names or list(MATRICES)
+    if given.sampled:
+        sampled_products(names, given.seconds)
+        return
     rows = []
-    for name in names or MATRICES:
+    for name in names:
         matrix = _normal(MATRICES[name]())
         print(f"{name}: {matrix.shape[0]:,} rows, {matrix.nnz:,} nonzeros", flush=True)
         took = {dtype: conversion_ms(matrix, dtype) for dtype in DTYPES}
@@ -328,15 +376,7 @@ def main() -> None:
                     f"conversion {took[dtype]:.2f} ms = {row['conversion_products']:.0f} products  {row['own']}",
                     flush=True,
                 )
-        for k in (32, 128):
-            for dtype in DTYPES:
-                row = sampled(name, matrix, k, dtype)
-                rows.append(row)
-                print(
-                    f"  sddmm k={k:3} {dtype:8} own {row['own_us']:8.1f}  cuSPARSE {row['cusparse_us']:8.1f}  "
-                    f"torch {row['torch_us']:8.1f}",
-                    flush=True,
-                )
+    rows += sampled_products(names)
     if "OUT" in os.environ:
         lines = "".join(json.dumps(row) + "\n" for row in rows)
         (pathlib.Path(os.environ["OUT"]) / "half.jsonl").write_text(lines)
