@@ -185,6 +185,16 @@ def test_redundant_settings(name, k, redundant):
     assert problem(battery(np.float32)["tridiagonal"], k=k).is_redundant(parse(name)) is redundant
 
 
+@pytest.mark.parametrize(("dtype", "redundant"), [(np.float16, False), (np.float32, True), (np.float64, True)])
+@pytest.mark.parametrize(
+    "setting", ["csr/row_split[{}]", "padded-csr/row_split[{}]", "segmented-csr/row_split[{},segment_length=32]"]
+)
+def test_sixteen_columns_a_thread_are_for_values_of_two_bytes(setting, dtype, redundant):
+    given = problem(battery(dtype)["tridiagonal"], k=128)
+    assert given.is_redundant(parse("spmm/none/" + setting.format("columns_per_thread=16"))) is redundant
+    assert not given.is_redundant(parse("spmm/none/" + setting.format("columns_per_thread=8")))
+
+
 def test_what_decides_redundancy_is_the_matrix():
     empty, giant = (problem(battery(np.float32)[name]) for name in ("empty rows", "one giant row"))
     assert not empty.is_redundant(parse("spmm/none/dcsr/row_split[threads_per_row=8]"))
