@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DTYPE", "as_dtype", "cast", "eps_of", "is_bfloat16", "largest_of", "name_of", "of_tensor"]
+__all__ = ["DTYPE", "as_dtype", "cast", "eps_of", "is_bfloat16", "largest_of", "name_of", "of_tensor", "to_tensor"]
 
 
 def _dtype() -> np.dtype[Any]:
@@ -70,6 +70,15 @@ def of_tensor(tensor: Any) -> npt.NDArray[Any]:
     return tensor.view(torch.int16).numpy().view(DTYPE)  # type: ignore[no-any-return]
 
 
+def to_tensor(array: npt.NDArray[Any]) -> Any:
+    """View an array of NumPy as a tensor, without a copy."""
+    import torch
+
+    if array.dtype != DTYPE:
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+
+
 def eps_of(dtype: np.dtype[Any]) -> float:
     """Return the distance from 1 to the next larger number."""
     return 2.0**-7 if dtype == DTYPE else float(np.finfo(dtype).eps)
@@ -80,6 +89,11 @@ def largest_of(dtype: np.dtype[Any]) -> float:
     return (2 - 2.0**-7) * 2.0**127 if dtype == DTYPE else float(np.finfo(dtype).max)
 
 
-def name_of(dtype: np.dtype[Any]) -> str:
-    """Return the name of a type: ``"bfloat16"``, or what NumPy calls it."""
-    return "bfloat16" if dtype == DTYPE else dtype.name
+_NAMES = {np.dtype(name).char: name for name in ("float16", "float32", "float64", "int32", "int64")}
+
+
+def name_of(dtype: Any) -> str:
+    """Return the name of a type of NumPy or PyTorch, without "torch."; that of a rare one takes NumPy 3 us to find."""
+    if isinstance(dtype, np.dtype):
+        return _NAMES.get(dtype.char) or ("bfloat16" if dtype == DTYPE else str(dtype.name))
+    return str(dtype).removeprefix("torch.")

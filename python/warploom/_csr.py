@@ -218,7 +218,7 @@ def _bridge(values: Any, argument: str) -> Any:
 
 
 def _check_dtype(array: Any, argument: str) -> None:
-    name = _bfloat16.name_of(array.dtype) if isinstance(array, np.ndarray) else str(array.dtype).removeprefix("torch.")
+    name = _bfloat16.name_of(array.dtype)
     if argument != "data" and name not in INTEGERS:
         raise DtypeError(f"{argument} must be integers, got {name}", argument=argument)
     if name not in VALUES:

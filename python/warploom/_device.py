@@ -301,7 +301,7 @@ def is_complex(B: Any) -> bool:
     """Whether an array of NumPy, PyTorch or CuPy holds complex numbers."""
     if not (isinstance(B, np.ndarray) or _package_of(B)) or scipy.sparse.issparse(B):
         return False
-    return str(B.dtype).removeprefix("torch.") in ("complex64", "complex128")
+    return _bfloat16.name_of(B.dtype) in ("complex64", "complex128")
 
 
 def join(real: Any, imaginary: Any) -> Any:
@@ -367,7 +367,7 @@ def new_scalar(b: Operand, dtype: np.dtype[Any]) -> tuple[Any, int]:
     made: Any
     if package == "torch":
         torch = sys.modules["torch"]
-        made = torch.empty((), dtype=getattr(torch, dtype.name), device=owner.device)
+        made = torch.empty((), dtype=getattr(torch, _bfloat16.name_of(dtype)), device=owner.device)
         pointer = made.data_ptr()
     elif package == "cupy":
         cupy = sys.modules["cupy"]

@@ -49,7 +49,7 @@ class DeviceArrays:
         DtypeError
             Values of CuPy are to become bfloat16, which it does not have.
         """
-        own = str(self.values.dtype).removeprefix("torch.")
+        own = _bfloat16.name_of(self.values.dtype)
         if self.values.ndim != 1 or own not in VALUES:
             return None
         wanted = _bfloat16.name_of(dtype) if dtype is not None else own if own in _SUPPORTED else "float64"

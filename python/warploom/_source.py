@@ -95,7 +95,7 @@ def to_host(array: Any) -> Any:
 def _moved(array: Any, like: Any) -> Any:
     framework = framework_of(like)
     if framework == "torch":
-        return sys.modules["torch"].from_numpy(to_host(array)).to(like.device)
+        return _bfloat16.to_tensor(to_host(array)).to(like.device)
     if framework == "cupy":
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(int(like.device.id)):

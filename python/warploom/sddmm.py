@@ -276,12 +276,10 @@ def sample(pattern: Any, X: Any, Y: Any) -> Any:
 
     if X.device.type == "cpu":
         found = _core.sampled_product(pattern, _bfloat16.of_tensor(X), _bfloat16.of_tensor(Y))
-        if X.dtype == torch.bfloat16:
-            return torch.from_numpy(found.view(np.int16)).view(torch.bfloat16)
-        return torch.from_numpy(found)
+        return _bfloat16.to_tensor(found)
     out = X.new_empty(pattern.nnz)
     stream = torch.cuda.current_stream(X.device).cuda_stream
-    name = str(X.dtype).removeprefix("torch.")
+    name = _bfloat16.name_of(X.dtype)
     pattern.sample(name, X.data_ptr(), Y.data_ptr(), X.shape[1], out.data_ptr(), stream)
     return out
 
@@ -309,12 +307,13 @@ def _where(X: Any) -> int | None:
 
 
 def _type_of(X: Any) -> np.dtype[Any]:
-    name = str(getattr(X, "dtype", type(X).__name__)).removeprefix("torch.")
+    given = getattr(X, "dtype", type(X).__name__)
     try:
-        dtype = _bfloat16.as_dtype(X.dtype if isinstance(X, np.ndarray) else name)
+        dtype = given if isinstance(given, np.dtype) else _bfloat16.as_dtype(_bfloat16.name_of(given))
     except TypeError:
         dtype = np.dtype(object)
     if dtype not in (np.float16, np.float32, np.float64, _bfloat16.DTYPE):
+        name = str(given).removeprefix("torch.")
         raise DtypeError(f"X must be float16, bfloat16, float32 or float64, got {name}", argument="X")
     return dtype
 

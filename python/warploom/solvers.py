@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from warploom import _core, _device
+from warploom import _bfloat16, _core, _device
 from warploom._csr import framework_of
 from warploom.errors import DtypeError, ParameterError, ShapeError
 from warploom.operators import Operator, Plan
@@ -77,7 +77,9 @@ def cg(
     if plan.op != "spmv":
         raise ParameterError("plan must be for vectors: make it with op='spmv', or without k", argument="plan")
     if plan.dtype.itemsize < 4:
-        raise DtypeError(f"conjugate gradients need float32 or float64, not {plan.dtype.name}", argument="plan")
+        raise DtypeError(
+            f"conjugate gradients need float32 or float64, not {_bfloat16.name_of(plan.dtype)}", argument="plan"
+        )
     limit = 10 * n if maxiter is None else int(maxiter)
     b, x0 = _vector(b, plan, "b"), None if x0 is None else _vector(x0, plan, "x0")
     seen = _device.operand(b.reshape(-1, 1), plan.dtype, "column", "b")

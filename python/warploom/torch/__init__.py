@@ -718,7 +718,7 @@ def _winners_of(
     neighbours = _neighbours_of(operator)
     if not neighbours.indices.shape[0]:
         columns = torch.zeros_like(entries)
-        return columns, columns.to(_DTYPES[operator.dtype.name]) if with_values else None
+        return columns, columns.to(_DTYPES[_bfloat16.name_of(operator.dtype)]) if with_values else None
     numbers = entries.clamp(min=0) if neighbours.has_empty else entries
     columns = neighbours.indices[numbers]
     if neighbours.has_empty:
@@ -733,7 +733,7 @@ def _neighbours_of(operator: Plan | Operator) -> Neighbours:
             arrays = operator._matrix_arrays()
             indptr, indices = (_tensor(array, operator).long() for array in (arrays.indptr, arrays.indices))
             operator._neighbours = Neighbours.of(
-                indptr, indices[: operator.nnz].clone(), operator.shape, _DTYPES[operator.dtype.name]
+                indptr, indices[: operator.nnz].clone(), operator.shape, _DTYPES[_bfloat16.name_of(operator.dtype)]
             )
         found: Neighbours = operator._neighbours
         return found
@@ -741,7 +741,7 @@ def _neighbours_of(operator: Plan | Operator) -> Neighbours:
 
 def _weights_of(operator: Plan | Operator) -> torch.Tensor:
     """Return the values that the plan multiplies with, as a tensor where it is."""
-    dtype = _DTYPES[operator.dtype.name]
+    dtype = _DTYPES[_bfloat16.name_of(operator.dtype)]
     with operator._making:
         if isinstance(operator, Plan):
             updated = operator._updated
@@ -768,7 +768,7 @@ def _tensor(array: Any, operator: Plan | Operator) -> torch.Tensor:
     """View an array of NumPy, PyTorch or CuPy as a tensor where the plan is, copied if it is elsewhere."""
     framework = framework_of(array)
     if framework is None:
-        found = torch.from_numpy(np.array(array))
+        found: torch.Tensor = _bfloat16.to_tensor(np.array(array))
     else:
         found = array.detach() if framework == "torch" else torch.utils.dlpack.from_dlpack(array)
     return found.to(str(operator.device))

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from warploom import _bfloat16
 from warploom._csr import CSR
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
 from warploom.operators import Operator, Plan
@@ -155,7 +156,7 @@ class Adjacency(torch.Tensor):
         if not isinstance(plan, (Plan, Operator)):
             raise ParameterError(f"plan must be what warploom.plan returns, got {type(plan).__name__}", argument="plan")
         made: Adjacency = torch.Tensor._make_wrapper_subclass(
-            cls, plan.shape, dtype=_DTYPES[plan.dtype.name], device=torch.device(str(plan.device))
+            cls, plan.shape, dtype=_DTYPES[_bfloat16.name_of(plan.dtype)], device=torch.device(str(plan.device))
         )
         made.plan = plan
         made.values_of_entries = values
