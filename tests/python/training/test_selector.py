@@ -7,6 +7,7 @@ from training.training_tables import CANDIDATES, build, facts, measurement, swee
 from warploom import _core
 from warploom.bench.repeatability import Tolerances
 from warploom.model_inputs import LOSS, REFERENCE, compress, model_inputs, roofline_us
+from warploom.training import selector
 from warploom.training.data import Dataset, random_folds, random_splits
 from warploom.training.evaluate import losses, score
 from warploom.training.selector import (
@@ -140,10 +141,15 @@ def test_boosting_is_what_the_library_predicts(dataset):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lightgbm, "train", remember)
+        patch.setattr(selector, "LEAF_BITS", 52)
+        patch.setattr(selector, "THRESHOLD_BITS", 52)
         model = fit(dataset, Options("boosting"), CANDIDATES)
     X = model_inputs(dataset.features, dataset.k, model.inputs)
     base = targets(dataset, CANDIDATES).mean(axis=0)
-    np.testing.assert_allclose(model.predict(X), seen["booster"].predict(X) + base, rtol=0, atol=1e-5)
+    predicted = seen["booster"].predict(X) + base
+    np.testing.assert_allclose(model.predict(X), predicted, rtol=0, atol=1e-9)
+    rounded = fit(dataset, Options("boosting"), CANDIDATES)
+    np.testing.assert_allclose(rounded.predict(X), predicted, rtol=0, atol=2e-4)  # logarithms of times
 
 
 @pytest.mark.parametrize("form", FORMS)
