@@ -366,8 +366,7 @@ def new_scalar(b: Operand, dtype: np.dtype[Any]) -> tuple[Any, int]:
     package = _package_of(owner)
     made: Any
     if package == "torch":
-        torch = sys.modules["torch"]
-        made = torch.empty((), dtype=getattr(torch, _bfloat16.name_of(dtype)), device=owner.device)
+        made = sys.modules["torch"].empty((), dtype=_torch_dtype(dtype), device=owner.device)
         pointer = made.data_ptr()
     elif package == "cupy":
         cupy = sys.modules["cupy"]

@@ -250,12 +250,16 @@ _NARROWER = {
 }
 
 
+def _dtype_of(plan: Plan | Operator) -> torch.dtype:
+    return _DTYPES[_bfloat16.name_of(plan.dtype)]
+
+
 def _checked(plan: Plan | Operator, tensor: torch.Tensor, name: str) -> torch.Tensor:
     if not isinstance(tensor, torch.Tensor):
         raise DtypeError(f"{name} must be a tensor, got {type(tensor).__name__}", argument=name)
     if tensor.layout is not torch.strided:
         raise DtypeError(f"{name} must be dense, got a tensor of layout {tensor.layout}", argument=name)
-    dtype = _DTYPES[_bfloat16.name_of(plan.dtype)]
+    dtype = _dtype_of(plan)
     if tensor.dtype != dtype:
         if tensor.dtype not in _NARROWER.get(dtype, ()):
             raise DtypeError(
@@ -718,7 +722,7 @@ def _winners_of(
     neighbours = _neighbours_of(operator)
     if not neighbours.indices.shape[0]:
         columns = torch.zeros_like(entries)
-        return columns, columns.to(_DTYPES[_bfloat16.name_of(operator.dtype)]) if with_values else None
+        return columns, columns.to(_dtype_of(operator)) if with_values else None
     numbers = entries.clamp(min=0) if neighbours.has_empty else entries
     columns = neighbours.indices[numbers]
     if neighbours.has_empty:
@@ -733,7 +737,7 @@ def _neighbours_of(operator: Plan | Operator) -> Neighbours:
             arrays = operator._matrix_arrays()
             indptr, indices = (_tensor(array, operator).long() for array in (arrays.indptr, arrays.indices))
             operator._neighbours = Neighbours.of(
-                indptr, indices[: operator.nnz].clone(), operator.shape, _DTYPES[_bfloat16.name_of(operator.dtype)]
+                indptr, indices[: operator.nnz].clone(), operator.shape, _dtype_of(operator)
             )
         found: Neighbours = operator._neighbours
         return found
@@ -741,7 +745,7 @@ def _neighbours_of(operator: Plan | Operator) -> Neighbours:
 
 def _weights_of(operator: Plan | Operator) -> torch.Tensor:
     """Return the values that the plan multiplies with, as a tensor where it is."""
-    dtype = _DTYPES[_bfloat16.name_of(operator.dtype)]
+    dtype = _dtype_of(operator)
     with operator._making:
         if isinstance(operator, Plan):
             updated = operator._updated

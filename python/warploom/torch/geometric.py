@@ -11,12 +11,11 @@ from typing import Any, NoReturn
 
 import torch
 
-from warploom import _bfloat16
 from warploom._csr import CSR
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
 from warploom.operators import Operator, Plan
 from warploom.plan import plan as plan_of
-from warploom.torch import _DTYPES, spmm
+from warploom.torch import _dtype_of, spmm
 
 __all__ = ["Adjacency", "adjacency"]
 
@@ -156,7 +155,7 @@ class Adjacency(torch.Tensor):
         if not isinstance(plan, (Plan, Operator)):
             raise ParameterError(f"plan must be what warploom.plan returns, got {type(plan).__name__}", argument="plan")
         made: Adjacency = torch.Tensor._make_wrapper_subclass(
-            cls, plan.shape, dtype=_DTYPES[_bfloat16.name_of(plan.dtype)], device=torch.device(str(plan.device))
+            cls, plan.shape, dtype=_dtype_of(plan), device=torch.device(str(plan.device))
         )
         made.plan = plan
         made.values_of_entries = values
