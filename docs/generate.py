@@ -393,7 +393,8 @@ def _measured(tables: Path) -> None:
     _write(tables / "programs.md", [_programs()])
 
 
-_CALLS = ("plan @ x", "plan(x, out=y)")
+_CALLS = {"plan @ x": "plan(X, Y)", "plan(x, out=y)": "plan(X, Y, out=values)"}
+"""How the calls of a product are named, and those of a sampled product."""
 
 
 def _calls() -> Summary:
@@ -403,9 +404,10 @@ def _calls() -> Summary:
     rows = []
     for (framework, op, k, layout), part in found.groupby(["framework", "op", "k", "layout"], sort=False):
         us = part.drop_duplicates("case").set_index("case")["median_us"]
-        own = next((us[case] for case in us.index if ": A @" in case), None)
-        kind = "SpMV" if op == "spmv" else f"SpMM, k = {k}, {layout}-major"
-        rows.append((framework, kind, *(us.get(case) for case in _CALLS), own))
+        own = next((us[case] for case in us.index if ": A @" in case or "sampled_addmm" in case), None)
+        kinds = {"spmv": "SpMV", "spmm": f"SpMM, k = {k}, {layout}-major", "sddmm": f"sampled product, k = {k}"}
+        names = _CALLS.values() if op == "sddmm" else _CALLS
+        rows.append((framework, kinds[op], *(us.get(case) for case in names), own))
     frame = pd.DataFrame(rows, columns=["operands of", "product", *_CALLS, "the library's own"])
     return Summary("", frame, formats=dict.fromkeys(frame.columns[2:], ".1f"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -172,6 +173,8 @@ class SddmmPlan:
         ShapeError, DtypeError, DeviceError, ParameterError
             An operand does not fit, or has rows of 4 GiB and more on a GPU; ``argument`` names it.
         """
+        if self.candidate != VENDOR and self._takes_as_they_are(X, Y, out):
+            return sample(self._pattern, X, Y, out)
         X, Y = (np.asarray(given) if isinstance(given, (list, tuple)) else given for given in (X, Y))
         dtype = _type_of(X)
         x, y = _rows(X, dtype, self.shape[0], "X"), _rows(Y, dtype, self.shape[1], "Y")
@@ -196,6 +199,27 @@ class SddmmPlan:
             found = self._on_host(_device.host_array(x.owner), _device.host_array(y.owner))
             _device.host_array(made if out is None else out).reshape(-1)[...] = found
         return _device.finish(made).reshape(-1) if out is None else out
+
+    def _takes_as_they_are(self, X: Any, Y: Any, out: Any) -> bool:
+        """Whether operands are tensors on the GPU of the plan that need no view, no copy and no error.
+
+        Looking at them one by one takes longer than most products do.
+        """
+        torch = sys.modules.get("torch")
+        if torch is None or self.device.kind == "cpu" or torch.autograd.forward_ad._current_level >= 0:
+            return False
+        dtype = getattr(X, "dtype", None)
+        for given in (X, Y) if out is None else (X, Y, out):
+            if type(given) is not torch.Tensor or given.dtype is not dtype or given.layout is not torch.strided:
+                return False
+            if given.get_device() != self.device.ordinal or given.requires_grad or given.is_neg():
+                return False
+            if not given.is_contiguous() or torch._C._functorch.is_functorch_wrapped_tensor(given):
+                return False
+        if _bfloat16.name_of(dtype) not in _VECTOR_COLUMNS or X.dim() != 2 or Y.dim() != 2:
+            return False
+        fits = (X.shape[0], Y.shape[0]) == self.shape and X.shape[1] == Y.shape[1]
+        return fits and (out is None or (out.dim() == 1 and out.shape[0] == self.nnz))
 
     def _on_host(self, X: Any, Y: Any) -> Any:
         if self.device.kind == "cpu":
@@ -267,17 +291,18 @@ class ResidentPattern:
             return self._pays[dtype]
 
 
-def sample(pattern: Any, X: Any, Y: Any) -> Any:
+def sample(pattern: Any, X: Any, Y: Any, out: Any = None) -> Any:
     """Multiply two contiguous tensors at the entries of a pattern: what the gradients of `warploom.torch` are made of.
 
-    `pattern` is a validated `_core.CsrView` in host memory, or a `ResidentPattern`.
+    `pattern` is a validated `_core.CsrView` in host memory, or a `ResidentPattern`, whose result may go to `out`.
     """
     import torch
 
     if X.device.type == "cpu":
         found = _core.sampled_product(pattern, _bfloat16.of_tensor(X), _bfloat16.of_tensor(Y))
         return _bfloat16.to_tensor(found)
-    out = X.new_empty(pattern.nnz)
+    if out is None:
+        out = X.new_empty(pattern.nnz)
     stream = torch.cuda.current_stream(X.device).cuda_stream
     name = _bfloat16.name_of(X.dtype)
     pattern.sample(name, X.data_ptr(), Y.data_ptr(), X.shape[1], out.data_ptr(), stream)

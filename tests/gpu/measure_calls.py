@@ -3,6 +3,7 @@
 ``python tests/gpu/measure_calls.py`` prints one JSON line a case: microseconds of wall time a call, median, minimum and
 maximum of 15 repeats of 2,000 calls, each with one synchronisation at the end, after a fifth of a second of calls. The
 matrix is 1,000 x 1,000 with 5,000 nonzeros in float32, so that the time is that of the call and not of the product.
+Sampled products of torch tensors are among them.
 torch and CuPy are left out where they are not installed. If OUT is set, the lines are also written to calls.jsonl in
 that folder.
 """
@@ -112,6 +113,25 @@ def numpy_cases(A: Any, plan: wl.Plan, values: Any) -> Iterator[Case]:
     yield "SciPy: A @ x", lambda: A @ x
 
 
+def sampled_cases(A: Any) -> Iterator[Case]:
+    """Yield sampled products of torch tensors, the same where operands are looked at one by one, and torch's own."""
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    X, Y = (torch.randn(SIZE, K, generator=generator).cuda() for _ in range(2))
+    plan = wl.sddmm_plan(A, device="cuda")
+    values = plan(X, Y)
+    yield "plan(X, Y)", lambda: plan(X, Y)
+    yield "plan(X, Y, out=values)", lambda: plan(X, Y, out=values)
+    X.requires_grad_()  # and so is no operand that is taken as it is
+    with torch.no_grad():
+        yield "one by one", lambda: plan(X, Y)
+        yield "one by one, out", lambda: plan(X, Y, out=values)
+        arrays = (torch.from_numpy(array).cuda() for array in (A.indptr, A.indices, A.data))
+        pattern = torch.sparse_csr_tensor(*arrays, size=A.shape)
+        yield "torch: sampled_addmm", lambda: torch.sparse.sampled_addmm(pattern, X, Y.t(), beta=0.0)
+
+
 def plans(A: Any) -> Iterator[tuple[wl.Plan, Any]]:
     """Yield plans with values of an operand."""
     values = np.random.default_rng(0).standard_normal((SIZE, K)).astype(np.float32)
@@ -150,6 +170,9 @@ def main() -> None:
         synchronize = module.cuda.synchronize if name == "torch" else module.cuda.Device().synchronize
         say(framework=name, version=module.__version__)
     say(gpu=_core.cuda_info()["devices"][0]["name"], shape=A.shape, nnz=A.nnz, calls=CALLS, repeats=REPEATS)
+    if "torch" in frameworks:
+        for label, call in sampled_cases(A):
+            say(framework="torch", op="sddmm", k=K, layout="row", case=label, **measure(call, synchronize))
     for plan, values in plans(A):
         for name, cases in frameworks.items():
             for label, call in cases(A, plan, values):

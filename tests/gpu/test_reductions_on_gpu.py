@@ -9,7 +9,7 @@ import warploom as wl
 torch = pytest.importorskip("torch", minversion="2.5")
 
 import warploom.torch as wt  # noqa: E402
-from test_torch_reductions import CHOICES, REDUCTIONS, matrix  # noqa: E402
+from test_torch_reductions import CHOICES, REDUCTIONS, check_type_of_two_bytes, matrix  # noqa: E402
 from warploom.torch import _extremes  # noqa: E402
 from warploom.torch.geometric import adjacency  # noqa: E402
 
@@ -46,6 +46,13 @@ def test_they_are_those_of_the_cpu(kind, reduce, dtype):
     A = matrix(300, 200, dtype=np.dtype(str(dtype).removeprefix("torch.")).type)
     for expected, found in both(kind, reduce, A, 1 if kind == "spmv" else 5, dtype):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("of_tensors", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("reduce", ["sum", *REDUCTIONS])
+def test_types_of_two_bytes(reduce, dtype, of_tensors):
+    check_type_of_two_bytes(reduce, dtype, of_tensors, "cuda")
 
 
 @pytest.mark.parametrize("reduce", REDUCTIONS)

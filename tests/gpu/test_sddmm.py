@@ -304,6 +304,42 @@ def test_the_gradient_is_a_sampled_product():
     assert torch.equal(values.grad, wl.sddmm_plan(A, device="cuda")(grad, B))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_is_looked_at_closely_gives_the_same(dtype):
+    """Tensors that fit are taken as they are; others, and what errors name, are looked at one by one."""
+    A = skewed(500, 400)
+    plan = wl.sddmm_plan(A, device="cuda")
+    x, y = (tensor_of(given).cuda() for given in operands(A.shape, 16, dtype))
+    expected, out = plan(x, y), torch.empty(A.nnz, dtype=x.dtype, device="cuda")
+    assert plan(x, y, out=out) is out
+    assert torch.equal(out, expected)
+    subclass = torch.nn.Parameter(x, requires_grad=False)
+    assert torch.equal(plan(subclass, y), expected)
+    assert torch.equal(plan(torch.cat([x, x], dim=1)[:, :16], y, out=out.zero_()), expected)
+    wanting = x.clone().requires_grad_()
+    with torch.no_grad():
+        assert torch.equal(plan(wanting, y), expected)
+    other = torch.float32 if dtype == "float64" else torch.float64
+    for argument, kind, given in (
+        ("X", errors.ParameterError, (wanting, y)),
+        ("X", errors.ShapeError, (x[1:].clone(), y)),
+        ("X", errors.ShapeError, (x[0], y)),
+        ("X", errors.DtypeError, (x.to_sparse(), y)),
+        ("Y", errors.ShapeError, (x, y[:, 1:].clone())),
+        ("Y", errors.DtypeError, (x, y.to(other))),
+        ("Y", errors.DeviceError, (x, y.cpu())),
+        ("out", errors.ShapeError, (x, y, out[1:].clone())),
+        ("out", errors.DtypeError, (x, y, out.to(other))),
+        ("out", errors.ParameterError, (x, y, torch.cat([out, out])[::2])),
+        ("out", errors.DeviceError, (x, y, out.cpu())),
+    ):
+        with pytest.raises(kind) as caught:
+            plan(*given)
+        assert caught.value.argument == argument, (argument, caught.value)
+    with pytest.raises(errors.ParameterError, match="traces or maps"):
+        torch.vmap(lambda one: plan(one, y))(x[None])
+
+
 def test_operands_elsewhere():
     plan = wl.sddmm_plan(battery(np.float64)["tridiagonal"], device="cuda")
     host, there = torch.zeros(70, 4), torch.zeros(70, 4, device="cuda")

@@ -97,34 +97,36 @@ def test_they_are_those_of_torch(dtype):
         torch.testing.assert_close(wt.spmm(plan, X, reduce=reduce), torch.sparse.mm(B, X, name))
 
 
-@pytest.mark.parametrize("of_tensors", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("reduce", ["sum", *REDUCTIONS])
-def test_types_of_two_bytes(reduce, dtype, of_tensors):
-    """Numbers whose products and sums are exact in every type."""
+def check_type_of_two_bytes(reduce, dtype, of_tensors, device="cpu"):
+    """Compare results and gradients of numbers whose products and sums are exact in every type."""
     A = matrix(60, 40)
     rng = np.random.default_rng(1)
     A.data[:] = rng.integers(-4, 5, A.nnz) / 2
     arrays = (torch.from_numpy(A.indptr), torch.from_numpy(A.indices), torch.from_numpy(A.data).to(dtype))
-    given = wl.CSR(*arrays, A.shape) if of_tensors else A
-    plan = wl.plan(given, k=3, device="cpu", dtype=str(dtype).removeprefix("torch."), updatable=True)
-    X = torch.from_numpy(rng.integers(-3, 4, (40, 3)) / 4).to(dtype).requires_grad_()
-    values = torch.from_numpy(rng.integers(-3, 4, A.nnz) / 2).to(dtype).requires_grad_()
+    given = wl.CSR(*(array.to(device) for array in arrays), A.shape) if of_tensors else A
+    plan = wl.plan(given, k=3, device=device, dtype=str(dtype).removeprefix("torch."), updatable=True)
+    X = torch.from_numpy(rng.integers(-3, 4, (40, 3)) / 4)
+    values = torch.from_numpy(rng.integers(-3, 4, A.nnz) / 2)
     of_every_row = reduce if reduce != "sum" else "mean"
     lengths = torch.from_numpy(np.diff(A.indptr)).double()[:, None] if reduce == "sum" else 1
     for used in (None, values):
-        found = wt.spmm(plan, X, used, reduce=reduce)
-        assert found.dtype == dtype
-        wide = [torch.from_numpy(A.data) if used is None else used.detach().double(), X.detach().double()]
-        for tensor in wide:
-            tensor.requires_grad_()
-        expected = lengths * reference(A, wide[1], wide[0], of_every_row)
-        torch.testing.assert_close(found, expected.to(dtype))
-        wanted = (X,) if used is None else (X, values)
-        gradients = torch.autograd.grad(found.sum(), wanted)
-        for one, other in zip(gradients, torch.autograd.grad(expected.sum(), wide[::-1]), strict=False):
+        wide = [tensor.clone().requires_grad_() for tensor in (X, torch.from_numpy(A.data) if used is None else used)]
+        expected = lengths * reference(A, *wide, of_every_row)
+        narrow = [tensor.to(device, dtype).requires_grad_() for tensor in ((X,) if used is None else (X, used))]
+        found = wt.spmm(plan, *narrow, reduce=reduce)
+        assert (found.dtype, found.device.type) == (dtype, device)
+        torch.testing.assert_close(found.cpu(), expected.to(dtype))
+        gradients = torch.autograd.grad(found.sum(), narrow)
+        for one, other in zip(gradients, torch.autograd.grad(expected.sum(), wide), strict=False):
             assert one.dtype == dtype
-            torch.testing.assert_close(one, other.to(dtype), rtol=0.05, atol=0.05)
+            torch.testing.assert_close(one.cpu(), other.to(dtype), rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("of_tensors", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("reduce", ["sum", *REDUCTIONS])
+def test_types_of_two_bytes(reduce, dtype, of_tensors):
+    check_type_of_two_bytes(reduce, dtype, of_tensors)
 
 
 @pytest.mark.parametrize("k", [0, 1, 5])
