@@ -21,6 +21,15 @@
 #include "warploom/planner.hpp"
 
 namespace warploom::python {
+
+value_type parse_value_type(const std::string& name) {
+  for (const value_type type : {value_type::float16, value_type::bfloat16, value_type::float32, value_type::float64}) {
+    if (name == name_of(type)) return type;
+  }
+  throw error(error_kind::parameter, "dtype", -1,
+              "dtype must be 'float16', 'bfloat16', 'float32' or 'float64', got '" + name + "'");
+}
+
 namespace {
 
 using permutation_array = py::array_t<std::int32_t, py::array::c_style>;
@@ -71,14 +80,6 @@ bool parse_device_kind(const std::string& kind) {
   if (kind == "cuda") return true;
   if (kind == "cpu") return false;
   throw error(error_kind::parameter, "device", -1, "device must be 'cuda' or 'cpu', got '" + kind + "'");
-}
-
-value_type parse_value_type(const std::string& name) {
-  for (const value_type type : {value_type::float16, value_type::bfloat16, value_type::float32, value_type::float64}) {
-    if (name == name_of(type)) return type;
-  }
-  throw error(error_kind::parameter, "dtype", -1,
-              "dtype must be 'float16', 'bfloat16', 'float32' or 'float64', got '" + name + "'");
 }
 
 std::vector<candidate> enumerate(const std::string& op, const std::optional<std::string>& order,

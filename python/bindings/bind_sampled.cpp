@@ -8,7 +8,6 @@
 
 #include "common.hpp"
 #include "device/cuda_function.hpp"
-#include "device/stream_order.hpp"
 #include "kernels/sampled/prepared_product.hpp"
 #include "kernels/sampled/sampled_product.hpp"
 #include "planner/trial.hpp"
@@ -54,27 +53,8 @@ py::array sample_on_host(const csr_holder& pattern, const py::array& X, const py
   return out;
 }
 
-value_type parse_value_type(const std::string& name) {
-  for (const value_type type : {value_type::float16, value_type::bfloat16, value_type::float32, value_type::float64}) {
-    if (name == name_of(type)) return type;
-  }
-  throw error(error_kind::dtype, "dtype", -1, "dtype must be a supported value type, got '" + name + "'");
-}
-
 void check_size(const device_csr_arrays& arrays, std::int64_t nnz) {
   if (nnz > arrays.num_indices) throw error(error_kind::shape, "out", -1, "out has more entries than the pattern");
-}
-
-void sample_on_device(const resident_csr& pattern, const std::string& dtype, std::uintptr_t X, std::uintptr_t Y,
-                      std::int64_t k, std::uintptr_t out, std::int64_t nnz, std::uintptr_t stream) {
-  const device_guard guard(pattern.device);
-  const device_csr_arrays arrays = arrays_of(*pattern.matrix);
-  check_size(arrays, nnz);
-  const dense_view X_view{reinterpret_cast<void*>(X), arrays.num_rows, k, k};
-  const dense_view Y_view{reinterpret_cast<void*>(Y), arrays.num_cols, k, k};
-  WARPLOOM_CUDA(sampled_product_cuda)
-  (arrays, nnz, X_view, Y_view, parse_value_type(dtype), reinterpret_cast<void*>(out),
-   reinterpret_cast<CUstream_st*>(stream));
 }
 
 // Host operands, which are uploaded.
@@ -128,14 +108,10 @@ std::unique_ptr<bound_product> prepare_vendor(const resident_csr& pattern, const
   return std::make_unique<bound_product>(bound_product{pattern, std::move(product)});
 }
 
-// None if it does not pay.
-std::unique_ptr<bound_product> prepare_vectors(const resident_csr& pattern, const std::optional<std::string>& dtype) {
-  std::optional<value_type> pays_for;
-  if (dtype) pays_for = parse_value_type(*dtype);
+std::unique_ptr<bound_product> prepare_vectors(const resident_csr& pattern) {
   const device_guard guard(pattern.device);
   const py::gil_scoped_release release;
-  auto product = WARPLOOM_CUDA(prepare_vector_sampled_product)(*pattern.matrix, pays_for);
-  if (!product) return nullptr;
+  auto product = WARPLOOM_CUDA(prepare_vector_sampled_product)(*pattern.matrix, std::nullopt);
   return std::make_unique<bound_product>(bound_product{pattern, std::move(product)});
 }
 
@@ -216,16 +192,6 @@ class sampled_trial {
 void bind_sampled(py::module_& module) {
   module.def("sampled_product", &sample_on_host, py::arg("pattern"), py::arg("X").noconvert(), py::arg("Y").noconvert(),
              "For every nonzero (i, j) the dot product of row i of X and row j of Y, row-major host arrays.");
-  module.def("sampled_product_on_device", &sample_on_device, py::arg("pattern"), py::arg("dtype"), py::arg("X"),
-             py::arg("Y"), py::arg("k"), py::arg("out"), py::arg("nnz"), py::arg("stream"),
-             "Enqueue the same for row-major operands in device memory without padding, given by their addresses.");
-  module.def(
-      "is_captured",
-      [](const resident_csr& pattern, std::uintptr_t stream) {
-        const device_guard guard(pattern.device);
-        return is_captured(reinterpret_cast<CUstream_st*>(stream));
-      },
-      py::arg("pattern"), py::arg("stream"), "Whether a stream of the pattern's device is captured for a graph.");
   module.def("sampled_product_of_host_operands", &sample_host_on_device, py::arg("pattern"), py::arg("X").noconvert(),
              py::arg("Y").noconvert(), py::arg("nnz"),
              "The same on the device of the pattern, for host arrays: complete on return.");
@@ -233,15 +199,7 @@ void bind_sampled(py::module_& module) {
                             "A sampled product that is prepared for a pattern in device memory.")
       .def_static("vendor", &prepare_vendor, py::arg("pattern"), py::arg("dtype"), py::arg("nnz"),
                   "The vendor's, for operands of one type.")
-      .def_static("column_vectors", &prepare_vectors, py::arg("pattern"), py::arg("dtype") = py::none(),
-                  "Column vectors, for operands of any type; None if they do not pay for those of `dtype`.")
-      .def(
-          "pays_for",
-          [](const bound_product& bound, const std::string& dtype) {
-            const device_guard guard(bound.pattern.device);
-            return bound.product->pays_for(parse_value_type(dtype));
-          },
-          py::arg("dtype"), "Whether products of a type are faster than on the pattern as it is.")
+      .def_static("column_vectors", &prepare_vectors, py::arg("pattern"), "Column vectors, for operands of any type.")
       .def_property_readonly("nbytes", [](const bound_product& bound) { return bound.product->bytes(); })
       .def("run", &bound_product::run, py::arg("dtype"), py::arg("X"), py::arg("Y"), py::arg("k"), py::arg("out"),
            py::arg("stream"), "Enqueue it for operands given by their addresses.");

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,9 @@ inline std::optional<value_type> value_type_of(const py::array& array) {
   return std::nullopt;
 }
 
+// Throws error_kind::parameter for what is no name of a value type.
+value_type parse_value_type(const std::string& name);
+
 // The vector's storage handed to NumPy without a copy.
 template <class Value>
 py::array_t<Value> to_numpy(std::vector<Value> values) {
@@ -93,6 +97,7 @@ void bind_device(py::module_& module);
 void bind_planner(py::module_& module);
 void bind_row_partition(py::module_& module);
 void bind_sampled(py::module_& module);
+void bind_sampled_pattern(py::module_& module);
 void bind_pattern_image(py::module_& module);
 void bind_experiments(py::module_& module);
 

@@ -23,6 +23,7 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   bind_features(module);      // likewise
   bind_formats(module);       // likewise
   bind_sampled(module);       // likewise
+  bind_sampled_pattern(module);
   bind_row_partition(module);
   bind_pattern_image(module);
   bind_matrix_market(module);

@@ -831,18 +831,14 @@ class PreparedSampledProduct:
     A sampled product that is prepared for a pattern in device memory.
     """
     @staticmethod
-    def column_vectors(pattern: DeviceCsr, dtype: str | None = None) -> PreparedSampledProduct | None:
+    def column_vectors(pattern: DeviceCsr) -> PreparedSampledProduct:
         """
-        Column vectors, for operands of any type; None if they do not pay for those of `dtype`.
+        Column vectors, for operands of any type.
         """
     @staticmethod
     def vendor(pattern: DeviceCsr, dtype: str, nnz: int) -> PreparedSampledProduct:
         """
         The vendor's, for operands of one type.
-        """
-    def pays_for(self, dtype: str) -> bool:
-        """
-        Whether products of a type are faster than on the pattern as it is.
         """
     def run(self, dtype: str, X: int, Y: int, k: int, out: int, stream: int) -> None:
         """
@@ -867,6 +863,32 @@ class SampledTrial:
     def values(self, prepared: typing.Any = None) -> numpy.typing.NDArray[typing.Any]:
         """
         Compute the product once, by the prepared one if one is given, and download it.
+        """
+
+class SampledPattern:
+    """
+    A pattern in GPU memory, and column vectors of it once a product takes them.
+    """
+    def __init__(self, pattern: DeviceCsr, nnz: int, vectors: bool | None = None) -> None:
+        """
+        With `vectors`, products always take column vectors; never if it is False; else where they pay.
+        """
+    def fast_path(self) -> collections.abc.Callable[..., typing.Any]:
+        """
+        A function of X, Y and out, which returns NotImplemented for what is not plain.
+        """
+    def multiply(self, dtype: str, X: int, Y: int, k: int, out: int, stream: int) -> None:
+        """
+        Enqueue a product of row-major operands without padding, given by their addresses.
+        """
+    def pays_for(self, dtype: str) -> bool | None:
+        """
+        Whether column vectors pay for a type; None if that has not been decided.
+        """
+    @property
+    def vector_nbytes(self) -> int:
+        """
+        Bytes that column vectors of it take; 0 if there are none.
         """
 
 class EntryLines:
@@ -1074,11 +1096,6 @@ def formats() -> list[dict[str, typing.Any]]:
     """
 
 def invert_permutation(perm: numpy.typing.NDArray[numpy.int32]) -> numpy.typing.NDArray[numpy.int32]: ...
-def is_captured(pattern: DeviceCsr, stream: int) -> bool:
-    """
-    Whether a stream of the pattern's device is captured for a graph.
-    """
-
 def kernels(op: str) -> tuple[typing.Any, ...]:
     """
     The registered kernels of an operation.
@@ -1257,13 +1274,6 @@ def sampled_product_of_host_operands(
 ) -> numpy.typing.NDArray[typing.Any]:
     """
     The same on the device of the pattern, for host arrays: complete on return.
-    """
-
-def sampled_product_on_device(
-    pattern: DeviceCsr, dtype: str, X: int, Y: int, k: int, out: int, nnz: int, stream: int
-) -> None:
-    """
-    Enqueue the same for row-major operands in device memory without padding, given by their addresses.
     """
 
 def set_num_threads(count: int) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,6 @@ VECTORS = "sddmm/none/column-vectors/tensor_core"
 
 VENDOR = "sddmm/none/csr/cusparse"
 """The name of the vendor's."""
-
-_VECTOR_COLUMNS = {"float16": 8, "bfloat16": 8, "float32": 4, "float64": 2}
-"""Columns of 16 bytes: those of operands that take column vectors are a multiple."""
 
 
 def sddmm(A: Any, X: Any, Y: Any, *, device: str | None = None) -> Any:
@@ -135,6 +132,7 @@ class SddmmPlan:
         """What it runs; by default, products may take column vectors, see `sddmm_plan`."""
         self._lock = threading.Lock()
         self._vendor: dict[str, _core.PreparedSampledProduct] = {}
+        self._fast_path: Callable[[Any, Any, Any], Any] = _takes_nothing
         vendor = select == VENDOR
         if device.kind == "cpu":
             if select not in (None, OWN):
@@ -145,6 +143,8 @@ class SddmmPlan:
             self._pattern = ResidentPattern.of(A, device, vectors={None: None, VECTORS: True}.get(select, False))
             if vendor:
                 load_vendor()
+            else:
+                self._fast_path = self._pattern.fast_path
         self.shape: tuple[int, int] = self._pattern.shape
         """Rows and columns of the matrix."""
         self.nnz: int = self._pattern.nnz
@@ -173,8 +173,13 @@ class SddmmPlan:
         ShapeError, DtypeError, DeviceError, ParameterError
             An operand does not fit, or has rows of 4 GiB and more on a GPU; ``argument`` names it.
         """
-        if self.candidate != VENDOR and self._takes_as_they_are(X, Y, out):
-            return sample(self._pattern, X, Y, out)
+        result = self._fast_path(X, Y, out)
+        if result is not NotImplemented:
+            return result
+        return self._multiply(X, Y, out)
+
+    def _multiply(self, X: Any, Y: Any, out: Any) -> Any:
+        """Multiply, after operands have been looked at one by one, and copied or refused."""
         X, Y = (np.asarray(given) if isinstance(given, (list, tuple)) else given for given in (X, Y))
         dtype = _type_of(X)
         x, y = _rows(X, dtype, self.shape[0], "X"), _rows(Y, dtype, self.shape[1], "Y")
@@ -188,6 +193,11 @@ class SddmmPlan:
         if x.on_gpu != y.on_gpu:
             raise DeviceError("Y must be where X is", argument="Y")
         result = None if out is None else _values(out, x, dtype, self.nnz)
+        for operand, name in ((x, "X"), (y, "Y")):
+            if result is not None and _device.share(operand, "row", result, "column", dtype):
+                raise ParameterError(
+                    f"out shares memory with {name}, which is read while out is written", argument="out"
+                )
         made: Any = None
         if result is None:
             made, address, _ = x.new(self.nnz, 1, "column")
@@ -200,27 +210,6 @@ class SddmmPlan:
             _device.host_array(made if out is None else out).reshape(-1)[...] = found
         return _device.finish(made).reshape(-1) if out is None else out
 
-    def _takes_as_they_are(self, X: Any, Y: Any, out: Any) -> bool:
-        """Whether operands are tensors on the GPU of the plan that need no view, no copy and no error.
-
-        Looking at them one by one takes longer than most products do.
-        """
-        torch = sys.modules.get("torch")
-        if torch is None or self.device.kind == "cpu" or torch.autograd.forward_ad._current_level >= 0:
-            return False
-        dtype = getattr(X, "dtype", None)
-        for given in (X, Y) if out is None else (X, Y, out):
-            if type(given) is not torch.Tensor or given.dtype is not dtype or given.layout is not torch.strided:
-                return False
-            if given.get_device() != self.device.ordinal or given.requires_grad or given.is_neg():
-                return False
-            if not given.is_contiguous() or torch._C._functorch.is_functorch_wrapped_tensor(given):
-                return False
-        if _bfloat16.name_of(dtype) not in _VECTOR_COLUMNS or X.dim() != 2 or Y.dim() != 2:
-            return False
-        fits = (X.shape[0], Y.shape[0]) == self.shape and X.shape[1] == Y.shape[1]
-        return fits and (out is None or (out.dim() == 1 and out.shape[0] == self.nnz))
-
     def _on_host(self, X: Any, Y: Any) -> Any:
         if self.device.kind == "cpu":
             return _core.sampled_product(self._pattern, X, Y)
@@ -230,7 +219,7 @@ class SddmmPlan:
 
     def _enqueue(self, x: _device.Operand, y: _device.Operand, out: int, dtype: str) -> None:
         if self.candidate != VENDOR:
-            self._pattern.sample(dtype, x.pointer, y.pointer, x.columns, out, x.stream)
+            self._pattern.multiply(dtype, x.pointer, y.pointer, x.columns, out, x.stream)
             return
         with self._lock:
             if dtype not in self._vendor:
@@ -254,11 +243,9 @@ class ResidentPattern:
         self.kept = problem
         self.shape: tuple[int, int] = problem.shape
         self.nnz: int = problem.nnz
-        self._making = threading.Lock()
-        self._pays: dict[str, bool] = {} if vectors is None else dict.fromkeys(_VECTOR_COLUMNS, vectors)
-        self._vectors: _core.PreparedSampledProduct | None = None
-        if vectors:
-            self._vectors = _core.PreparedSampledProduct.column_vectors(self.csr)
+        self.core = _core.SampledPattern(self.csr, self.nnz, vectors)
+        self.multiply = self.core.multiply
+        self.fast_path = self.core.fast_path()
 
     @classmethod
     def of(cls, A: Any, device: _device.Device, *, vectors: bool | None = None) -> ResidentPattern:
@@ -266,47 +253,29 @@ class ResidentPattern:
         given = A if device_arrays(A) is not None else _with_ones(A)
         return cls(problem_of(given, "spmv", None, None, "column", "warm", device), vectors=vectors)
 
-    def sample(self, dtype: str, X: int, Y: int, k: int, out: int, stream: int) -> None:
-        """Enqueue a product of row-major operands without padding, given by their addresses."""
-        if k > 0 and k % _VECTOR_COLUMNS[dtype] == 0:
-            pays = self._pays.get(dtype)
-            if pays or (pays is None and self._decide(dtype, stream)):
-                assert self._vectors is not None
-                self._vectors.run(dtype, X, Y, k, out, stream)
-                return
-        _core.sampled_product_on_device(self.csr, dtype, X, Y, k, out, self.nnz, stream)
 
-    def _decide(self, dtype: str, stream: int) -> bool:
-        """Say whether column vectors pay for a type, and make them if they do: not while a graph is captured."""
-        with self._making:
-            if dtype in self._pays:
-                return self._pays[dtype]
-            if _core.is_captured(self.csr, stream):
-                return False
-            if self._vectors is None:
-                self._vectors = _core.PreparedSampledProduct.column_vectors(self.csr, dtype)
-                self._pays[dtype] = self._vectors is not None
-            else:
-                self._pays[dtype] = self._vectors.pays_for(dtype)
-            return self._pays[dtype]
-
-
-def sample(pattern: Any, X: Any, Y: Any, out: Any = None) -> Any:
+def sample(pattern: Any, X: Any, Y: Any) -> Any:
     """Multiply two contiguous tensors at the entries of a pattern: what the gradients of `warploom.torch` are made of.
 
-    `pattern` is a validated `_core.CsrView` in host memory, or a `ResidentPattern`, whose result may go to `out`.
+    `pattern` is a validated `_core.CsrView` in host memory, or a `ResidentPattern`.
     """
     import torch
 
     if X.device.type == "cpu":
         found = _core.sampled_product(pattern, _bfloat16.of_tensor(X), _bfloat16.of_tensor(Y))
         return _bfloat16.to_tensor(found)
-    if out is None:
-        out = X.new_empty(pattern.nnz)
+    found = pattern.fast_path(X, Y, None)
+    if found is not NotImplemented:
+        return found
+    out = X.new_empty(pattern.nnz)
     stream = torch.cuda.current_stream(X.device).cuda_stream
     name = _bfloat16.name_of(X.dtype)
-    pattern.sample(name, X.data_ptr(), Y.data_ptr(), X.shape[1], out.data_ptr(), stream)
+    pattern.multiply(name, X.data_ptr(), Y.data_ptr(), X.shape[1], out.data_ptr(), stream)
     return out
+
+
+def _takes_nothing(X: Any, Y: Any, out: Any) -> Any:
+    return NotImplemented
 
 
 def load_vendor() -> None:

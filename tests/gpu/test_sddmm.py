@@ -1,6 +1,8 @@
 """Sampled products on the GPU against float64 sums, and against the vendor's."""
 
+import concurrent.futures
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -172,18 +174,19 @@ def test_prepared_by_default_where_rows_share_columns():
     graphs = []  # letting go of one while another is captured would spoil that
     for A, pays in ((shared, True), (scattered, False)):
         plan = wl.sddmm_plan(A, device="cuda")
-        pattern = plan._pattern
+        pattern = plan._pattern.core
         for k, dtype in ((12, "float16"), (33, "float32"), (3, "float64")):
             plan(*(tensor_of(given).cuda() for given in operands(A.shape, k, dtype)))
-            assert not pattern._pays
+            assert pattern.pays_for(dtype) is None
         X, Y = operands(A.shape, 32, "float16")
         x, y = tensor_of(X).cuda(), tensor_of(Y).cuda()
         with capture() as before:
             captured = plan(x, y)
-        assert not pattern._pays
+        assert pattern.pays_for("float16") is None
         assert_sampled(A, X, Y, multiply(plan, X, Y))
-        assert pattern._pays == {"float16": pays}
-        assert (pattern._vectors is not None) == pays
+        assert pattern.pays_for("float16") is pays
+        assert pattern.pays_for("float32") is None
+        assert (pattern.vector_nbytes > 0) == pays
         before.replay()
         torch.cuda.synchronize()
         assert_sampled(A, X, Y, captured.cpu().numpy())
@@ -194,7 +197,7 @@ def test_prepared_by_default_where_rows_share_columns():
         graphs += [before, after]
         assert_sampled(A, X, Y, captured.cpu().numpy())
         if pays:
-            assert 0 < pattern._vectors.nbytes <= 8 * A.nnz
+            assert pattern.vector_nbytes <= 8 * A.nnz
 
 
 def test_prepared_for_the_types_that_it_pays_for():
@@ -208,8 +211,8 @@ def test_prepared_for_the_types_that_it_pays_for():
             for dtype in (first, *DTYPES):
                 X, Y = operands(A.shape, 16, dtype)
                 assert_sampled(A, X, Y, multiply(plan, X, Y))
-                assert plan._pattern._pays[dtype] is pays
-                made.add(plan._pattern._vectors)
+                assert plan._pattern.core.pays_for(dtype) is pays
+                made.add(plan._pattern.core.vector_nbytes)
             assert len(made) == 1
 
 
@@ -305,23 +308,27 @@ def test_the_gradient_is_a_sampled_product():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_what_is_looked_at_closely_gives_the_same(dtype):
-    """Tensors that fit are taken as they are; others, and what errors name, are looked at one by one."""
+def test_what_is_looked_at_one_by_one_gives_the_same(dtype):
+    """Tensors that fit are read by compiled code; others, and what errors name, are looked at one by one."""
     A = skewed(500, 400)
     plan = wl.sddmm_plan(A, device="cuda")
+    fast, slow = plan._fast_path, plan._multiply
     x, y = (tensor_of(given).cuda() for given in operands(A.shape, 16, dtype))
-    expected, out = plan(x, y), torch.empty(A.nnz, dtype=x.dtype, device="cuda")
-    assert plan(x, y, out=out) is out
+    expected, out = slow(x, y, None), torch.empty(A.nnz, dtype=x.dtype, device="cuda")
+    assert torch.equal(fast(x, y, None), expected)
+    assert fast(x, y, out) is out
     assert torch.equal(out, expected)
-    subclass = torch.nn.Parameter(x, requires_grad=False)
-    assert torch.equal(plan(subclass, y), expected)
-    assert torch.equal(plan(torch.cat([x, x], dim=1)[:, :16], y, out=out.zero_()), expected)
-    wanting = x.clone().requires_grad_()
-    with torch.no_grad():
-        assert torch.equal(plan(wanting, y), expected)
+    assert slow(x, y, out.zero_()) is out
+    assert torch.equal(out, expected)
+    beside = torch.cat([x.reshape(-1), out])
+    assert torch.equal(fast(beside[: x.numel()].view(x.shape), y, beside[x.numel() :]), expected)
+    for X in (torch.nn.Parameter(x, requires_grad=False), torch.cat([x, x], dim=1)[:, :16], x.clone().requires_grad_()):
+        with torch.no_grad():
+            assert fast(X, y, None) is NotImplemented
+            assert torch.equal(plan(X, y), expected)
     other = torch.float32 if dtype == "float64" else torch.float64
     for argument, kind, given in (
-        ("X", errors.ParameterError, (wanting, y)),
+        ("X", errors.ParameterError, (x.clone().requires_grad_(), y)),
         ("X", errors.ShapeError, (x[1:].clone(), y)),
         ("X", errors.ShapeError, (x[0], y)),
         ("X", errors.DtypeError, (x.to_sparse(), y)),
@@ -331,13 +338,76 @@ def test_what_is_looked_at_closely_gives_the_same(dtype):
         ("out", errors.ShapeError, (x, y, out[1:].clone())),
         ("out", errors.DtypeError, (x, y, out.to(other))),
         ("out", errors.ParameterError, (x, y, torch.cat([out, out])[::2])),
+        ("out", errors.ParameterError, (beside[: x.numel()].view(x.shape), y, beside[x.numel() - 1 : -1])),
         ("out", errors.DeviceError, (x, y, out.cpu())),
     ):
+        assert fast(*given, *[None] * (3 - len(given))) is NotImplemented
         with pytest.raises(kind) as caught:
             plan(*given)
         assert caught.value.argument == argument, (argument, caught.value)
+    for nothing in (None, 3, [[1.0]], object(), np.zeros((500, 16)), x[:, :0]):
+        assert fast(nothing, y, None) is NotImplemented
     with pytest.raises(errors.ParameterError, match="traces or maps"):
         torch.vmap(lambda one: plan(one, y))(x[None])
+    with pytest.raises(TypeError, match="X, Y and out"):
+        fast(x, y)
+
+
+def test_arrays_of_cupy_are_read_by_compiled_code():
+    cupy = pytest.importorskip("cupy")
+    A = skewed(500, 400)
+    plan = wl.sddmm_plan(A, device="cuda")
+    X, Y = operands(A.shape, 32, "float32")
+    x, y = cupy.asarray(X), cupy.asarray(Y)
+    found = plan._fast_path(x, y, None)
+    assert isinstance(found, cupy.ndarray)
+    assert_sampled(A, X, Y, cupy.asnumpy(found))
+    out = cupy.empty_like(found)
+    assert plan._fast_path(x, y, out) is out
+    np.testing.assert_array_equal(cupy.asnumpy(out), cupy.asnumpy(found))
+    for given in ((cupy.asfortranarray(x), y, None), (x, y[1:], None), (x, y.astype("f8"), None), (x, Y, None)):
+        assert plan._fast_path(*given) is NotImplemented
+    with cupy.cuda.Stream() as stream:
+        pad = cupy.zeros(1 << 26, np.float32)
+        for _ in range(20):
+            pad += 1
+        x[...] = 2 * x  # late: read too early on any other stream
+        doubled = plan(x, y)
+        stream.synchronize()
+    np.testing.assert_array_equal(cupy.asnumpy(doubled), 2 * cupy.asnumpy(found))
+
+
+def test_it_is_on_the_current_stream_and_keeps_no_reference():
+    A = dense_in_windows()
+    plan = wl.sddmm_plan(A, device="cuda")
+    x, y = (tensor_of(given).cuda() for given in operands(A.shape, 16, "float32"))
+    expected = plan(x, y)
+    counts = [sys.getrefcount(thing) for thing in (x, y, expected, NotImplemented)]
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(20_000_000)
+        late = 2 * x
+        found = plan._fast_path(late, y, None)  # would read `late` too early on any other stream
+        for _ in range(50):
+            plan._fast_path(x, y, expected)
+            plan._fast_path(x, y[:, 1:], None)
+    torch.cuda.synchronize()
+    assert torch.equal(found, 2 * expected)
+    assert [sys.getrefcount(thing) for thing in (x, y, expected, NotImplemented)] == counts
+
+
+def test_threads_that_come_first_at_the_same_time():
+    """Column vectors are made once, and whoever does not make them waits."""
+    A = dense_in_windows()
+    for _ in range(5):
+        plan = wl.sddmm_plan(A, device="cuda")
+        given = [[tensor_of(part).cuda() for part in operands(A.shape, 16, dtype)] for dtype in DTYPES]
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(plan, *zip(*given * 4, strict=True)))
+        torch.cuda.synchronize()
+        for values, pair in zip(found, given * 4, strict=True):
+            assert torch.equal(values, plan(*pair))
 
 
 def test_operands_elsewhere():

@@ -88,9 +88,7 @@ class Operands:
                 load_vendor()
                 made = _core.PreparedSampledProduct.vendor(self._pattern.csr, self.dtype, self.nnz)
             else:
-                vectors = _core.PreparedSampledProduct.column_vectors(self._pattern.csr)
-                assert vectors is not None
-                made = vectors
+                made = _core.PreparedSampledProduct.column_vectors(self._pattern.csr)
             self._prepared[candidate] = made
         return self._prepared[candidate]
 
