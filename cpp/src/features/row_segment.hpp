@@ -1,10 +1,11 @@
-// Cache lines of a segment of the nonzeros, as one GPU thread counts them. Plain templates over how memory is read and
-// where results go, so that the host can run them too.
+// Cache lines that a nonzero adds to those of its row, as a GPU thread finds them. Plain templates over how memory is
+// read, so that the host can run them too.
 //
 // The columns of every row have to ascend (repeats are legal): a row then requests a line where the line of its column
 // differs from that of the column before, and whether the row before requests it as well is found by a search in it.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "host_device.hpp"
@@ -88,14 +89,25 @@ WARPLOOM_HOST_DEVICE Position first_not_below(const Columns& columns, Position b
   return begin;
 }
 
-// A guess, less j, for the nonzero of the row before, [before, row_begin), whose column is nearest to that of nonzero j
-// of row [row_begin, row_end): as far along in its row as j is. 0 where the offsets do not ascend.
+// The greatest power of two that is not above `size`; 0 where there is none.
 template <class Position>
-WARPLOOM_HOST_DEVICE Position shift_to_row_before(Position before, Position row_begin, Position row_end, Position j) {
-  if (before > row_begin || row_begin > j) return 0;
-  if (row_begin == j || j >= row_end) return before - row_begin;
-  const float along = static_cast<float>(j - row_begin) / static_cast<float>(row_end - row_begin);
-  return before + static_cast<Position>(along * static_cast<float>(row_begin - before)) - j;
+WARPLOOM_HOST_DEVICE Position power_below(Position size) {
+  if (size <= 0) return 0;
+#ifdef __CUDA_ARCH__
+  return Position{1} << (63 - __clzll(size));
+#else
+  return Position{1} << (63 - std::countl_zero(static_cast<std::uint64_t>(size)));
+#endif
+}
+
+// The same without a guess, by steps that halve: lanes of a warp with rows of about the same length stay together.
+template <class Position, class Columns>
+WARPLOOM_HOST_DEVICE Position first_not_below(const Columns& columns, Position begin, Position end,
+                                              std::int32_t column) {
+  for (Position step = power_below(end - begin); step > 0; step /= 2) {
+    if (step <= end - begin && columns[begin + step - 1] < column) begin += step;
+  }
+  return begin;
 }
 
 struct segment_geometry {
@@ -104,80 +116,35 @@ struct segment_geometry {
   bool count_blocks;      // else blocks are lines
 };
 
-// Counts the nonzeros [begin, end), which is not empty, of rows first_row .. last_row. Calls of `sink`
-//   request(line, row)       of every line that a row requests, at the first nonzero that needs it,
-//   whole_row(row, counts)   of every row that lies in the segment,
-//   part_of_row(row, counts) of the row that the segment starts in, if it ends in the segment,
-//   unsorted()               if the columns of a row descend: all earlier calls may then be wrong.
-// The row that the segment stops in is returned, and `open` holds the counts of it that are not yet reported:
-// neighbouring threads often stop in the same row and may add them first.
-//
-// Whatever the arrays hold, nothing is read but indptr[first_row - 1 .. last_row + 1] (from 0) and columns[0 .. end).
-template <class Position, class Offsets, class Columns, class Sink>
-WARPLOOM_HOST_DEVICE Position count_segment(const Offsets& indptr, const Columns& columns, Position begin, Position end,
-                                            Position first_row, Position last_row, const segment_geometry& shape,
-                                            Sink& sink, row_counts& open) {
-  constexpr std::uint32_t none = ~std::uint32_t{0};  // beyond any line
-  Position row = row_of_nonzero(indptr, first_row, last_row, begin);
-  auto row_begin = static_cast<Position>(indptr[row]);
-  auto row_end = static_cast<Position>(indptr[row + 1]);
-  // Where the row before may hold the next line.
-  Position before = row > 0 ? static_cast<Position>(indptr[row - 1]) : row_begin;
-  if (before < 0) before = 0;
-  Position shift = shift_to_row_before(before, row_begin, row_end, begin);
-  std::int32_t column_before = -1;
-  std::uint32_t line_before = none;
-  std::uint32_t block_before = none;
-  if (begin > 0 && begin > row_begin) {
-    column_before = columns[begin - 1];
-    line_before = shape.line.quotient(column_before);
-    if (shape.count_blocks) block_before = shape.block.quotient(column_before);
+// What a nonzero adds to the counts of its row.
+struct nonzero_counts {
+  bool line = false;    // the row requests `number`, which it has not before
+  bool shared = false;  // and the row before requests it as well
+  bool block = false;
+  bool descends = false;  // its column is below the one before: all counts may be wrong
+  std::uint32_t number = 0;
+};
+
+// Nonzero j, of `column`, of the row from `row_begin` on, and the nonzeros of the row before from `before` on.
+// `column_before` is that of the nonzero before it in its row, -1 for the first. Whatever they are, nothing but
+// columns[0 .. j) is read.
+template <class Position, class Columns>
+WARPLOOM_HOST_DEVICE nonzero_counts count_nonzero(const Columns& columns, Position before, Position row_begin,
+                                                  Position j, std::int32_t column, std::int32_t column_before,
+                                                  const segment_geometry& shape) {
+  nonzero_counts found;
+  found.descends = column < column_before;
+  found.number = shape.line.quotient(column);
+  found.line = column_before < 0 || found.number != shape.line.quotient(column_before);
+  if (shape.count_blocks) {
+    found.block = column_before < 0 || shape.block.quotient(column) != shape.block.quotient(column_before);
   }
-  open = {};
-  for (Position j = begin; j < end; ++j) {
-    if (j >= row_end && row < last_row) {
-      if (row_begin >= begin) {
-        sink.whole_row(row, open);
-      } else {
-        sink.part_of_row(row, open);
-      }
-      open = {};
-      ++row;
-      if (indptr[row + 1] <= j) row = row_of_nonzero(indptr, row, last_row, j);  // after empty rows
-      before = indptr[row - 1];
-      if (before < 0) before = 0;
-      row_begin = indptr[row];
-      row_end = indptr[row + 1];
-      shift = shift_to_row_before(before, row_begin, row_end, row_begin);
-      column_before = -1;
-      line_before = none;
-      block_before = none;
-    }
-    const std::int32_t column = columns[j];
-    if (column < column_before) sink.unsorted();
-    column_before = column;
-    const std::uint32_t line = shape.line.quotient(column);
-    if (line != line_before) {
-      line_before = line;
-      sink.request(line, row);
-      ++open.lines;
-      const Position before_end = row_begin < j ? row_begin : j;
-      const auto line_begin = static_cast<std::int32_t>(line * shape.line.divisor);
-      if (before < before_end) {
-        Position guess = j + shift;
-        guess = guess < before ? before : guess > before_end ? before_end : guess;
-        before = first_not_below(columns, before, before_end, guess, line_begin);
-        shift = before - j;
-        open.shared += before < before_end && shape.line.quotient(columns[before]) == line;
-      }
-    }
-    if (shape.count_blocks) {
-      const std::uint32_t block = shape.block.quotient(column);
-      open.blocks += block != block_before;
-      block_before = block;
-    }
-  }
-  return row;
+  if (!found.line) return found;
+  const Position end = row_begin < j ? row_begin : j;
+  const auto line_begin = static_cast<std::int32_t>(found.number * shape.line.divisor);
+  const Position first = first_not_below(columns, before < 0 ? Position{0} : before, end, line_begin);
+  found.shared = first < end && shape.line.quotient(columns[first]) == found.number;
+  return found;
 }
 
 }  // namespace warploom

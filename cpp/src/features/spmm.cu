@@ -1,15 +1,17 @@
 // The 24 features of a matrix in GPU memory: memory is cleared and two kernels run, the last of which writes what was
 // found to host memory.
 //
-// The first kernel gives every thread the same number of neighbouring nonzeros (row_segment.hpp), so that neither long
-// nor empty rows cause imbalance. It writes the requests and the warps of each cache line and the lines of each row to
-// memory. The second one reads these and row lengths, and finds minima, maxima and sums.
+// The first kernel gives every warp the same number of neighbouring nonzeros, so that neither long nor empty rows cause
+// imbalance, and every lane one of 32 at a time (row_segment.hpp). It writes the requests and the warps of each cache
+// line and the lines of each row to memory. The second one reads these and row lengths, and finds minima, maxima and
+// sums.
 //
 // Everything that is added up by several threads is an integer: results do not depend on any order. A matrix whose
 // columns do not ascend within rows is noticed on the way; it is then counted again with its columns sorted.
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <limits>
 
 #include "features/device_boundary.hpp"
 #include "features/divider.hpp"
@@ -66,6 +68,13 @@ struct indices_view {
   }
 };
 
+// Columns as they are compared: those that are no int32 make the matrix one that is refused.
+struct columns_view {
+  indices_view indices;
+
+  __device__ std::int32_t operator[](std::int64_t j) const { return static_cast<std::int32_t>(indices[j]); }
+};
+
 // Arguments of both kernels.
 struct work_view {
   std::uint32_t num_rows;
@@ -94,10 +103,6 @@ __device__ void find_sum(std::uint64_t* to, std::uint64_t value) {
 
 // ---- The first kernel
 
-constexpr int nonzeros_per_thread =
-    7;  // odd: threads read neighbouring segments of shared memory without bank conflicts
-constexpr int offsets_per_thread = 4;
-
 // Requests of a block, gathered by line in shared memory: neighbouring rows request the same lines, and some lines are
 // requested by nearly all rows. Where the lines fit, each has a place of its own; otherwise a line has two places that
 // it may take, and goes to memory directly if others hold them.
@@ -114,13 +119,6 @@ struct request_table {
 constexpr std::size_t bytes_of_place = 2 * sizeof(std::uint32_t);
 constexpr std::size_t bytes_of_hashed_places = 3 * sizeof(std::uint32_t) * hashed_places;
 
-// Shared memory of a block beside its table.
-template <class Position, int Threads>
-struct staged_arrays {
-  Position offsets[Threads * offsets_per_thread];
-  std::int32_t columns[Threads * nonzeros_per_thread];
-};
-
 // What a thread stores where others do the same.
 __device__ std::uint32_t stored(const std::uint32_t* at) { return *static_cast<const volatile std::uint32_t*>(at); }
 
@@ -130,70 +128,44 @@ __device__ void add_requests(line_counters& to, std::uint32_t requests, std::uin
   if ((warps & ~__ldcg(&to.warps)) != 0) atomicOr(&to.warps, warps);
 }
 
-// Columns of the block's nonzeros from shared memory, those before them from where they are.
-template <class Position>
-struct block_columns {
-  const std::int32_t* staged;
-  Position begin;
-  indices_view indices;
+// Whether the line holds the place of a table that lines share, after taking it if it was free.
+__device__ bool hold(const request_table& table, std::uint32_t place, std::uint32_t line) {
+  std::uint32_t holder = stored(table.lines + place);
+  if (holder == no_line) holder = atomicCAS(table.lines + place, no_line, line);
+  return holder == no_line || holder == line;
+}
 
-  __device__ std::int32_t operator[](Position j) const {
-    return j >= begin ? staged[j - begin] : static_cast<std::int32_t>(indices[j]);
-  }
-};
-
-// Offsets first .. end - 1 from shared memory, others from where they are.
-template <class Position>
-struct block_offsets {
-  const Position* staged;
-  Position first;
-  Position end;
-  cuda::offsets_view offsets;
-
-  __device__ Position operator[](Position row) const {
-    return row >= first && row < end ? staged[row - first] : static_cast<Position>(offsets[row]);
-  }
-};
-
-struct block_sink {
- public:
-  const work_view& work;
-  const request_table& table;
-
-  // Atomics on memory that many threads want take turns: what needs none is found out by reading.
-  __device__ void request(std::uint32_t line, std::int64_t row) {
-    const std::uint32_t warp = 1u << work.warps.remainder(static_cast<std::uint32_t>(row));
-    std::uint32_t place = line;
-    if (table.lines != nullptr) {
-      place = line * 2654435769u >> (32 - hashed_bits);
-      if (!hold(place, line)) {
-        place ^= 1;
-        if (!hold(place, line)) return add_requests(work.lines[line], 1, warp);
-      }
+// Atomics on memory that many threads want take turns: what needs none is found out by reading.
+__device__ void request(const work_view& work, const request_table& table, std::uint32_t line, std::uint32_t row) {
+  const std::uint32_t warp = 1u << work.warps.remainder(row);
+  std::uint32_t place = line;
+  if (table.lines != nullptr) {
+    place = line * 2654435769u >> (32 - hashed_bits);
+    if (!hold(table, place, line)) {
+      place ^= 1;
+      if (!hold(table, place, line)) return add_requests(work.lines[line], 1, warp);
     }
-    atomicAdd(table.requests + place, 1u);
-    if ((stored(table.warps + place) & warp) == 0) atomicOr(table.warps + place, warp);
   }
-  __device__ void whole_row(std::int64_t row, const row_counts& counts) {  // nobody else writes to it
-    work.row_lines[row] = packed(counts);
-    if (work.row_blocks != nullptr) work.row_blocks[row] = counts.blocks;
-  }
-  __device__ void part_of_row(std::int64_t row, const row_counts& counts) {
-    find_sum(work.row_lines + row, packed(counts));
-    if (work.row_blocks != nullptr && counts.blocks != 0) atomicAdd(work.row_blocks + row, counts.blocks);
-  }
-  __device__ void unsorted() { work.findings[finding::unsorted] = 1; }
+  atomicAdd(table.requests + place, 1u);
+  if ((stored(table.warps + place) & warp) == 0) atomicOr(table.warps + place, warp);
+}
 
-  __device__ static std::uint64_t packed(const row_counts& counts) {
-    return std::uint64_t{counts.shared} << 32 | counts.lines;
-  }
+// A row of which a warp has counted something; `whole` if nobody else counts anything of it.
+template <class Position>
+struct open_row {
+  Position row = -1;
+  bool whole = false;
+  row_counts counts;
 
- private:
-  // Whether the line holds the place, after taking it if it was free.
-  __device__ bool hold(std::uint32_t place, std::uint32_t line) {
-    std::uint32_t holder = stored(table.lines + place);
-    if (holder == no_line) holder = atomicCAS(table.lines + place, no_line, line);
-    return holder == no_line || holder == line;
+  __device__ void write(const work_view& work) const {
+    const std::uint64_t lines = std::uint64_t{counts.shared} << 32 | counts.lines;
+    if (whole) {
+      work.row_lines[row] = lines;
+      if (work.row_blocks != nullptr) work.row_blocks[row] = counts.blocks;
+    } else {
+      find_sum(work.row_lines + row, lines);
+      if (work.row_blocks != nullptr && counts.blocks != 0) atomicAdd(work.row_blocks + row, counts.blocks);
+    }
   }
 };
 
@@ -213,92 +185,146 @@ __device__ std::uint32_t row_by_warp(const cuda::offsets_view& indptr, std::uint
   return first;
 }
 
-// The row that a thread stops in is reported once for all threads of a warp if all of them stop in it. Called by whole
-// warps; `row` is -1 where there is none.
-__device__ void finish_row(block_sink& sink, std::int64_t row, const row_counts& open) {
-  static_assert(32 * nonzeros_per_thread < 1 << 10, "sums of a warp fit ten bits");
-  if (cuda::same_in_all_lanes(static_cast<unsigned long long>(row))) {
-    const unsigned sum = cuda::group_sum<32>(open.lines | open.shared << 10 | open.blocks << 20);
-    if (row >= 0 && threadIdx.x % 32 == 0) {
-      sink.part_of_row(row, {sum & 0x3ff, sum >> 10 & 0x3ff, sum >> 20});
-    }
-  } else if (row >= 0) {
-    sink.part_of_row(row, open);
+template <class Position>
+constexpr Position never = std::numeric_limits<Position>::max();
+
+// The row of nonzero j, which is in row `first` or after it. Lanes look for neighbouring nonzeros, and `row_end` is the
+// end of row `first`.
+template <class Position>
+__device__ Position row_of_lane(const work_view& work, Position first, Position row_end, Position j) {
+  if (cuda::ballot(j >= row_end) == 0) return first;
+  const Position last = static_cast<Position>(work.num_rows) - 1;
+  const Position mine = first + 1 + static_cast<Position>(threadIdx.x % 32);
+  const Position end = mine <= last ? static_cast<Position>(work.indptr[mine]) : never<Position>;
+  int rows = 0;  // that end at j or before it
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) {
+    if (cuda::from_lane(end, rows + step - 1) <= j) rows += step;
   }
+  Position row = first + rows;
+  // After more than 31 rows that end before it, most of them empty.
+  if (rows == 31 && row < last && work.indptr[row + 1] <= j) {
+    row = row_of_nonzero<Position>(work.indptr, row + 1, last, j);
+  }
+  return row;
 }
 
-// Counts nonzeros begin .. begin + size - 1. Called by whole blocks.
-template <class Position, int Threads>
-__device__ void count_block_segment(const work_view& work, Position begin, int size, const request_table& table,
-                                    staged_arrays<Position, Threads>& staged) {
-  __shared__ std::uint32_t block_rows[2];
-  __shared__ bool useless;  // what is counted of a matrix whose columns do not ascend
-  for (int i = threadIdx.x; i < size; i += Threads) {
-    const std::int64_t column = work.indices[begin + i];
-    const bool inside = static_cast<std::uint64_t>(column) < work.num_cols;
-    if (!inside) find_maximum(work.findings, index_outside, cuda::as_maximum(begin + i));
-    staged.columns[i] = inside ? static_cast<std::int32_t>(column) : 0;  // so that nothing is written out of bounds
-  }
-  const int warp = threadIdx.x / 32;
-  if (warp < 2) {
-    const std::uint32_t row = row_by_warp(work.indptr, work.num_rows, warp == 0 ? begin : begin + size - 1);
-    if (threadIdx.x % 32 == 0) block_rows[warp] = row;
-  } else if (threadIdx.x == 64) {
-    useless = *static_cast<volatile std::uint64_t*>(work.findings + finding::unsorted) != 0;
-  }
-  __syncthreads();
-  if (!useless) {
-    // Offsets that decrease may put the two rows out of order; nothing that is counted then is used.
-    const auto first_row = static_cast<Position>(block_rows[0]);
-    const auto last_row = static_cast<Position>(max(block_rows[0], block_rows[1]));
-    const Position first = max(first_row - 1, Position{0});  // the row before is looked into
-    const Position end = min(last_row + 2, first + Threads * offsets_per_thread);
-    for (Position i = threadIdx.x; i < end - first; i += Threads) {
-      staged.offsets[i] = static_cast<Position>(work.indptr[first + i]);
-    }
-    __syncthreads();
+__device__ std::uint32_t number_of(unsigned lanes) { return static_cast<std::uint32_t>(__popc(lanes)); }
 
-    block_sink sink{work, table};
-    row_counts open;
-    Position row = -1;
-    const int offset = threadIdx.x * nonzeros_per_thread;
-    if (offset < size) {
-      row = count_segment<Position>(block_offsets<Position>{staged.offsets, first, end, work.indptr},
-                                    block_columns<Position>{staged.columns, begin, work.indices}, begin + offset,
-                                    begin + min(offset + nonzeros_per_thread, size), first_row, last_row, work.shape,
-                                    sink, open);
+// Counts nonzeros begin .. end - 1. Called by whole warps.
+template <class Position>
+__device__ void count_nonzeros_of_warp(const work_view& work, const request_table& table, Position begin,
+                                       Position end) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const columns_view columns{work.indices};
+  const auto column_of = [&](Position j) -> std::int32_t {
+    if (j >= end) return 0;
+    const std::int64_t column = work.indices[j];
+    if (static_cast<std::uint64_t>(column) < work.num_cols) return static_cast<std::int32_t>(column);
+    find_maximum(work.findings, index_outside, cuda::as_maximum(j));
+    return 0;  // so that nothing is written out of bounds
+  };
+  auto row = static_cast<Position>(row_by_warp(work.indptr, work.num_rows, begin));
+  auto row_end = static_cast<Position>(work.indptr[row + 1]);
+  open_row<Position> open;  // in all lanes alike
+  std::int32_t next_column = column_of(begin + lane);
+  std::int32_t last_column = begin > 0 ? columns[begin - 1] : -1;
+  for (Position base = begin; base < end; base += 32) {
+    const Position j = base + lane;
+    const std::int32_t column = next_column;
+    next_column = column_of(j + 32);  // on its way while this one is looked at
+    const Position row_of_j = row_of_lane(work, row, row_end, j < end ? j : end - 1);
+    const auto row_begin = static_cast<Position>(work.indptr[row_of_j]);
+    row_end = static_cast<Position>(work.indptr[row_of_j + 1]);
+    std::int32_t column_before = cuda::from_lane_before(column);
+    if (lane == 0) column_before = last_column;
+    last_column = cuda::from_lane(column, 31);
+    nonzero_counts found;
+    if (j < end) {
+      const Position before = row_of_j > 0 ? static_cast<Position>(work.indptr[row_of_j - 1]) : row_begin;
+      found = count_nonzero<Position>(columns, before, row_begin, j, column, j > row_begin ? column_before : -1,
+                                      work.shape);
+      if (found.descends) work.findings[finding::unsorted] = 1;
+      if (found.line) request(work, table, found.number, static_cast<std::uint32_t>(row_of_j));
     }
-    finish_row(sink, row, open);
+    // Lanes of a row are neighbours: the first of them counts for all. The last row may go on.
+    const unsigned lines = cuda::ballot(found.line);
+    const unsigned shared = cuda::ballot(found.shared);
+    const unsigned blocks = work.shape.count_blocks ? cuda::ballot(found.block) : 0;
+    const Position row_before = cuda::from_lane_before(row_of_j);
+    const unsigned heads = cuda::ballot(lane == 0 || row_of_j != row_before);
+    const int last_head = 31 - __clz(static_cast<int>(heads));
+    const unsigned next_heads = heads & ~1u << lane;
+    const unsigned lanes_of_row =
+        ~0u << lane & ~(next_heads == 0 ? 0 : ~0u << (__ffs(static_cast<int>(next_heads)) - 1));
+    open_row mine{
+        row_of_j,
+        row_begin >= begin && row_end <= end,
+        {number_of(lines & lanes_of_row), number_of(shared & lanes_of_row), number_of(blocks & lanes_of_row)}};
+    if (lane == 0 && open.row >= 0) {
+      if (open.row == row_of_j) {
+        mine.counts.lines += open.counts.lines;
+        mine.counts.shared += open.counts.shared;
+        mine.counts.blocks += open.counts.blocks;
+      } else {
+        open.write(work);
+      }
+    }
+    if ((heads >> lane & 1) != 0 && lane != last_head) mine.write(work);
+    row = cuda::from_lane(row_of_j, last_head);
+    row_end = cuda::from_lane(row_end, last_head);
+    open = {row,
+            cuda::from_lane(static_cast<int>(mine.whole), last_head) != 0,
+            {cuda::from_lane(mine.counts.lines, last_head), cuda::from_lane(mine.counts.shared, last_head),
+             cuda::from_lane(mine.counts.blocks, last_head)}};
   }
-  __syncthreads();
+  if (lane == 0 && open.row >= 0) open.write(work);
 }
 
-// `places` of the table in shared memory: as many as there are lines, or 0 where lines share them.
-template <class Position, int Threads>
-__global__ void __launch_bounds__(Threads)
-    count_nonzeros_kernel(const work_view work, const int segments_per_block, const int places) {
-  extern __shared__ std::uint64_t shared[];
-  auto& staged = *reinterpret_cast<staged_arrays<Position, Threads>*>(shared);
-  auto* const counters = reinterpret_cast<std::uint32_t*>(&staged + 1);
+// Nearly always both arrays are int32, divisors are powers of two, and blocks are not counted: a kernel that need not
+// ask takes half the instructions.
+bool is_usual(const work_view& work) {
+  return !work.indptr.wide && !work.indices.wide && !work.shape.count_blocks && work.shape.line.shift >= 0 &&
+         work.warps.shift >= 0;
+}
+
+__device__ work_view as_usual(work_view work) {
+  work.indptr.wide = false;
+  work.indices.wide = false;
+  work.shape.count_blocks = false;
+  work.row_blocks = nullptr;
+  __builtin_assume(work.shape.line.shift >= 0);
+  __builtin_assume(work.warps.shift >= 0);
+  return work;
+}
+
+// `places` of the table in shared memory: as many as there are lines, or 0 where lines share them. With few enough
+// registers for as many warps as a multiprocessor holds: lanes wait for one read after the other.
+template <class Position, int Threads, bool Usual>
+__global__ void __launch_bounds__(Threads, cuda::blocks_with_registers(Threads, Usual ? 2048 / Threads : 1))
+    count_nonzeros_kernel(const work_view given, const int nonzeros_per_warp, const int places) {
+  const work_view work = Usual ? as_usual(given) : given;
+  extern __shared__ std::uint32_t counters[];
   const int size_of_table = places > 0 ? places : hashed_places;
   const request_table table{counters, counters + size_of_table, places > 0 ? nullptr : counters + 2 * size_of_table};
-
-  constexpr int nonzeros_per_segment = Threads * nonzeros_per_thread;
-  const std::int64_t nonzeros_of_block = std::int64_t{segments_per_block} * nonzeros_per_segment;
-  std::int64_t begin = blockIdx.x * nonzeros_of_block;
-  const std::int64_t nnz = min(work.indptr[work.num_rows], work.num_indices);
-  if (begin >= nnz) return;  // the whole block: arrays may be longer than they need be
-  const std::int64_t end = min(begin + nonzeros_of_block, nnz);
+  const auto nnz = static_cast<Position>(min(work.indptr[work.num_rows], work.num_indices));
+  const Position begin_of_block = static_cast<Position>(blockIdx.x) * (Threads / 32) * nonzeros_per_warp;
+  if (begin_of_block >= nnz) return;  // the whole block: arrays may be longer than they need be
 
   for (int i = threadIdx.x; i < size_of_table; i += Threads) {
     table.requests[i] = 0;
     table.warps[i] = 0;
     if (table.lines != nullptr) table.lines[i] = no_line;
   }
-  for (; begin < end; begin += nonzeros_per_segment) {
-    const int size = static_cast<int>(min(std::int64_t{nonzeros_per_segment}, end - begin));
-    count_block_segment<Position, Threads>(work, static_cast<Position>(begin), size, table, staged);
+  __syncthreads();
+  const Position begin = begin_of_block + static_cast<Position>(threadIdx.x / 32) * nonzeros_per_warp;
+  // What is counted of a matrix whose columns do not ascend is of no use.
+  const bool useless = *static_cast<volatile std::uint64_t*>(work.findings + unsorted) != 0;
+  if (begin < nnz && !cuda::any_lane(useless)) {
+    const Position rest = nnz - begin;
+    count_nonzeros_of_warp(work, table, begin, begin + min(rest, Position{nonzeros_per_warp}));
   }
+  __syncthreads();
   for (int i = threadIdx.x; i < size_of_table; i += Threads) {
     if (table.requests[i] == 0) continue;
     const std::uint32_t line = table.lines == nullptr ? i : table.lines[i];
@@ -462,13 +488,13 @@ std::size_t most_bytes_of_shared_memory() {
 
 // Thread blocks of the first kernel that a multiprocessor holds. The latest answer is kept: the driver takes as long to
 // give it as to launch the kernel.
-template <class Position, int Threads>
+template <class Position, int Threads, bool Usual>
 int resident_blocks(std::size_t shared_bytes) {
   static std::atomic<std::uint64_t> latest{0};  // the question in the upper half, the answer in the lower
   const std::uint64_t question =
       std::uint64_t{shared_bytes} << 8 | (static_cast<unsigned>(cuda::current_device()) & 255);
   if (const std::uint64_t known = latest; known >> 32 == question) return static_cast<int>(known);
-  constexpr auto kernel = count_nonzeros_kernel<Position, Threads>;
+  constexpr auto kernel = count_nonzeros_kernel<Position, Threads, Usual>;
   // For the largest table: other threads launch the same kernel with other ones.
   WARPLOOM_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                            static_cast<int>(most_bytes_of_shared_memory())));
@@ -480,35 +506,43 @@ int resident_blocks(std::size_t shared_bytes) {
 }
 
 // Launches the first kernel with a table of so many places, or with one that lines share.
-template <class Position, int Threads>
+template <class Position, int Threads, bool Usual>
 void count_nonzeros(const work_view& work, int places, cudaStream_t stream) {
-  const auto kernel = count_nonzeros_kernel<Position, Threads>;
-  const std::size_t shared_bytes =
-      sizeof(staged_arrays<Position, Threads>) + (places > 0 ? places * bytes_of_place : bytes_of_hashed_places);
-  const std::int64_t busy = std::int64_t{resident_blocks<Position, Threads>(shared_bytes)} *
-                            cuda::device_attribute(cudaDevAttrMultiProcessorCount);
+  const auto kernel = count_nonzeros_kernel<Position, Threads, Usual>;
+  const std::size_t shared_bytes = places > 0 ? places * bytes_of_place : bytes_of_hashed_places;
+  const std::int64_t warps = std::int64_t{resident_blocks<Position, Threads, Usual>(shared_bytes)} *
+                             cuda::device_attribute(cudaDevAttrMultiProcessorCount) * (Threads / 32);
   // As few blocks as keep the GPU busy: each adds what it gathered to the same lines in memory. Shared places fill up.
-  const std::int64_t segments = ceil_divide(work.num_indices, Threads * nonzeros_per_thread);
-  const std::int64_t of_block = std::clamp<std::int64_t>(segments / busy, 1, places > 0 ? segments : 4);
-  const auto blocks = static_cast<unsigned>(ceil_divide(segments, of_block));
-  kernel<<<blocks, Threads, shared_bytes, stream>>>(work, static_cast<int>(of_block), places);
+  const std::int64_t even = ceil_divide(ceil_divide(work.num_indices, warps), 32) * 32;
+  const std::int64_t of_warp = std::max<std::int64_t>(places > 0 ? even : std::min<std::int64_t>(even, 896), 64);
+  const auto blocks = static_cast<unsigned>(ceil_divide(work.num_indices, of_warp * (Threads / 32)));
+  kernel<<<blocks, Threads, shared_bytes, stream>>>(work, static_cast<int>(of_warp), places);
   cuda::check_launch("count_nonzeros_kernel");
+}
+
+template <class Position, bool Usual>
+void count_nonzeros(const work_view& work, cudaStream_t stream) {
+  constexpr std::uint32_t few_lines = 1024;
+  constexpr int most_threads = 1024;  // of blocks that have multiprocessors to themselves
+  const auto places = static_cast<int>(work.num_lines);
+  if (work.num_lines <= few_lines) {
+    count_nonzeros<Position, threads_per_block, Usual>(work, places, stream);
+  } else if (work.num_lines * bytes_of_place <= most_bytes_of_shared_memory()) {
+    count_nonzeros<Position, most_threads, Usual>(work, places, stream);
+  } else {
+    count_nonzeros<Position, threads_per_block, Usual>(work, 0, stream);
+  }
 }
 
 void count_nonzeros(const work_view& work, cudaStream_t stream) {
   if (work.num_indices == 0 || work.num_rows == 0 || work.num_cols == 0) return;
-  constexpr std::uint32_t few_lines = 1024;
-  constexpr int threads = 1024;  // of the blocks that have multiprocessors to themselves
-  const auto places = static_cast<int>(work.num_lines);
   if (work.num_indices >= 1 << 30 || work.num_rows >= 1 << 30) {
-    return count_nonzeros<std::int64_t, threads_per_block>(work, work.num_lines <= few_lines ? places : 0, stream);
+    count_nonzeros<std::int64_t, false>(work, stream);
+  } else if (is_usual(work)) {
+    count_nonzeros<std::int32_t, true>(work, stream);
+  } else {
+    count_nonzeros<std::int32_t, false>(work, stream);
   }
-  if (work.num_lines <= few_lines) {
-    return count_nonzeros<std::int32_t, threads_per_block>(work, places, stream);
-  }
-  const std::size_t wanted = sizeof(staged_arrays<std::int32_t, threads>) + work.num_lines * bytes_of_place;
-  if (wanted <= most_bytes_of_shared_memory()) return count_nonzeros<std::int32_t, threads>(work, places, stream);
-  count_nonzeros<std::int32_t, threads_per_block>(work, 0, stream);
 }
 
 // Runs both kernels and waits for them.
