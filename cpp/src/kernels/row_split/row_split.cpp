@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "kernels/padded_csr/padded_csr.hpp"
+#include "kernels/row_split/row_loads.hpp"
 #include "kernels/spmm/cpu_transposing_plan.hpp"
 #include "kernels/spmm/padded.hpp"
 #include "kernels/spmm/segmented.hpp"
@@ -89,10 +90,10 @@ std::string padded_reason(const matrix_summary& matrix, const product_request&) 
 
 // Threads side by side that k columns do not need, or more columns for each than it holds.
 bool too_many_columns(const matrix_summary& matrix, const product_request& request) {
-  if (size_of(matrix.dtype) > 2 && request.parameters.at("columns_per_thread") > 8) return true;
+  const int per_thread = request.parameters.at("columns_per_thread");
+  if (per_thread > most_columns_per_thread(size_of(matrix.dtype))) return true;
   const int side_by_side = request.parameters.at("column_threads");
   if (side_by_side == 0) return false;
-  const int per_thread = request.parameters.at("columns_per_thread");
   const auto needed = static_cast<std::uint64_t>((request.k + per_thread - 1) / per_thread);
   const std::uint64_t most = std::min<std::uint64_t>(request.parameters.at("threads_per_row"), 32);
   return static_cast<std::uint64_t>(side_by_side) >= std::min(most, std::bit_ceil(needed));

@@ -592,9 +592,6 @@ int vector_width(const row_major_operands<Value>& operands) {
   return 1;
 }
 
-// Two vectors of two-byte values. Measured on an H200: of wider ones, as many columns are no faster.
-constexpr int most_columns_per_thread(std::size_t value_bytes) { return value_bytes == 2 ? 16 : 8; }
-
 // Launch parameters that do not depend on the operands.
 struct row_split_shape {
   int columns_per_thread;
