@@ -660,21 +660,28 @@ def _peers_and_orders() -> Summary:
 
 
 def _sampled() -> Summary:
-    """Return what `tests/gpu/measure_half.py --sampled` found where the GPU takes longer than the host."""
+    """Return what `tests/gpu/measure_half.py --sampled` found, for large matrices and for smaller ones."""
     frame = _static("sampled")
-    frame = frame[frame["nnz"] >= 10**6]
     frame["dtype"] = pd.Categorical(frame["dtype"], ["float64", "float32", "float16", "bfloat16"], ordered=True)
     frame["over cuSPARSE"] = frame["cusparse_us"] / frame["own_us"]
     frame["over PyTorch"] = frame["torch_us"] / frame["own_us"]
+    of = ["matrix", "k"]
+    wide = frame[frame["dtype"] == "float32"].set_index(of)["own_us"]
+    frame["over float32"] = frame.join(wide.rename("wide_us"), on=of)["wide_us"] / frame["own_us"]
+    frame.loc[frame["dtype"].isin(["float64", "float32"]), "over float32"] = float("nan")
     rows = []
-    for (dtype, k), part in frame.groupby(["dtype", "k"], observed=True):
-        row = {"values": dtype, "k": k, "matrices": len(part), "warploom": part["own_us"].median()}
-        for name in ("over cuSPARSE", "over PyTorch"):
+    for (large, dtype, k), part in frame.groupby([frame["nnz"] >= 10**6, "dtype", "k"], observed=True):
+        nonzeros = "10^6 and more" if large else "fewer"
+        row = {"nonzeros": nonzeros, "values": dtype, "k": k, "matrices": len(part), "warploom": part["own_us"].median()}
+        for name in ("over cuSPARSE", "over PyTorch", "over float32"):
             known = part[name].dropna()
             row[name] = f"{geometric_mean(known):.2f} ({known.min():.2f})" if len(known) else "-"
         rows.append(row)
-    note = "Microseconds, warm L2 cache, median over the matrices; times as fast, geometric means, and the least."
-    return Summary("", pd.DataFrame(rows), [note], formats={"warploom": ".1f"})
+    note = (
+        "An H100. Microseconds, warm L2 cache, median over the matrices; times as fast, geometric means, and the least; "
+        "over warploom's own in float32."
+    )
+    return Summary("", pd.DataFrame(rows).sort_values("nonzeros", kind="stable"), [note], formats={"warploom": ".1f"})
 
 
 def _columns() -> Summary:
