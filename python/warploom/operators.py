@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import html
 import math
-import os
-import threading
 import weakref
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from warploom import _bfloat16, _core, _device
 from warploom._csr import CSR, framework_of
+from warploom._epilogue import Epilogue
+from warploom._multiplier import Multiplier, Recipe, check_device, view_values
 from warploom._source import Arrays, Positions, Source, to_host, transpose
 from warploom.errors import (
     DeviceError,
@@ -26,396 +23,13 @@ from warploom.errors import (
     InvalidMatrixError,
     ParameterError,
     ShapeError,
-    WarploomError,
 )
 from warploom.explanation import Explanation, Product
-from warploom.pictures import spy
 
-__all__ = ["Operator", "Plan", "Recipe", "find_operator"]
+__all__ = ["Operator", "Plan"]
 
-_operators: dict[str, weakref.ref[Plan | Operator]] = {}  # a WeakValueDictionary takes part of what planning takes
 
-
-def find_operator(name: str) -> Plan | Operator:
-    """Return the plan or operator of that name, by which graphs of PyTorch know it.
-
-    Raises
-    ------
-    ParameterError
-        It is gone.
-    """
-    reference = _operators.get(name)
-    found = None if reference is None else reference()
-    if found is None:
-        raise ParameterError(
-            f"plan {name} is gone: keep a reference to a plan as long as graphs that multiply with it are in use, "
-            "and export graphs for the process that made the plan",
-            argument="plan",
-        )
-    return found
-
-
-class Recipe(Protocol):
-    """How the plans of a matrix are made."""
-
-    @property
-    def target(self) -> _device.Device:
-        """Where they run."""
-
-    @property
-    def updatable(self) -> bool:
-        """Whether they can be given values."""
-
-    def make(self, A: Any, op: str, k: int, layout: str) -> Plan:
-        """Make a plan of a matrix, for an operation, a number of columns and a layout."""
-
-    def make_transposed(self, A: Any, op: str, k: int, layout: str) -> Plan:
-        """Make one for the transpose: without what was said of this one matrix."""
-
-    def named(self, A: Any, candidate: str) -> Plan:
-        """Prepare a candidate for SpMV."""
-
-    def save(self, operator: Plan | Operator, matrix: Arrays, path: Path | None) -> bytes:
-        """Write a plan or operator with its matrix to a file, or return what the file would hold."""
-
-    @property
-    def restore(self) -> Callable[[bytes], Any]:
-        """Makes the plan or operator of which this is the file."""
-
-
-def _attributes_of_scipy() -> dict[str, Any]:
-    """Return what the initialiser of SciPy's class sets beside shape and dtype, which takes longer than all else."""
-    blank = object.__new__(LinearOperator)
-    LinearOperator.__init__(blank, np.dtype(np.float64), (1, 1))
-    return {name: value for name, value in vars(blank).items() if name not in ("shape", "dtype")}
-
-
-_SET_BY_SCIPY = _attributes_of_scipy()
-
-
-class _Multiplier(LinearOperator):  # type: ignore[misc]
-    """What plans and operators have in common: products, as SciPy's solvers ask for them."""
-
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
-    nnz: int
-    device: _device.Device
-    updatable: bool
-    _recipe: Recipe | None
-    _source: Source | None
-    _vectors_only = False
-    _version = 0  # of the values
-    _pattern: Any = None  # of warploom.torch, as the two that follow
-    _neighbours: Any = None
-    _weights: Any = None
-    _transpose: Operator | None = None
-
-    def __new__(cls, *_: Any, **__: Any) -> Any:
-        # SciPy's looks each time whether products are defined.
-        return object.__new__(cls)
-
-    def __init__(self, name: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
-        if _SET_BY_SCIPY:
-            self.__dict__.update(_SET_BY_SCIPY)
-        self.shape = shape
-        self.dtype = dtype
-        self._name = name
-        _operators[name] = weakref.ref(self, functools.partial(_operators.pop, name))
-
-    @property
-    def _making(self) -> Any:
-        """The lock of whoever makes something that is kept, made when it is first asked for."""
-        return self.__dict__.setdefault("_lock", threading.RLock())
-
-    # ----- the transpose -----
-
-    def _matrix_arrays(self) -> Arrays:
-        """Return the matrix with the values that products use."""
-        raise NotImplementedError
-
-    def _transposed(self, *, with_values: bool = True) -> Operator:
-        raise NotImplementedError
-
-    # ----- values of one product, for warploom.torch -----
-
-    def _with_values(self, values: Any, transposed: bool) -> _Multiplier:
-        """Return this or its transpose with other values, and leave the other one of the two as it is."""
-        if transposed:
-            operator = self._transposed(with_values=False)
-            operator._take_values(values)
-            return operator
-        self._version += 1
-        self._give(_values(values, self.nnz, self.dtype, self.device))
-        return self
-
-    def _give(self, values: _device.Operand) -> None:
-        raise NotImplementedError
-
-    def _leave_values(self) -> None:
-        """Close the transpose until it gets values again: it does not have those of this one."""
-        if self._transpose is not None:
-            self._transpose._is_outdated = True
-
-    @property
-    def T(self) -> Operator:
-        """The transpose, with a plan of its own: made when it first multiplies, and kept.
-
-        `A` is read again then. It must not have changed since the plan was made, which is checked.
-        """
-        return self._transposed()
-
-    @property
-    def H(self) -> Operator:
-        """The adjoint, which is the transpose: values are real."""
-        return self._transposed()
-
-    def transpose(self) -> Operator:
-        """Return the transpose, `T`."""
-        return self._transposed()
-
-    def adjoint(self) -> Operator:
-        """Return the adjoint, `T`: values are real."""
-        return self._transposed()
-
-    # ----- products in SciPy's words -----
-
-    def matvec(self, x: Any) -> Any:
-        """Multiply a vector: y = A x.
-
-        Parameters
-        ----------
-        x : array of shape (n,) or (n, 1)
-            Arrays on a GPU, and tensors, are taken as ``plan @ x`` takes them.
-
-        Returns
-        -------
-        array of shape (m,) or (m, 1)
-        """
-        return super().matvec(x) if _is_host_array(x) else self @ x
-
-    def matmat(self, X: Any) -> Any:
-        """Multiply a dense matrix: A X.
-
-        Parameters
-        ----------
-        X : array of shape (n, k)
-
-        Returns
-        -------
-        array of shape (m, k)
-        """
-        return super().matmat(X) if _is_host_array(X) else self @ X
-
-    def rmatvec(self, x: Any) -> Any:
-        """Multiply a vector by the transpose.
-
-        Parameters
-        ----------
-        x : array of shape (m,) or (m, 1)
-
-        Returns
-        -------
-        array of shape (n,) or (n, 1)
-        """
-        return super().rmatvec(x) if _is_host_array(x) else self._transposed() @ x
-
-    def rmatmat(self, X: Any) -> Any:
-        """Multiply a dense matrix by the transpose.
-
-        Parameters
-        ----------
-        X : array of shape (m, k)
-
-        Returns
-        -------
-        array of shape (n, k)
-        """
-        return super().rmatmat(X) if _is_host_array(X) else self._transposed() @ X
-
-    def dot(self, x: Any) -> Any:
-        """Multiply by a vector, a dense matrix, a scalar or another operator, as SciPy's operators do.
-
-        Parameters
-        ----------
-        x : array, scalar or LinearOperator
-
-        Returns
-        -------
-        array or LinearOperator
-        """
-        return super().dot(x) if isinstance(x, LinearOperator) or _is_host_array(x) else self @ x
-
-    def _matvec(self, x: Any) -> Any:
-        return self @ np.asarray(x).reshape(-1)
-
-    def _matmat(self, X: Any) -> Any:
-        if self._vectors_only and X.shape[1] != 1:
-            columns = [self @ X[:, j] for j in range(X.shape[1])]
-            return np.stack(columns, axis=1) if columns else np.empty((self.shape[0], 0), self.dtype)
-        return self @ np.asarray(X)
-
-    def _rmatvec(self, x: Any) -> Any:
-        return self._transposed() @ np.asarray(x).reshape(-1)
-
-    def _rmatmat(self, X: Any) -> Any:
-        return self._transposed()._matmat(X)
-
-    def _adjoint(self) -> Operator:
-        return self._transposed()
-
-    def __rmatmul__(self, x: Any) -> Any:
-        if isinstance(x, LinearOperator) or np.isscalar(x):
-            return super().__rmatmul__(x)
-        return self._left_product(x)
-
-    def __rmul__(self, x: Any) -> Any:
-        if isinstance(x, LinearOperator) or np.isscalar(x):
-            return super().__rmul__(x)
-        return self._left_product(x)
-
-    def _left_product(self, x: Any) -> Any:
-        x = _device.as_array(x, self.dtype)
-        shape = tuple(getattr(x, "shape", ()))
-        if len(shape) not in (1, 2) or shape[-1] != self.shape[0]:
-            raise ShapeError(
-                f"x must have {self.shape[0]} columns, as A has rows, but its shape is {shape}", argument="x"
-            )
-        return self._transposed() @ x if len(shape) == 1 else (self._transposed() @ x.T).T
-
-    def _combine(self, B: Any, out: Any, by: Epilogue, *, column: bool = False) -> Any:
-        """Compute activation(alpha A B + beta out + bias) by operations on whole arrays, for what no kernel takes."""
-        if by.beta == 0:
-            result = self(B, out)
-            if framework_of(result) is None and not isinstance(result, np.ndarray):
-                return by.end(result * by.alpha)  # of a library whose arrays stay as they are
-            if by.alpha == 0:
-                result[...] = 0  # A B does not count, even NaN
-            elif by.alpha != 1:
-                result *= by.alpha
-            return by.end(result, column=column)
-        assert out is not None
-        product = self(B) if by.alpha != 0 else None
-        framework = framework_of(out)
-        if not (framework or isinstance(out, np.ndarray)):
-            raise DtypeError(f"out must be an array, got a {type(out).__name__}", argument="out")
-        if framework == "torch":
-            _device.refuse_gradient(out, "out")
-        if isinstance(out, np.ndarray) and not out.flags.writeable:
-            raise ParameterError("out is read-only", argument="out")
-        out *= by.beta
-        if product is not None:
-            if by.alpha != 1:
-                product *= by.alpha
-            out += product
-        return by.end(out, column=column)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the matrix and what was chosen to a file, which `warploom.load_plan` reads.
-
-        Parameters
-        ----------
-        path : str or path
-            A file of the format safetensors; one that exists is replaced.
-
-        Raises
-        ------
-        ParameterError
-            The values were updated, or this is a transpose: save what it is the transpose of.
-        InvalidMatrixError
-            The matrix has changed since the plan was made.
-        """
-        self._save(Path(path))
-
-    def _save(self, path: Path | None) -> bytes:
-        if self._recipe is None:
-            raise ParameterError("this plan does not refer to a matrix: wl.plan makes plans that do", argument="plan")
-        return self._recipe.save(self, self._saved_arrays().on_host(), path)
-
-    def _saved_arrays(self) -> Arrays:
-        raise NotImplementedError
-
-    def _repr_html_(self) -> str:
-        return _show(self)
-
-    @functools.cached_property
-    def _picture(self) -> str:
-        if self._source is None:
-            return ""
-        try:
-            return spy(self._source.matrix, size=240).image()
-        except WarploomError:  # the matrix has changed
-            return ""
-
-    def __reduce__(self) -> Any:
-        # By way of what a file would hold: the choice is kept, and preparing is repeated.
-        content = self._save(None)
-        assert self._recipe is not None
-        return self._recipe.restore, (content,)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Epilogue:
-    """What becomes of a product before it is stored: activation(alpha A B + beta out + bias)."""
-
-    alpha: float = 1.0
-    beta: float = 0.0
-    bias: Any = None
-    relu: bool = False
-
-    @classmethod
-    def of(cls, out: Any, alpha: Any, beta: Any, bias: Any, activation: Any) -> Epilogue:
-        """Check what a caller says."""
-        if activation not in (None, "relu"):
-            raise ParameterError(f"activation must be 'relu' or None, got {activation!r}", argument="activation")
-        found = cls(_real(alpha, "alpha"), _real(beta, "beta"), bias, activation == "relu")
-        if found.beta != 0 and out is None:
-            raise ParameterError(f"beta = {beta} is a factor of out, which is not given", argument="beta")
-        return found
-
-    def view_bias(self, size: int, b: _device.Operand, dtype: np.dtype[Any]) -> _device.Operand | None:
-        """View the bias as a row of `size` values where the operand `b` is."""
-        if self.bias is None:
-            return None
-        bias = _device.as_array(self.bias, dtype)
-        shape = tuple(getattr(bias, "shape", ()))
-        if shape != (size,):
-            raise ShapeError(
-                f"bias must have shape ({size},), as the last dimension of C, got {shape}", argument="bias"
-            )
-        seen = _device.operand(bias.reshape(1, size), dtype, "row", "bias")
-        if seen.on_gpu != b.on_gpu or seen.device != b.device:
-            raise DeviceError("bias must be where B is", argument="bias")
-        return seen
-
-    def end(self, result: Any, *, column: bool = False) -> Any:
-        """Add the bias to an array and apply the activation, in place where the array allows."""
-        if self.relu and _device.is_complex(result):
-            raise ParameterError("there is no activation of complex numbers", argument="activation")
-        if self.bias is not None:
-            bias = _device.as_array(self.bias, None)
-            size = result.shape[0 if column else -1]
-            if tuple(getattr(bias, "shape", ())) != (size,):
-                raise ShapeError(f"bias must have shape ({size},), as the last dimension of C", argument="bias")
-            result += bias[:, None] if column else bias
-        if self.relu:
-            result[result < 0] = 0
-        return result
-
-
-def _is_host_array(x: Any) -> bool:
-    return isinstance(x, np.ndarray) or not (
-        framework_of(x) or hasattr(x, "__cuda_array_interface__") or _device.is_dlpack_cuda(x) or _device.is_foreign(x)
-    )
-
-
-def _real(value: Any, name: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise ParameterError(f"{name} must be a real number, got {value!r}", argument=name) from None
-
-
-class Plan(_Multiplier):
+class Plan(Multiplier):
     """A candidate prepared for one matrix on one device.
 
     Made by `plan`. Call it, or use ``@``, with a dense matrix or a vector:
@@ -703,7 +317,7 @@ class Plan(_Multiplier):
         """
         if not self.updatable:
             raise ParameterError("this plan keeps its values; plan with updatable=True to update them", argument="data")
-        values = _values(data, self.nnz, self.dtype, self.device)
+        values = view_values(data, self.nnz, self.dtype, self.device)
         with self._making:  # of two threads that update, the transpose has the values of the same one
             self._version += 1
             self._give(values)
@@ -772,7 +386,7 @@ class Plan(_Multiplier):
             )
         if b.columns >= 2**31:
             raise IndexOverflowError(f"B has {b.columns:,} columns; at most {2**31 - 1:,} are supported", argument="B")
-        _check_device(b, "B", self.device)
+        check_device(b, "B", self.device)
         if out is None:
             result, pointer, leading = b.new(self.shape[0], b.columns, self.layout)
             return b, dataclasses.replace(b, pointer=pointer, leading_dimension=leading, owner=result), result
@@ -805,7 +419,7 @@ class Plan(_Multiplier):
             raise ShapeError(f"out must have shape {expected}, got {(c.rows, c.columns)}", argument="out")
         if c.on_gpu != b.on_gpu:
             raise DeviceError("out must be where B is", argument="out")
-        _check_device(c, "out", self.device)
+        check_device(c, "out", self.device)
         if c.copied and not reads_out:
             raise ShapeError(f"out must be a {self.layout}-major array", argument="out")
         if isinstance(c.owner, np.ndarray) and not c.owner.flags.writeable:
@@ -853,11 +467,31 @@ class Plan(_Multiplier):
                 )
             return self._transpose
 
+    def _value_type(self) -> str:
+        return super()._value_type() + (" rounded to TF32" if self.precision != "full" else "")
+
+    def _shown(self) -> dict[str, str]:
+        product = "vector" if self.op == "spmv" else f"k = {self.k:,}, {self.layout}-major"
+        return super()._shown() | {"product": product} | self._shown_choice()
+
+    def _shown_choice(self) -> dict[str, str]:
+        facts = {"candidate": self.candidate, "memory": f"{self.nbytes / 1e6:,.2f} MB"}
+        row = next((row for row in self.explain().rows if row.candidate == self.candidate), None)
+        for key, number, pattern in (
+            ("time", getattr(row, "median_us", math.nan), "{:,.2f} us"),
+            ("predicted", getattr(row, "predicted_us", math.nan), "{:,.2f} us"),
+            ("speedup over plain CSR", getattr(row, "speedup", math.nan), "{:.2f}x"),
+            ("break-even", getattr(row, "break_even", math.nan), "after {:,.0f} products"),
+        ):
+            if math.isfinite(number):
+                facts[key] = pattern.format(number)
+        return facts
+
     def __repr__(self) -> str:
         operands = f"k={self.k}, {self.layout}-major, " if self.op == "spmm" else ""
         return (
             f"<Plan {self.candidate} for {self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, "
-            f"{_value_type(self)}, {operands}on {self.device}>"
+            f"{self._value_type()}, {operands}on {self.device}>"
         )
 
 
@@ -919,7 +553,7 @@ def _absolute(values: Any) -> Any:
     return abs(values)
 
 
-class Operator(_Multiplier):
+class Operator(Multiplier):
     """A sparse matrix that chooses how to multiply by what it meets.
 
     Made by `warploom.plan` without `op` and `k`, and by the `T` of a plan. A vector is multiplied by a plan for SpMV; k
@@ -955,7 +589,7 @@ class Operator(_Multiplier):
         self._source = matrix
         self._fixed = fixed
         self._vectors_only = fixed is not None and fixed[0] == "spmv"
-        self._is_transpose = transpose_of is not None  # of the matrix that `matrix` refers to
+        self._is_transpose = transpose_of is not None
         self._parent = None if transpose_of is None else weakref.ref(transpose_of)  # no circle: memory is freed at once
         self._arrays: Arrays | None = None  # of a transpose, made from those of the parent
         self._positions: Positions | None = None
@@ -1081,7 +715,7 @@ class Operator(_Multiplier):
             what = "a transpose gets the values of what it is the transpose of"
             hint = what if self._is_transpose else "plan with updatable=True to update them"
             raise ParameterError(f"this operator keeps its values: {hint}", argument="data")
-        values = _values(data, self.nnz, self.dtype, self.device)
+        values = view_values(data, self.nnz, self.dtype, self.device)
         with self._making:
             self._version += 1
             self._give(values)
@@ -1222,6 +856,15 @@ class Operator(_Multiplier):
                 self._parent = weakref.ref(parent)
             return parent
 
+    def _shown(self) -> dict[str, str]:
+        facts = super()._shown()
+        for name, plan in self.plans.items():
+            choice = plan._shown_choice()
+            facts[name] = ", ".join(value if key == "candidate" else f"{key} {value}" for key, value in choice.items())
+        if not self.plans:
+            facts["chosen"] = "nothing yet: a product decides"
+        return facts
+
     def __repr__(self) -> str:
         chosen = ", ".join(f"{name}: {plan.candidate}" for name, plan in self.plans.items())
         return (
@@ -1229,55 +872,6 @@ class Operator(_Multiplier):
             f"on {self.device}; "
             f"{chosen or 'nothing chosen yet'}>"
         )
-
-
-def _value_type(operator: Plan | Operator) -> str:
-    rounds = isinstance(operator, Plan) and operator.precision != "full"
-    return _bfloat16.name_of(operator.dtype) + (" rounded to TF32" if rounds else "")
-
-
-def _show(operator: Plan | Operator) -> str:
-    """Describe a plan or operator in HTML, for notebooks."""
-    m, n = operator.shape
-    facts = {
-        "matrix": f"{m:,} x {n:,}, {operator.nnz:,} nonzeros, {_value_type(operator)}",
-        "device": f"{operator.device.name} ({operator.device})",
-    }
-    if isinstance(operator, Plan):
-        facts["product"] = "vector" if operator.op == "spmv" else f"k = {operator.k:,}, {operator.layout}-major"
-        facts |= _choice(operator)
-    else:
-        for name, plan in operator.plans.items():
-            facts[name] = ", ".join(
-                f"{key} {value}" if key != "candidate" else value for key, value in _choice(plan).items()
-            )
-        if not operator.plans:
-            facts["chosen"] = "nothing yet: a product decides"
-    rows = "".join(
-        f"<tr><th style='text-align:left'>{html.escape(key)}</th>"
-        f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
-        for key, value in facts.items()
-    )
-    return (
-        "<div style='display:flex;gap:1em;align-items:flex-start'>"
-        f"{'' if isinstance(operator, Operator) and operator._is_transpose else operator._picture}"
-        f"<table>{rows}</table></div>"
-    )
-
-
-def _choice(plan: Plan) -> dict[str, str]:
-    """Say what is known of the candidate of a plan."""
-    facts = {"candidate": plan.candidate, "memory": f"{plan.nbytes / 1e6:,.2f} MB"}
-    row = next((row for row in plan.explain().rows if row.candidate == plan.candidate), None)
-    for key, number, pattern in (
-        ("time", getattr(row, "median_us", math.nan), "{:,.2f} us"),
-        ("predicted", getattr(row, "predicted_us", math.nan), "{:,.2f} us"),
-        ("speedup over plain CSR", getattr(row, "speedup", math.nan), "{:.2f}x"),
-        ("break-even", getattr(row, "break_even", math.nan), "after {:,.0f} products"),
-    ):
-        if math.isfinite(number):
-            facts[key] = pattern.format(number)
-    return facts
 
 
 def _describe(op: str, k: int, layout: str) -> str:
@@ -1292,18 +886,6 @@ def _layout_of(B: Any) -> str:
     return "column" if 0 < steps[0] < steps[1] else "row"
 
 
-def _values(data: Any, nnz: int, dtype: np.dtype[Any], device: _device.Device) -> _device.Operand:
-    """Check values for the entries of a matrix, and view them as a column."""
-    data = np.asarray(data) if isinstance(data, (list, tuple)) else data
-    shape = getattr(data, "shape", None)
-    if shape is None or tuple(shape) != (nnz,):
-        got = type(data).__name__ if shape is None else f"shape {tuple(shape)}"
-        raise ShapeError(f"data must have shape ({nnz},), one value for each entry of A, got {got}", argument="data")
-    values = _device.operand(data.reshape(-1, 1), dtype, "column", "data")
-    _check_device(values, "data", device)
-    return values
-
-
 def _flat(values: _device.Operand) -> Any:
     """Return an array of NumPy, PyTorch or CuPy."""
     return (values.owner[0] if isinstance(values.owner, tuple) else values.owner).reshape(-1)
@@ -1311,12 +893,3 @@ def _flat(values: _device.Operand) -> Any:
 
 def _copy(array: Any) -> Any:
     return array.clone() if framework_of(array) == "torch" else array.copy()
-
-
-def _check_device(b: _device.Operand, name: str, device: _device.Device) -> None:
-    if not b.on_gpu:
-        return
-    if device.kind == "cpu":
-        raise DeviceError(f"the plan was made for the CPU but {name} is in GPU memory", argument=name)
-    if b.device != device.ordinal:
-        raise DeviceError(f"the plan was made for GPU {device.ordinal} but {name} is on GPU {b.device}", argument=name)

@@ -16,7 +16,7 @@ import warploom as wl
 from battery import battery
 from products import assert_product, operand
 from strategies import csr_matrices
-from warploom import operators
+from warploom import _multiplier
 from warploom._matrix import as_csr
 from warploom.plan import _Settings
 
@@ -553,14 +553,14 @@ def test_transposes_of_any_matrix(A):
 
 def test_what_graphs_know_operators_by_goes_with_them():
     gc.collect()
-    before = set(operators._operators)
+    before = set(_multiplier._operators)
     plans = [make(matrix(), kind) for kind in KINDS]
     names = {plan._name for plan in plans}
     assert len(names) == len(KINDS)
     assert not names & before
-    assert [operators.find_operator(plan._name) for plan in plans] == plans
+    assert [_multiplier.find_operator(plan._name) for plan in plans] == plans
     del plans
     gc.collect()
-    assert not names & set(operators._operators)
+    assert not names & set(_multiplier._operators)
     with pytest.raises(wl.errors.ParameterError, match="is gone"):
-        operators.find_operator(names.pop())
+        _multiplier.find_operator(names.pop())

@@ -19,8 +19,9 @@ import torch
 
 from warploom import _bfloat16, _core
 from warploom._csr import framework_of
+from warploom._multiplier import find_operator
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
-from warploom.operators import Operator, Plan, find_operator
+from warploom.operators import Operator, Plan
 from warploom.plan import problem_of
 from warploom.sddmm import ResidentPattern, sample
 from warploom.torch._extremes import NONE, Neighbours, gradients, maxima
