@@ -162,7 +162,7 @@ class SddmmPlan:
             NumPy arrays or tensors in host memory, or torch tensors or CuPy arrays on the GPU of the plan, where the
             product is enqueued on the caller's current stream. Rows that are not contiguous are copied.
         out : array of shape (nnz,), optional
-            Overwritten with the result; contiguous, of the kind and type of `X`.
+            Overwritten with the result; contiguous, of the kind and type of `X`, and apart from `X` and `Y` in memory.
 
         Returns
         -------
@@ -192,17 +192,11 @@ class SddmmPlan:
                 )
         if x.on_gpu != y.on_gpu:
             raise DeviceError("Y must be where X is", argument="Y")
-        result = None if out is None else _values(out, x, dtype, self.nnz)
-        for operand, name in ((x, "X"), (y, "Y")):
-            if result is not None and _device.share(operand, "row", result, "column", dtype):
-                raise ParameterError(
-                    f"out shares memory with {name}, which is read while out is written", argument="out"
-                )
         made: Any = None
-        if result is None:
+        if out is None:
             made, address, _ = x.new(self.nnz, 1, "column")
         else:
-            address = result.pointer
+            address = _values(out, x, y, dtype, self.nnz).pointer
         if x.on_gpu:
             self._enqueue(x, y, address, _bfloat16.name_of(dtype))
         else:
@@ -324,14 +318,17 @@ def _rows(given: Any, dtype: np.dtype[Any], rows: int, name: str) -> _device.Ope
     return _device.operand(packed, dtype, "row", name)
 
 
-def _values(out: Any, like: _device.Operand, dtype: np.dtype[Any], nnz: int) -> _device.Operand:
+def _values(out: Any, x: _device.Operand, y: _device.Operand, dtype: np.dtype[Any], nnz: int) -> _device.Operand:
     """Check what a result is written to."""
     shape = tuple(getattr(out, "shape", ()))
     if shape != (nnz,):
         raise ShapeError(f"out must have shape ({nnz},), got {shape}", argument="out")
     seen = _device.operand(out.reshape(-1, 1), dtype, "column", "out")
-    if seen.device != like.device:
+    if seen.device != x.device:
         raise DeviceError("out must be where X is", argument="out")
     if seen.copied or (isinstance(out, np.ndarray) and not (out.flags.writeable and out.flags.c_contiguous)):
         raise ParameterError("out must be contiguous and writable", argument="out")
+    for operand, name in ((x, "X"), (y, "Y")):
+        if _device.share(operand, "row", seen, "column", dtype):
+            raise ParameterError(f"out shares memory with {name}, which is read while out is written", argument="out")
     return seen

@@ -139,3 +139,7 @@ def test_plan_errors():
         with pytest.raises(kind) as caught:
             plan(np.ones((3, 2)), np.ones((3, 2)), out=out)
         assert caught.value.argument == "out"
+    memory = np.ones(9)
+    with pytest.raises(errors.ParameterError, match="out shares memory with Y"):
+        plan(np.ones((3, 2)), memory[:6].reshape(3, 2), out=memory[5:8])
+    np.testing.assert_array_equal(plan(memory[:6].reshape(3, 2), np.ones((3, 2)), out=memory[6:]), [2, 2, 2])
