@@ -670,18 +670,18 @@ def _sampled() -> Summary:
     frame["over float32"] = frame.join(wide.rename("wide_us"), on=of)["wide_us"] / frame["own_us"]
     frame.loc[frame["dtype"].isin(["float64", "float32"]), "over float32"] = float("nan")
     rows = []
-    for (large, dtype, k), part in frame.groupby([frame["nnz"] >= 10**6, "dtype", "k"], observed=True):
-        nonzeros = "10^6 and more" if large else "fewer"
-        row = {"nonzeros": nonzeros, "values": dtype, "k": k, "matrices": len(part), "warploom": part["own_us"].median()}
+    for (smaller, dtype, k), part in frame.groupby([frame["nnz"] < 10**6, "dtype", "k"], observed=True):
+        row = {"nonzeros": "fewer" if smaller else "10^6 and more", "values": dtype, "k": k}
+        row |= {"matrices": len(part), "warploom": part["own_us"].median()}
         for name in ("over cuSPARSE", "over PyTorch", "over float32"):
             known = part[name].dropna()
             row[name] = f"{geometric_mean(known):.2f} ({known.min():.2f})" if len(known) else "-"
         rows.append(row)
-    note = (
-        "An H100. Microseconds, warm L2 cache, median over the matrices; times as fast, geometric means, and the least; "
-        "over warploom's own in float32."
-    )
-    return Summary("", pd.DataFrame(rows).sort_values("nonzeros", kind="stable"), [note], formats={"warploom": ".1f"})
+    notes = [
+        "Microseconds, warm L2 cache, median over the matrices; times as fast, geometric means, and the least.",
+        "Over float32: over warploom's own. An H100, CUDA 13.0.",
+    ]
+    return Summary("", pd.DataFrame(rows), notes, formats={"warploom": ".1f"})
 
 
 def _columns() -> Summary:

@@ -3,9 +3,8 @@
 ``python tests/gpu/measure_calls.py`` prints one JSON line a case: microseconds of wall time a call, median, minimum and
 maximum of 15 repeats of 2,000 calls, each with one synchronisation at the end, after a fifth of a second of calls. The
 matrix is 1,000 x 1,000 with 5,000 nonzeros in float32, so that the time is that of the call and not of the product.
-Sampled products of torch tensors are among them.
-torch and CuPy are left out where they are not installed. If OUT is set, the lines are also written to calls.jsonl in
-that folder.
+Sampled products of torch tensors are among them. torch and CuPy are left out where they are not installed. If OUT is
+set, the lines are also written to calls.jsonl in that folder.
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ def sampled_cases(A: Any) -> Iterator[Case]:
     values = plan(X, Y)
     yield "plan(X, Y)", lambda: plan(X, Y)
     yield "plan(X, Y, out=values)", lambda: plan(X, Y, out=values)
-    X.requires_grad_()  # and so is no operand that is taken as it is
+    X.requires_grad_()  # so that it is not taken as it is
     with torch.no_grad():
         yield "one by one", lambda: plan(X, Y)
         yield "one by one, out", lambda: plan(X, Y, out=values)
