@@ -53,11 +53,6 @@ py::array_t<double> compute_features_device(const std::string& set_name, const r
                            make_geometry(warps, threads, elements_per_cache_line), nullptr);
 }
 
-bool is_wide(int bytes, const char* argument) {
-  if (bytes == 4 || bytes == 8) return bytes == 8;
-  throw error(error_kind::dtype, argument, -1, std::string(argument) + " must be int32 or int64");
-}
-
 // Arrays of another library, by their addresses. The Python layer checks their sizes.
 py::array_t<double> compute_features_of_arrays(const std::string& set_name, int device, std::uintptr_t indptr,
                                                int indptr_itemsize, std::uintptr_t indices, int indices_itemsize,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "warploom/csr_view.hpp"
+#include "warploom/error.hpp"
 #include "warploom/geometry.hpp"
 
 namespace warploom {
@@ -47,6 +48,15 @@ inline py::dtype numpy_dtype(value_type type) {
   return type == value_type::float32 ? py::dtype::of<float>() : py::dtype::of<double>();
 }
 
+// Throws error_kind::parameter for what is no name of a value type.
+inline value_type parse_value_type(const std::string& name) {
+  for (const value_type type : {value_type::float16, value_type::bfloat16, value_type::float32, value_type::float64}) {
+    if (name == name_of(type)) return type;
+  }
+  throw error(error_kind::parameter, "dtype", -1,
+              "dtype must be 'float16', 'bfloat16', 'float32' or 'float64', got '" + name + "'");
+}
+
 // The value type of an array, or nothing if it is not a supported one in native byte order.
 inline std::optional<value_type> value_type_of(const py::array& array) {
   for (const value_type type : {value_type::float16, value_type::float32, value_type::float64}) {
@@ -58,8 +68,19 @@ inline std::optional<value_type> value_type_of(const py::array& array) {
   return std::nullopt;
 }
 
-// Throws error_kind::parameter for what is no name of a value type.
-value_type parse_value_type(const std::string& name);
+// Whether integers of so many bytes are int64.
+inline bool is_wide(int bytes, const char* argument) {
+  if (bytes == 4 || bytes == 8) return bytes == 8;
+  throw error(error_kind::dtype, argument, -1, std::string(argument) + " must be int32 or int64");
+}
+
+// An object that may be copied and let go of without the GIL.
+inline std::shared_ptr<py::object> hold(const py::object& given) {
+  return {new py::object(given), [](py::object* held) {
+            const py::gil_scoped_acquire acquire;
+            delete held;
+          }};
+}
 
 // The vector's storage handed to NumPy without a copy.
 template <class Value>
@@ -77,7 +98,7 @@ inline geometry make_geometry(int warps, int threads, int elements_per_cache_lin
   return shape;
 }
 
-// A plan of an SpMV for the memory of a GPU, as Python sees plans: a _core.ProductPlan.
+// A plan of an SpMV for the memory of a GPU, as Python sees plans: a _core.Plan.
 py::object wrap_spmv_plan(const csr_holder& matrix, int device, std::unique_ptr<product_plan> plan);
 
 // A builtin function fast_path(B, out) of a plan, which lives as long as its owner (bind_call.cpp).
@@ -94,7 +115,13 @@ void bind_profile(py::module_& module);
 void bind_model_inputs(py::module_& module);
 void bind_selector(py::module_& module);
 void bind_device(py::module_& module);
-void bind_planner(py::module_& module);
+void bind_candidates(py::module_& module);
+void bind_problem(py::module_& module);
+void bind_plan(py::module_& module);
+void bind_conjugate_gradients(py::module_& module);
+void bind_trial(py::module_& module);
+void bind_planning(py::module_& module);
+void bind_reference(py::module_& module);
 void bind_row_partition(py::module_& module);
 void bind_sampled(py::module_& module);
 void bind_sampled_pattern(py::module_& module);

@@ -18,7 +18,13 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   bind_model_inputs(module);
   bind_selector(module);  // after the profile that it takes
   bind_device(module);
-  bind_planner(module);
+  bind_candidates(module);
+  bind_problem(module);  // after the candidates that it is asked about
+  bind_plan(module);     // after the problem that it begins with
+  bind_conjugate_gradients(module);
+  bind_trial(module);     // after the candidates, problems and plans that it takes
+  bind_planning(module);  // likewise
+  bind_reference(module);
   bind_permutations(module);  // after the matrix in GPU memory that it takes
   bind_features(module);      // likewise
   bind_formats(module);       // likewise
