@@ -38,11 +38,11 @@ py::array_t<double> compute_features(const std::string& set_name, const csr_hold
 
 py::array_t<double> compute_on_device(const feature_set& set, int device, const device_csr_arrays& arrays,
                                       const geometry& shape, CUstream_st* stream) {
-  std::vector<double> values(set.names.size());
+  std::vector<double> values;
   {
     const py::gil_scoped_release release;
     const device_guard guard(device);
-    set.compute_cuda(arrays, shape, stream, values.data());
+    values = set.start_cuda(arrays, shape, stream)();
   }
   return to_numpy(std::move(values));
 }
@@ -97,7 +97,7 @@ py::array_t<double> column_vectors_on_device(const resident_csr& matrix) {
   {
     const py::gil_scoped_release release;
     const device_guard guard(matrix.device);
-    values = WARPLOOM_CUDA(compute_cuda_column_vector_features)(*matrix.matrix);
+    values = WARPLOOM_CUDA(start_cuda_column_vector_features)(*matrix.matrix)();
   }
   return to_numpy(std::move(values));
 }

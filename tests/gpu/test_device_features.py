@@ -122,6 +122,27 @@ def test_rows_with_columns_in_common(rows):
     check(from_rows([rng.permutation(row) for row in alike], 5000))
 
 
+@pytest.mark.parametrize("nnz", [31, 447, 448, 449, 513, 1025, 3072, 3073, 6145, 20_000, 65_536, 65_537, 70_000])
+@pytest.mark.parametrize("num_cols", [90, 100_000])
+def test_windows_of_some_number_of_nonzeros(nnz, num_cols):
+    """The second window has so many; others have few, some have none."""
+    rng = np.random.default_rng(nnz)
+    lengths = np.concatenate([rng.integers(0, 9, 16), rng.multinomial(nnz, np.ones(16) / 16), [0] * 40, [3, 70, 1]])
+    rows = [np.sort(rng.integers(0, num_cols, size=length)) for length in lengths]
+    check(from_rows(rows, num_cols))
+    check(from_rows([rng.permutation(row) for row in rows], num_cols))
+
+
+@pytest.mark.parametrize("crowded", [400, 4096, 4097, 9000, 30_000])
+def test_windows_whose_columns_crowd_one_part_of_the_table(crowded):
+    """The GPU takes parts of the columns of a window, by some bits of a hash."""
+    columns = np.arange(1_500_000, dtype=np.uint32)
+    alike = columns[(columns * np.uint32(2654435769) >> 15) % 32 == 5].astype(np.int32)
+    assert len(alike) > crowded
+    rows = np.array_split(alike[:crowded], 16)
+    check(from_rows([*rows, *rows[3:9], [], [5, 1_499_999]], 1_500_000))
+
+
 def check_overlap(A):
     view = as_csr(A)
     expected = _core.compute_hidden_overlap(view, 0)

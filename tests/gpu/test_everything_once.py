@@ -170,6 +170,19 @@ def test_every_feature(name, matrix, geometry):
     np.testing.assert_allclose(found, _core.compute_features(name, as_csr(A), **shape), rtol=1e-12)
 
 
+@pytest.mark.parametrize("matrix", ["mixed", *SMALL, "long rows"])
+def test_features_of_column_vectors_and_overlap(matrix):
+    rng = np.random.default_rng(0)
+    A = mixed(np.float32) if matrix == "mixed" else battery(np.float32).get(matrix)
+    if A is None:  # windows of few, of many and of very many nonzeros
+        lengths = [*rng.integers(0, 9, 20), *[100] * 12, *[3000] * 3, 0, 1]
+        A = csr_array((np.ones(sum(lengths), np.float32), rng.integers(0, 5000, sum(lengths)), np.cumsum([0, *lengths])))
+    view, there = as_csr(A), resident_of(A)
+    found = _core.compute_column_vector_features_device(there)
+    np.testing.assert_array_equal(found, _core.compute_column_vector_features(view))
+    assert _core.compute_hidden_overlap_device(there, 0) == _core.compute_hidden_overlap(view, 0)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("k", [1, 8, 33, 128])
 def test_sampled_products(dtype, k):

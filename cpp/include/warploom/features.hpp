@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -36,13 +37,16 @@ device_csr_arrays arrays_of(const device_csr& matrix);
 // The features of the set "spmv" of a matrix in GPU memory: known since it was checked or uploaded.
 std::vector<double> spmv_features_of(const device_csr& matrix);
 
+// Features that a GPU is computing: waits for them and returns their values, once. Destroying it waits, too.
+using pending_features = std::function<std::vector<double>()>;
+
 struct feature_set {
   const char* name;                    // "spmm", "spmv"
   std::span<const char* const> names;  // in the order of the values
   void (*compute)(const csr_pattern&, const geometry&, double* values);
-  // Runs on `stream` and has finished on return. Throws invalid_matrix where the arrays that the set reads do not form
-  // a matrix, as `validate` does.
-  void (*compute_cuda)(const device_csr_arrays&, const geometry&, CUstream_st* stream, double* values);
+  // Enqueues its work on `stream`; the arrays must stay until that is done. What is returned throws invalid_matrix where
+  // the arrays that the set reads do not form a matrix, as `validate` does.
+  pending_features (*start_cuda)(const device_csr_arrays&, const geometry&, CUstream_st* stream);
 };
 
 // The features of a matrix, in the order of the names of each set; those of the pattern only where something reads

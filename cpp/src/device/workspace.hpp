@@ -58,6 +58,28 @@ class pooled_memory {
   cudaStream_t stream_;
 };
 
+// Work on a stream that uses memory of its owner. Declared after that memory, it is waited for before the memory goes.
+class enqueued_work {
+ public:
+  explicit enqueued_work(cudaStream_t stream) : stream_(stream) {}
+  ~enqueued_work() {
+    if (!waited_for_ && cudaStreamSynchronize(stream_) != cudaSuccess) cudaGetLastError();
+  }
+  enqueued_work(const enqueued_work&) = delete;
+  enqueued_work& operator=(const enqueued_work&) = delete;
+
+  void wait() {
+    WARPLOOM_CUDA_CHECK(cudaStreamSynchronize(stream_));
+    waited_for_ = true;
+  }
+  // After more of it has been enqueued.
+  void goes_on() { waited_for_ = false; }
+
+ private:
+  cudaStream_t stream_;
+  bool waited_for_ = false;
+};
+
 // Memory of the current device from a pool, to be freed with cudaFree or cudaFreeAsync.
 void* allocate_from_pool(std::size_t bytes, cudaStream_t stream, memory_pool from = memory_pool::plans);
 

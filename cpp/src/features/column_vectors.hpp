@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "features/row_segment.hpp"
+#include "warploom/features.hpp"
 
 namespace warploom {
 
@@ -28,8 +29,8 @@ WARPLOOM_HOST_DEVICE bool is_dense_window(std::int64_t vectors, std::int64_t non
 // The values in the order of the names, from the counts for windows of 8 and of 16 rows.
 std::vector<double> column_vector_features(const vector_counts& of_8, const vector_counts& of_16, std::int64_t nnz);
 
-// Defined in column_vectors.cu. On the matrix's stream, and finished on return.
-std::vector<double> compute_cuda_column_vector_features(const device_csr& matrix);
+// Defined in column_vectors.cu. On the matrix's stream; the matrix must stay until that is done.
+pending_features start_cuda_column_vector_features(const device_csr& matrix);
 
 // What a nonzero is in its vector of 8 rows and in that of 16: the first of it, and the only one.
 struct vector_role {

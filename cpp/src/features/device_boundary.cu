@@ -94,8 +94,8 @@ void check_indices(std::uint64_t outside, std::int64_t nnz, const device_csr_arr
                 number(matrix.num_cols) + ")");
 }
 
-void compute_on_host(const feature_set& set, const device_csr_arrays& matrix, const geometry& shape,
-                     cudaStream_t stream, double* values) {
+std::vector<double> compute_on_host(const feature_set& set, const device_csr_arrays& matrix, const geometry& shape,
+                                    cudaStream_t stream) {
   std::vector<std::int64_t> indptr;
   if (matrix.wide_indptr) {
     indptr = download<std::int64_t>(matrix.indptr, matrix.num_rows + 1, stream);
@@ -111,7 +111,9 @@ void compute_on_host(const feature_set& set, const device_csr_arrays& matrix, co
   }
   const std::vector<std::int32_t> indices = matrix.wide_indices ? download_indices<std::int64_t>(matrix, nnz, stream)
                                                                 : download_indices<std::int32_t>(matrix, nnz, stream);
-  set.compute({matrix.num_rows, matrix.num_cols, indptr.data(), indices.data()}, shape, values);
+  std::vector<double> values(set.names.size());
+  set.compute({matrix.num_rows, matrix.num_cols, indptr.data(), indices.data()}, shape, values.data());
+  return values;
 }
 
 }  // namespace cuda

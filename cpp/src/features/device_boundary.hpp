@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "device/workspace.hpp"
 #include "features/sets.hpp"
@@ -65,7 +66,7 @@ class pending_matrix_check {
 pooled_memory sort_columns(const device_csr_arrays& matrix, std::int64_t nnz, cudaStream_t stream);
 
 // Copies the pattern to the host and computes the features there.
-void compute_on_host(const feature_set& set, const device_csr_arrays& matrix, const geometry& shape,
-                     cudaStream_t stream, double* values);
+std::vector<double> compute_on_host(const feature_set& set, const device_csr_arrays& matrix, const geometry& shape,
+                                    cudaStream_t stream);
 
 }  // namespace warploom::cuda

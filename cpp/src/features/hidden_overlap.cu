@@ -78,12 +78,10 @@ constexpr int nonzeros_per_piece = scanning_threads * nonzeros_per_thread;
 struct scan_tables {
   std::int32_t columns[num_slots];
   std::uint32_t filter[num_words];
-  // The piece, from 1, in which the block has reported the slot. Every write follows a report in that piece: whichever
-  // of several threads writes last, what is reported later is not the first.
-  std::uint16_t reported[num_slots];
+  std::uint32_t reported[num_slots];  // the first piece, from 1, in which the block has reported the slot
 };
-constexpr std::uint16_t not_reported = 0xffff;
-constexpr std::uint16_t nothing_to_report = 0;  // the sample comes after all that the block reads
+constexpr std::uint32_t not_reported = ~0u;
+constexpr std::uint32_t nothing_to_report = 0;  // the sample comes after all that the block reads
 
 // The block reads neighbouring pieces.
 __global__ void __launch_bounds__(scanning_threads, cuda::blocks_with_registers(scanning_threads, scanning_blocks))
@@ -101,8 +99,8 @@ __global__ void __launch_bounds__(scanning_threads, cuda::blocks_with_registers(
   for (int word = threadIdx.x; word < num_words; word += scanning_threads) local.filter[word] = table->filter[word];
   __syncthreads();
 
-  volatile std::uint16_t* const reported = local.reported;
-  std::uint16_t piece = 1;
+  volatile const std::uint32_t* const reported = local.reported;
+  std::uint32_t piece = 1;
   for (std::int64_t first = begin + threadIdx.x; first < end; first += nonzeros_per_piece, ++piece) {
     std::int32_t columns[nonzeros_per_thread];
 #pragma unroll
@@ -124,7 +122,7 @@ __global__ void __launch_bounds__(scanning_threads, cuda::blocks_with_registers(
       const std::int64_t j = first + u * scanning_threads;
       if (j <= overlap::place_of_sample(table->samples[slot], nnz)) continue;
       atomicMin(table->next + slot, static_cast<unsigned long long>(j));
-      reported[slot] = piece;
+      atomicMin(local.reported + slot, piece);
     }
   }
 }
@@ -239,18 +237,14 @@ __global__ void __launch_bounds__(comparing_threads)
 class overlap_run {
  public:
   explicit overlap_run(const device_csr& matrix);
-  ~overlap_run() {
-    if (cudaStreamSynchronize(stream_) != cudaSuccess) cudaGetLastError();
-  }
-  overlap_run(const overlap_run&) = delete;
-  overlap_run& operator=(const overlap_run&) = delete;
 
-  double value() const;
+  double value();
 
  private:
   cudaStream_t stream_;
   cuda::pooled_memory memory_;
   cuda::pinned_memory results_;
+  cuda::enqueued_work enqueued_;
 };
 
 // Once for each device: it takes as long as a launch.
@@ -265,7 +259,7 @@ void allow_shared_memory() {
 }
 
 overlap_run::overlap_run(const device_csr& matrix)
-    : stream_(cuda::feature_stream(cuda::current_device())), memory_(sizeof(slot_table), stream_) {
+    : stream_(cuda::feature_stream(cuda::current_device())), memory_(sizeof(slot_table), stream_), enqueued_(stream_) {
   const std::int64_t nnz = matrix.nnz();
   const device_csr_arrays arrays = arrays_of(matrix);
   auto* const table = memory_.as<slot_table>();
@@ -288,8 +282,8 @@ overlap_run::overlap_run(const device_csr& matrix)
   cuda::check_launch("compare_rows_kernel");
 }
 
-double overlap_run::value() const {
-  synchronize(stream_);
+double overlap_run::value() {
+  enqueued_.wait();
   overlap::counts sum;
   for (int block = 0; block < comparing_blocks; ++block) {
     sum.common += results_.as<block_counts>()[block].common;

@@ -41,10 +41,8 @@ struct row_statistics {
 };
 
 // Defined in spmm.cu and spmv.cu.
-void compute_cuda_spmm_features(const device_csr_arrays& matrix, const geometry& shape, CUstream_st* stream,
-                                double* values);
+pending_features start_cuda_spmm_features(const device_csr_arrays& matrix, const geometry& shape, CUstream_st* stream);
 row_statistics compute_cuda_row_statistics(const device_csr_arrays& matrix, CUstream_st* stream);
-void compute_cuda_spmv_features(const device_csr_arrays& matrix, const geometry& shape, CUstream_st* stream,
-                                double* values);
+pending_features start_cuda_spmv_features(const device_csr_arrays& matrix, const geometry& shape, CUstream_st* stream);
 
 }  // namespace warploom

@@ -67,6 +67,6 @@ void write_features(const spmm_statistics& statistics, double* values) {
   write_summary(lines.adjacent_distance);
 }
 
-constinit const feature_set spmm_features = {"spmm", names, compute, WARPLOOM_CUDA(compute_cuda_spmm_features)};
+constinit const feature_set spmm_features = {"spmm", names, compute, WARPLOOM_CUDA(start_cuda_spmm_features)};
 
 }  // namespace warploom

@@ -12,6 +12,8 @@
 #include <atomic>
 #include <bit>
 #include <limits>
+#include <memory>
+#include <optional>
 
 #include "features/device_boundary.hpp"
 #include "features/divider.hpp"
@@ -281,8 +283,8 @@ __device__ void count_nonzeros_of_warp(const work_view& work, const request_tabl
   if (lane == 0 && open.row >= 0) open.write(work);
 }
 
-// Nearly always both arrays are int32, divisors are powers of two, and blocks are not counted: a kernel that need not
-// ask takes half the instructions.
+// Nearly always both arrays are int32, divisors are powers of two, and blocks are not counted: a kernel of its own need
+// not ask, which counts where instructions are what takes time.
 bool is_usual(const work_view& work) {
   return !work.indptr.wide && !work.indices.wide && !work.shape.count_blocks && work.shape.line.shift >= 0 &&
          work.warps.shift >= 0;
@@ -545,30 +547,64 @@ void count_nonzeros(const work_view& work, cudaStream_t stream) {
   }
 }
 
-// Runs both kernels and waits for them.
-void find(work_view work, cudaStream_t stream) {
-  const bool count_blocks = work.shape.count_blocks;
-  const std::size_t findings_bytes = (num_findings + 1) * sizeof(std::uint64_t);
-  const std::size_t lines_bytes = work.num_lines * sizeof(line_counters);
-  const std::size_t rows_bytes = work.num_rows * sizeof(std::uint64_t);
-  const std::size_t blocks_bytes = count_blocks ? work.num_rows * sizeof(std::uint32_t) : 0;
-  const std::size_t bytes = findings_bytes + lines_bytes + rows_bytes + blocks_bytes;
-  const cuda::pooled_memory memory(bytes, stream);
-  std::byte* const first = memory.data();
-  work.findings = reinterpret_cast<std::uint64_t*>(first);
-  work.lines = reinterpret_cast<line_counters*>(first + findings_bytes);
-  work.row_lines = reinterpret_cast<std::uint64_t*>(first + findings_bytes + lines_bytes);
-  work.row_blocks =
-      count_blocks ? reinterpret_cast<std::uint32_t*>(first + findings_bytes + lines_bytes + rows_bytes) : nullptr;
-  WARPLOOM_CUDA_CHECK(cudaMemsetAsync(first, 0, bytes, stream));
+// What kernels use until they are done.
+class spmm_run {
+ public:
+  spmm_run(const device_csr_arrays& matrix, const geometry& shape, cudaStream_t stream);
 
-  count_nonzeros(work, stream);
+  std::vector<double> values();
+
+ private:
+  void enqueue();
+
+  device_csr_arrays matrix_;
+  geometry shape_;
+  cudaStream_t stream_;
+  work_view work_{};
+  std::optional<cuda::pooled_memory> memory_;
+  cuda::pinned_memory results_;
+  cuda::enqueued_work enqueued_;
+};
+
+spmm_run::spmm_run(const device_csr_arrays& matrix, const geometry& shape, cudaStream_t stream)
+    : matrix_(matrix), shape_(shape), stream_(stream), enqueued_(stream) {
+  work_.num_rows = static_cast<std::uint32_t>(matrix.num_rows);
+  work_.num_cols = static_cast<std::uint32_t>(matrix.num_cols);
+  work_.num_lines = static_cast<std::uint32_t>(ceil_divide(matrix.num_cols, shape.elements_per_cache_line));
+  work_.num_indices = matrix.num_indices;
+  work_.indptr = {matrix.indptr, matrix.wide_indptr};
+  work_.indices = {matrix.indices, matrix.wide_indices};
+  work_.shape = {divide_by(shape.elements_per_cache_line), divide_by(shape.warps),
+                 shape.warps != shape.elements_per_cache_line};
+  work_.warps = divide_by(shape.warps);
+  work_.threads = divide_by(shape.threads);
+  work_.found = results_.as<std::uint64_t>();
+  enqueue();
+}
+
+// Both kernels.
+void spmm_run::enqueue() {
+  const bool count_blocks = work_.shape.count_blocks;
+  const std::size_t findings_bytes = (num_findings + 1) * sizeof(std::uint64_t);
+  const std::size_t lines_bytes = work_.num_lines * sizeof(line_counters);
+  const std::size_t rows_bytes = work_.num_rows * sizeof(std::uint64_t);
+  const std::size_t blocks_bytes = count_blocks ? work_.num_rows * sizeof(std::uint32_t) : 0;
+  const std::size_t bytes = findings_bytes + lines_bytes + rows_bytes + blocks_bytes;
+  memory_.emplace(bytes, stream_);
+  std::byte* const first = memory_->data();
+  work_.findings = reinterpret_cast<std::uint64_t*>(first);
+  work_.lines = reinterpret_cast<line_counters*>(first + findings_bytes);
+  work_.row_lines = reinterpret_cast<std::uint64_t*>(first + findings_bytes + lines_bytes);
+  work_.row_blocks =
+      count_blocks ? reinterpret_cast<std::uint32_t*>(first + findings_bytes + lines_bytes + rows_bytes) : nullptr;
+  WARPLOOM_CUDA_CHECK(cudaMemsetAsync(first, 0, bytes, stream_));
+
+  count_nonzeros(work_, stream_);
   const std::int64_t multiprocessors = cuda::device_attribute(cudaDevAttrMultiProcessorCount);
-  const std::int64_t wanted = ceil_divide(std::max(work.num_rows, work.num_lines), threads_per_block);
+  const std::int64_t wanted = ceil_divide(std::max(work_.num_rows, work_.num_lines), threads_per_block);
   const auto blocks = static_cast<unsigned>(std::clamp<std::int64_t>(wanted, 1, 4 * multiprocessors));
-  summarise_kernel<<<blocks, threads_per_block, 0, stream>>>(work);
+  summarise_kernel<<<blocks, threads_per_block, 0, stream_>>>(work_);
   cuda::check_launch("summarise_kernel");
-  synchronize(stream);
 }
 
 spmm_statistics statistics_of(const std::uint64_t* found, const device_csr_arrays& matrix, const work_view& work,
@@ -597,37 +633,32 @@ spmm_statistics statistics_of(const std::uint64_t* found, const device_csr_array
            summary(pairs, value(sum_distance), narrow(not_smallest_distance), value(largest_distance))}};
 }
 
-}  // namespace
-
-void compute_cuda_spmm_features(const device_csr_arrays& matrix, const geometry& shape, CUstream_st* stream,
-                                double* values) {
-  if (shape.warps > max_warps) return cuda::compute_on_host(spmm_features, matrix, shape, stream, values);
-  work_view work{};
-  work.num_rows = static_cast<std::uint32_t>(matrix.num_rows);
-  work.num_cols = static_cast<std::uint32_t>(matrix.num_cols);
-  work.num_lines = static_cast<std::uint32_t>(ceil_divide(matrix.num_cols, shape.elements_per_cache_line));
-  work.num_indices = matrix.num_indices;
-  work.indptr = {matrix.indptr, matrix.wide_indptr};
-  work.indices = {matrix.indices, matrix.wide_indices};
-  work.shape = {divide_by(shape.elements_per_cache_line), divide_by(shape.warps),
-                shape.warps != shape.elements_per_cache_line};
-  work.warps = divide_by(shape.warps);
-  work.threads = divide_by(shape.threads);
-
-  const cuda::pinned_memory results;
-  auto* const found = results.as<std::uint64_t>();
-  work.found = found;
-  find(work, stream);
+std::vector<double> spmm_run::values() {
+  enqueued_.wait();
+  const std::uint64_t* const found = work_.found;
   const auto nnz = static_cast<std::int64_t>(found[num_nonzeros]);
   cuda::check_offsets({static_cast<std::int64_t>(found[first_offset]), nnz, found[decrease], found[out_of_range]},
-                      matrix);
-  cuda::check_indices(found[index_outside], nnz, matrix);
+                      matrix_);
+  cuda::check_indices(found[index_outside], nnz, matrix_);
   if (found[unsorted] != 0) {
-    const cuda::pooled_memory sorted = cuda::sort_columns(matrix, nnz, stream);
-    work.indices = {sorted.data(), false};
-    find(work, stream);
+    const cuda::pooled_memory sorted = cuda::sort_columns(matrix_, nnz, stream_);
+    work_.indices = {sorted.data(), false};
+    enqueued_.goes_on();
+    enqueue();
+    enqueued_.wait();
   }
-  write_features(statistics_of(found, matrix, work, shape), values);
+  std::vector<double> values(spmm_features.names.size());
+  write_features(statistics_of(found, matrix_, work_, shape_), values.data());
+  return values;
+}
+
+}  // namespace
+
+pending_features start_cuda_spmm_features(const device_csr_arrays& matrix, const geometry& shape, CUstream_st* stream) {
+  if (shape.warps > max_warps) {
+    return [=] { return cuda::compute_on_host(spmm_features, matrix, shape, stream); };
+  }
+  return [run = std::make_shared<spmm_run>(matrix, shape, stream)] { return run->values(); };
 }
 
 }  // namespace warploom

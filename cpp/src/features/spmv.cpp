@@ -54,6 +54,6 @@ void write_features(const spmv_statistics& statistics, double* values) {
   write(mean > 0 ? std::sqrt(variance) / mean : 0.0);
 }
 
-constinit const feature_set spmv_features = {"spmv", names, compute, WARPLOOM_CUDA(compute_cuda_spmv_features)};
+constinit const feature_set spmv_features = {"spmv", names, compute, WARPLOOM_CUDA(start_cuda_spmv_features)};
 
 }  // namespace warploom

@@ -4,6 +4,7 @@
 // The variance comes from the exact sum of squares, in 128 bits, so that it does not depend on any order.
 #include <algorithm>
 #include <array>
+#include <memory>
 
 #include "features/device_boundary.hpp"
 #include "kernels/device/warp.cuh"
@@ -273,8 +274,18 @@ row_statistics compute_cuda_row_statistics(const device_csr_arrays& matrix, CUst
   return pending.read();
 }
 
-void compute_cuda_spmv_features(const device_csr_arrays& matrix, const geometry&, CUstream_st* stream, double* values) {
-  write_features(compute_cuda_row_statistics(matrix, stream).lengths, values);
+pending_features start_cuda_spmv_features(const device_csr_arrays& matrix, const geometry&, CUstream_st* stream) {
+  struct run {
+    run(const device_csr_arrays& matrix, cudaStream_t stream) : statistics(matrix, stream), work(stream) {}
+    cuda::pending_row_statistics statistics;
+    cuda::enqueued_work work;
+  };
+  return [started = std::make_shared<run>(matrix, stream)] {
+    started->work.wait();
+    std::vector<double> values(spmv_features.names.size());
+    write_features(started->statistics.read().lengths, values.data());
+    return values;
+  };
 }
 
 }  // namespace warploom

@@ -61,31 +61,50 @@ std::string stands_in(const problem& given, const selector& chooser) {
   return std::string(name_of(given.dtype())) + ": predicted from " + name_of(of.dtype);
 }
 
-std::vector<double> compute(const char* set_name, const problem& given) {
-  const feature_set& set = find_feature_set(set_name);
-  std::vector<double> values(set.names.size());
-  if (given.on_gpu()) {
-    const auto resident = given.resident();
-    const device_guard guard(given.device);
-    try {
-      set.compute_cuda(arrays_of(*resident), geometry{}, stream_of(*resident), values.data());
-      return values;
-    } catch (const error& failure) {
-      if (!lacks_memory(failure)) throw;  // the host has some
-    }
+// What `tried` returns, or `otherwise` where the GPU lacks memory.
+template <class Tried, class Otherwise>
+auto unless_memory_lacks(const Tried& tried, const Otherwise& otherwise) -> decltype(tried()) {
+  try {
+    return tried();
+  } catch (const error& failure) {
+    if (!lacks_memory(failure)) throw;
   }
-  set.compute(given.matrix(), geometry{}, values.data());
-  return values;
+  return otherwise();
 }
 
-std::vector<double> column_vectors_of(const problem& given) {
-  if (!given.on_gpu()) return column_vector_features(given.matrix());
+// Features of a matrix: a GPU that has it starts with them, the host computes them when they are asked for, also where
+// the GPU lacks memory for them. `given` must stay.
+pending_features start(const problem& given, const std::function<pending_features(const device_csr&)>& on_gpu,
+                       const pending_features& on_host) {
+  if (!given.on_gpu()) return on_host;
   const device_guard guard(given.device);
-  return WARPLOOM_CUDA(compute_cuda_column_vector_features)(*given.resident());
+  const auto started = [&]() -> pending_features {
+    return [&given, on_host, pending = on_gpu(*given.resident())] {
+      const device_guard guard(given.device);
+      return unless_memory_lacks(pending, on_host);
+    };
+  };
+  return unless_memory_lacks(started, [&] { return on_host; });
 }
 
-// Of a matrix on a GPU, which starts with it; `given` must stay.
-std::function<double()> start_overlap_of(const problem& given) {
+pending_features start_set(const char* name, const problem& given) {
+  const feature_set& set = find_feature_set(name);
+  return start(
+      given,
+      [&set](const device_csr& matrix) { return set.start_cuda(arrays_of(matrix), geometry{}, stream_of(matrix)); },
+      [&set, &given] {
+        std::vector<double> values(set.names.size());
+        set.compute(given.matrix(), geometry{}, values.data());
+        return values;
+      });
+}
+
+pending_features start_column_vectors(const problem& given) {
+  return start(given, WARPLOOM_CUDA(start_cuda_column_vector_features),
+               [&given] { return column_vector_features(given.matrix()); });
+}
+
+std::function<double()> start_overlap(const problem& given) {
   if (given.nnz() < fewest_nonzeros_of_overlap) return [] { return not_measured; };
   if (!given.on_gpu()) return [&given] { return hidden_overlap(given.matrix()); };
   const device_guard guard(given.device);
@@ -109,6 +128,16 @@ struct ranked_features {
 // on the matrices of 10^6 nonzeros and more that were measured, 1,000 SpMV with their planning take least.
 constexpr double around_features_ms = 0.1;
 
+// Ranks with zeros in place of the features that a GPU is still computing: the models are in the caches of the CPU when
+// these are known.
+void read_models(const selector& chooser, const std::vector<double>& spmv, std::int64_t k, const setting& of,
+                 double calls) {
+  const auto zeros = [](std::size_t count) { return std::vector<double>(count, 0.0); };
+  chooser.rank({spmv, zeros(find_feature_set("spmm").names.size()), zeros(column_vector_feature_names().size()),
+                zeros(overlap_feature_names().size())},
+               k, of, calls);
+}
+
 // Features and ranking. Where preparation counts, features that take longer than they are expected to save in all
 // products are not computed.
 ranked_features rank(const problem& given, const selector& chooser, double calls) {
@@ -120,7 +149,7 @@ ranked_features rank(const problem& given, const selector& chooser, double calls
     sum += milliseconds_since(start);
     start = clock::now();
   };
-  found.features.spmv = given.on_gpu() ? spmv_features_of(*given.resident()) : compute("spmv", given);
+  found.features.spmv = given.on_gpu() ? spmv_features_of(*given.resident()) : start_set("spmv", given)();
   add_time_to(features_ms);
   const bool needs_spmm = chooser.needs_spmm_features(of), needs_vectors = chooser.needs_column_vectors(of);
   const bool needs_locality = chooser.needs_locality(of);
@@ -136,9 +165,12 @@ ranked_features rank(const problem& given, const selector& chooser, double calls
     add_time_to(ranking_ms);
   }
   if (!enough) {
-    const std::function<double()> overlap = needs_locality ? start_overlap_of(given) : nullptr;
-    if (needs_spmm) found.features.spmm = compute("spmm", given);
-    if (needs_vectors) found.features.column_vectors = column_vectors_of(given);
+    const std::function<double()> overlap = needs_locality ? start_overlap(given) : nullptr;
+    const pending_features spmm = needs_spmm ? start_set("spmm", given) : nullptr;
+    const pending_features vectors = needs_vectors ? start_column_vectors(given) : nullptr;
+    if (given.on_gpu()) read_models(chooser, found.features.spmv, given.k, of, calls);
+    if (needs_spmm) found.features.spmm = spmm();
+    if (needs_vectors) found.features.column_vectors = vectors();
     if (needs_locality) found.features.locality = {overlap()};
     add_time_to(features_ms);
   }
