@@ -8,7 +8,7 @@ import scipy.sparse
 from scipy.sparse import csr_array
 
 import warploom as wl
-from half_profile import CORES, PLAIN, save_half_profile
+from half_profile import CORES, PLAIN, SAME_ORDER, VAIN, save_half_profile, save_order_profile
 from overlap_profile import ALIKE, ALONE, save_overlap_profile
 from products import assert_product, operand, vector
 from warploom import corpus
@@ -67,6 +67,21 @@ def test_column_vectors_decide_in_half_precision(dtype, tmp_path, monkeypatch):
         B = torch.ones(matrix.shape[1], 32, dtype=getattr(torch, dtype), device="cuda")
         expected = matrix @ np.ones((matrix.shape[1], 32))
         assert np.abs((plan @ B).float().cpu().numpy() - expected).max() < 0.2
+
+
+def test_an_order_that_was_computed_in_vain_serves_the_next_candidate(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    save_order_profile(tmp_path, torch.cuda.get_device_name())
+    monkeypatch.setenv("WARPLOOM_PROFILES", str(tmp_path))
+    matrix = corpus.load("uniform(m=6001,n=6001,per_row=4)").astype(np.float32)
+    arrays = [torch.as_tensor(part).cuda() for part in (matrix.indptr, matrix.indices, matrix.data)]
+    plan = wl.plan(wl.CSR(*arrays[:2], arrays[2].half(), matrix.shape), k=32, calls=100)
+    assert plan.candidate == SAME_ORDER
+    (refused,) = (row for row in plan.explain().rows if row.candidate == VAIN)
+    assert "would store" in refused.note
+    B = torch.ones(matrix.shape[1], 32, dtype=torch.float16, device="cuda")
+    expected = matrix @ np.ones((matrix.shape[1], 32))
+    assert np.abs((plan @ B).float().cpu().numpy() - expected).max() < 0.2
 
 
 @pytest.mark.parametrize("calls", [1e5, math.inf])

@@ -1,4 +1,4 @@
-"""A profile of two candidates of SpMM in half precision, between which column vectors decide."""
+"""Profiles of SpMM in half precision: one where column vectors decide, and one that tries an order in vain."""
 
 import numpy as np
 
@@ -22,6 +22,29 @@ def save_half_profile(folder, gpu, sizes=None):
         f"preparation-{model}": linear(PREPARATION_INPUTS, {PLAIN: 0.0, CORES: 0.0}, {}),
     }
     metrics = {"selectors": {f"{model}-warm": {"margin": 0.01, "unsure_loss": 0.2, "sizes": sizes or {}}}}
+    profiles.save(folder / "p.safetensors", Profile(gpu, (9, 0), "13.0", models, metrics=metrics))
+
+
+VAIN, SAME_ORDER, OTHER_ORDER = (
+    "spmm/community/column-vectors/tensor_core",
+    "spmm/community/csr/row_split",
+    "spmm/rcm/csr/row_split",
+)
+
+
+def save_order_profile(folder, gpu):
+    """Write a profile by which VAIN is worth most.
+
+    For 100 calls on a small matrix OTHER_ORDER comes next, and SAME_ORDER if its order need not be computed.
+    """
+    constants = {REFERENCE: 0.0, LOSS: 0.0, VAIN: 0.0, SAME_ORDER: 0.1, OTHER_ORDER: 0.2, PLAIN: 3.0}
+    milliseconds = {VAIN: 0.0, SAME_ORDER: 0.3, OTHER_ORDER: 0.1, PLAIN: 0.0}
+    model = "spmm-float16-row"
+    models = {
+        f"{model}-warm": linear(("vectors_per_nonzero_8",), constants, {}),
+        f"preparation-{model}": linear(PREPARATION_INPUTS, milliseconds, {}),
+    }
+    metrics = {"selectors": {f"{model}-warm": {"margin": 0.01, "unsure_loss": 0.2, "sizes": {}}}}
     profiles.save(folder / "p.safetensors", Profile(gpu, (9, 0), "13.0", models, metrics=metrics))
 
 

@@ -489,6 +489,47 @@ std::pair<std::vector<candidate_row>, std::unique_ptr<plan>> measure(const probl
   return {std::move(rows), session.take_best()};
 }
 
+// Candidates of a prediction in the order in which they are worth preparing. Once a row order has been computed in
+// vain, since its candidate could not be prepared, others take it for nothing, and what is left to do counts.
+class worth_preparing {
+ public:
+  worth_preparing(const problem& given, choice& choices) : given_(given), choices_(choices) {}
+
+  std::optional<std::size_t> next() {
+    if (orders_.empty()) return choices_.next(passed_);
+    if (orders_.size() > orders_counted_) {
+      sorted_ = choices_.all();
+      std::stable_sort(sorted_.begin(), sorted_.end(),
+                       [&](std::size_t a, std::size_t b) { return left_us(a) < left_us(b); });
+      orders_counted_ = orders_.size();
+      passed_ = 0;
+    }
+    return passed_ < sorted_.size() ? std::optional(sorted_[passed_++]) : std::nullopt;
+  }
+
+  std::unique_ptr<plan> prepare(const candidate& tried) {
+    if (!tried.is_permuted()) return prepare_candidate(given_, tried);
+    auto known = orders_.find(tried.permutation);
+    if (known == orders_.end()) known = orders_.emplace(tried.permutation, permute(given_, tried.permutation)).first;
+    return prepare_candidate(given_, tried, known->second);
+  }
+
+ private:
+  double left_us(std::size_t i) const {
+    const ranking& ranked = choices_.ranked();
+    const auto known = orders_.find(ranked_candidate(choices_.name(i)).permutation);
+    const double spent_ms = known == orders_.end() ? 0 : known->second.milliseconds;
+    return ranked.times_us[i] + 1e3 / ranked.calls * std::max(ranked.preparation_ms[i] - spent_ms, 0.0);
+  }
+
+  const problem& given_;
+  choice& choices_;
+  std::map<std::string, timed_permutation> orders_;
+  std::size_t passed_ = 0;
+  std::vector<std::size_t> sorted_;  // by what is left to do
+  std::size_t orders_counted_ = 0;
+};
+
 // The best that fits into memory: of what is predicted, then of what no model knows, and then, unless the caller listed
 // candidates, the baseline, which takes no format of its own.
 std::unique_ptr<plan> prepare_first(const problem& given, prediction& predicted,
@@ -498,12 +539,13 @@ std::unique_ptr<plan> prepare_first(const problem& given, prediction& predicted,
   std::string reasons;
   int listed_reasons = 0;
   std::set<std::string> done = predicted.wrong;
+  worth_preparing candidates(given, predicted.chosen());
   const auto prepare = [&](const candidate& tried) -> std::unique_ptr<plan> {
     if (!done.insert(tried.name()).second) return nullptr;
     std::string reason = "out of memory";
     bool lacked_memory = true;
     try {
-      return prepare_candidate(given, tried);
+      return candidates.prepare(tried);
     } catch (const error& failure) {
       const error_kind kind = failure.kind();
       lacked_memory = lacks_memory(failure);
@@ -519,10 +561,8 @@ std::unique_ptr<plan> prepare_first(const problem& given, prediction& predicted,
     predicted.refusals[tried.name()] = std::move(reason);
     return nullptr;
   };
-  choice& choices = predicted.chosen();
-  std::size_t passed = 0;
-  while (const auto next = choices.next(passed)) {
-    const candidate& tried = ranked_candidate(choices.name(*next));
+  while (const auto next = candidates.next()) {
+    const candidate& tried = ranked_candidate(predicted.chosen().name(*next));
     if (const auto known = too_large.find(tried.kernel->format);
         known != too_large.end() && known->second >= max_tries) {
       continue;
