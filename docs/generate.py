@@ -369,7 +369,7 @@ def _measured(tables: Path) -> None:
     _write(tables / "repeatability.md", [repeatability.repeatability(measured)])
     _write(tables / "calls.md", [_calls()])
     _write(tables / "end-to-end.md", summarise(Rows.load(_MEASURED)).tables())
-    _write(tables / "planning-h100.md", [_planning_on_h100()])
+    _write(tables / "end-to-end-later.md", _end_to_end_later())
     _write(tables / "preparation.md", [_preparation()])
     _write(tables / "planning.md", [_planning()])
     _write(tables / "ordering.md", [_ordering()])
@@ -416,11 +416,11 @@ def _static(name: str) -> pd.DataFrame:
     return pd.read_csv(Path(__file__).parent / "static" / f"{name}.csv")
 
 
-def _planning_on_h100() -> Summary:
-    """Return what planning costs by default, by rows that are later than those of the H200."""
-    planning = summarise(Rows.load("h100")).tables()[1]
-    frame = planning.frame[planning.frame["tool"] == "warploom"].drop(columns=["place", "tool"])
-    return dataclasses.replace(planning, title="", frame=frame)
+def _end_to_end_later() -> list[Summary]:
+    """Return the time until n products are done, and what planning costs, by later rows for fewer tools and settings."""
+    tables = summarise(Rows.load("h200-large")).tables()
+    frames = (table.frame[table.frame["tool"] == "warploom"].drop(columns=["place", "tool"]) for table in tables)
+    return [dataclasses.replace(table, frame=frame) for table, frame in zip(tables, frames, strict=True)]
 
 
 def _planning() -> Summary:
