@@ -15,14 +15,7 @@ def save_half_profile(folder, gpu, sizes=None):
 
     `sizes` are those it was trained on, by their names: the least and the most.
     """
-    constants = {REFERENCE: 0.0, LOSS: 0.0, PLAIN: 0.0, CORES: -0.3}
-    model = "spmm-float16-row"
-    models = {
-        f"{model}-warm": linear(("vectors_per_nonzero_8",), constants, {CORES: 1.0}),
-        f"preparation-{model}": linear(PREPARATION_INPUTS, {PLAIN: 0.0, CORES: 0.0}, {}),
-    }
-    metrics = {"selectors": {f"{model}-warm": {"margin": 0.01, "unsure_loss": 0.2, "sizes": sizes or {}}}}
-    profiles.save(folder / "p.safetensors", Profile(gpu, (9, 0), "13.0", models, metrics=metrics))
+    _save(folder, gpu, {PLAIN: 0.0, CORES: -0.3}, {CORES: 1.0}, {PLAIN: 0.0, CORES: 0.0}, sizes or {})
 
 
 VAIN, SAME_ORDER, OTHER_ORDER = (
@@ -37,14 +30,18 @@ def save_order_profile(folder, gpu):
 
     For 100 calls on a small matrix OTHER_ORDER comes next, and SAME_ORDER if its order need not be computed.
     """
-    constants = {REFERENCE: 0.0, LOSS: 0.0, VAIN: 0.0, SAME_ORDER: 0.1, OTHER_ORDER: 0.2, PLAIN: 3.0}
-    milliseconds = {VAIN: 0.0, SAME_ORDER: 0.3, OTHER_ORDER: 0.1, PLAIN: 0.0}
+    scores = {VAIN: 0.0, SAME_ORDER: 0.1, OTHER_ORDER: 0.2, PLAIN: 3.0}
+    _save(folder, gpu, scores, {}, {VAIN: 0.0, SAME_ORDER: 0.3, OTHER_ORDER: 0.1, PLAIN: 0.0}, {})
+
+
+def _save(folder, gpu, scores, of_vectors, milliseconds, sizes):
+    """Write a profile of scores, more of them for each vector a nonzero, and of what preparation takes."""
     model = "spmm-float16-row"
     models = {
-        f"{model}-warm": linear(("vectors_per_nonzero_8",), constants, {}),
+        f"{model}-warm": linear(("vectors_per_nonzero_8",), {REFERENCE: 0.0, LOSS: 0.0, **scores}, of_vectors),
         f"preparation-{model}": linear(PREPARATION_INPUTS, milliseconds, {}),
     }
-    metrics = {"selectors": {f"{model}-warm": {"margin": 0.01, "unsure_loss": 0.2, "sizes": {}}}}
+    metrics = {"selectors": {f"{model}-warm": {"margin": 0.01, "unsure_loss": 0.2, "sizes": sizes}}}
     profiles.save(folder / "p.safetensors", Profile(gpu, (9, 0), "13.0", models, metrics=metrics))
 
 
