@@ -66,14 +66,11 @@ py::array_t<std::int32_t> compute_permutation_on_gpu(const std::string& name, co
                                                      int threads, int elements_per_cache_line) {
   const auto& algorithm = find_permutation(name);
   const geometry shape = make_geometry(warps, threads, elements_per_cache_line);
-  if (algorithm.compute_on_gpu == nullptr) {
-    throw error(error_kind::parameter, "name", -1, name + " is not computed on a GPU");
-  }
   std::vector<std::int32_t> perm;
   {
     const py::gil_scoped_release release;
     const device_guard guard(matrix.device);
-    const device_permutation made = algorithm.compute_on_gpu(*matrix.matrix, shape, allocate_device_memory);
+    const device_permutation made = permute_on_gpu(algorithm, *matrix.matrix, shape, allocate_device_memory);
     perm = download_permutation(made, *matrix.matrix);
   }
   return to_numpy(std::move(perm));

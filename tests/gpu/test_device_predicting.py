@@ -8,7 +8,17 @@ import scipy.sparse
 from scipy.sparse import csr_array
 
 import warploom as wl
-from half_profile import CORES, PLAIN, SAME_ORDER, VAIN, save_half_profile, save_order_profile
+from half_profile import (
+    BY_DEGREE,
+    CORES,
+    PLAIN,
+    SAME_ORDER,
+    SEARCHED,
+    VAIN,
+    save_half_profile,
+    save_order_profile,
+    save_search_profile,
+)
 from overlap_profile import ALIKE, ALONE, save_overlap_profile
 from products import assert_product, operand, vector
 from warploom import corpus
@@ -82,6 +92,35 @@ def test_an_order_that_was_computed_in_vain_serves_the_next_candidate(tmp_path, 
     B = torch.ones(matrix.shape[1], 32, dtype=torch.float16, device="cuda")
     expected = matrix @ np.ones((matrix.shape[1], 32))
     assert np.abs((plan @ B).float().cpu().numpy() - expected).max() < 0.2
+
+
+def shuffled_line(rows):
+    order = np.random.default_rng(0).permutation(rows)
+    line = csr_array(scipy.sparse.diags_array([np.ones(rows - 1), np.ones(rows - 1)], offsets=[-1, 1]))
+    return csr_array(line[order][:, order]).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "rows, options, expected",
+    [
+        (200, {}, SEARCHED),
+        (30_000, {}, BY_DEGREE),  # the search has a level for every other row, and gives up
+        (30_000, {"candidates": "spmm/rcm/*"}, SEARCHED),
+        (30_000, {"calls": math.inf}, SEARCHED),
+    ],
+)
+def test_orders_that_a_gpu_gives_up_are_passed_over(rows, options, expected, tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    save_search_profile(tmp_path, torch.cuda.get_device_name())
+    monkeypatch.setenv("WARPLOOM_PROFILES", str(tmp_path))
+    matrix = shuffled_line(rows)
+    arrays = [torch.as_tensor(part).cuda() for part in (matrix.indptr, matrix.indices, matrix.data)]
+    plan = wl.plan(wl.CSR(*arrays[:2], arrays[2].half(), matrix.shape), k=32, **options)
+    assert plan.candidate == expected
+    refused = [row for row in plan.explain().rows if "gave up" in row.note]
+    assert len(refused) == (2 if expected == BY_DEGREE else 0)
+    B = torch.ones(rows, 32, dtype=torch.float16, device="cuda")
+    assert (plan @ B).float().cpu().numpy() == pytest.approx(matrix @ np.ones((rows, 32)))
 
 
 @pytest.mark.parametrize("calls", [1e5, math.inf])

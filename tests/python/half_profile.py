@@ -1,4 +1,4 @@
-"""Profiles of SpMM in half precision: one where column vectors decide, and one that tries an order in vain."""
+"""Profiles of SpMM in half precision: one where column vectors decide, and two that try an order in vain."""
 
 import numpy as np
 
@@ -32,6 +32,15 @@ def save_order_profile(folder, gpu):
     """
     scores = {VAIN: 0.0, SAME_ORDER: 0.1, OTHER_ORDER: 0.2, PLAIN: 3.0}
     _save(folder, gpu, scores, {}, {VAIN: 0.0, SAME_ORDER: 0.3, OTHER_ORDER: 0.1, PLAIN: 0.0}, {})
+
+
+SEARCHED, BY_DEGREE = "spmm/rcm/csr/row_split", "spmm/degree/csr/row_split"
+
+
+def save_search_profile(folder, gpu):
+    """Write a profile by which candidates in the order rcm are worth most, and then those in the order degree."""
+    scores = {SEARCHED: 0.0, "spmm/rcm/dcsr/row_split": 0.1, BY_DEGREE: 0.2, PLAIN: 3.0}
+    _save(folder, gpu, scores, {}, dict.fromkeys(scores, 0.0), {})
 
 
 def _save(folder, gpu, scores, of_vectors, milliseconds, sizes):

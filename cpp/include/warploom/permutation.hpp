@@ -44,7 +44,8 @@ struct permutation_algorithm {
   bool symmetric;  // good for the columns of a square matrix too (P A P^T)
   row_permutation (*compute)(const csr_pattern&, const geometry&);
   // The same permutation in the memory of the GPU that holds the matrix, with 32-bit row offsets; enqueued on its
-  // stream. Null: there is only the one above.
+  // stream. It returns null where it gives up: the GPU lacks memory, or the host would be faster. Null: there is only
+  // the one above.
   std::shared_ptr<const std::int32_t> (*compute_on_gpu)(const device_csr&, const geometry&,
                                                         const device_allocator&) = nullptr;
 };
@@ -54,6 +55,11 @@ std::span<const permutation_algorithm> permutation_algorithms();
 
 // The algorithm of that name; throws error_kind::parameter with the known names.
 const permutation_algorithm& find_permutation(std::string_view name);
+
+// The permutation of a matrix that a GPU holds, in its memory; the host computes it, on a copy, where the GPU gives up.
+// Enqueued on the stream of the matrix. Throws error_kind::parameter if it is not computed on GPUs.
+std::shared_ptr<const std::int32_t> permute_on_gpu(const permutation_algorithm& algorithm, const device_csr& matrix,
+                                                   const geometry& shape, const device_allocator& allocate);
 
 // Throws error_kind::parameter, naming the first bad position, unless `perm` holds 0..num_rows-1 once each.
 void validate_permutation(std::span<const std::int32_t> perm, std::int64_t num_rows);

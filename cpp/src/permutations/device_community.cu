@@ -142,7 +142,7 @@ class device_communities {
     total_ = static_cast<long long>(cuda::read_back(sum.as<const unsigned long long>(), stream_));
   }
 
-  // Writes the order of the rows, or returns false: the host shall do it.
+  // Writes the order of the rows, or returns false where it gives up.
   bool compute(std::int32_t* perm) {
     if (!find_clusters(levels_.back())) return false;
     levels_.push_back(contracted(levels_.back()));
@@ -393,14 +393,12 @@ class device_communities {
 
 }  // namespace
 
-device_permutation community_permutation_on_gpu(const device_csr& matrix, const geometry& shape,
+device_permutation community_permutation_on_gpu(const device_csr& matrix, const geometry&,
                                                 const device_allocator& allocate) {
-  const auto compute = [&](std::int32_t* perm) {
+  return permutation_unless_given_up(matrix, allocate, [&](std::int32_t* perm) {
     const std::optional<device_pattern_graph> graph = device_pattern_graph::of(matrix);
     return graph && device_communities(matrix, *graph).compute(perm);
-  };
-  return permutation_on_gpu_or_host(matrix, allocate, compute,
-                                    [&] { return community_permutation(matrix.host(), shape); });
+  });
 }
 
 }  // namespace warploom

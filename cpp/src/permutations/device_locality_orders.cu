@@ -163,14 +163,12 @@ device_permutation degree_permutation_on_gpu(const device_csr& matrix, const geo
   return perm;
 }
 
-device_permutation minhash_permutation_on_gpu(const device_csr& matrix, const geometry& shape,
+device_permutation minhash_permutation_on_gpu(const device_csr& matrix, const geometry&,
                                               const device_allocator& allocate) {
-  const auto compute = [&](std::int32_t* perm) {
+  return permutation_unless_given_up(matrix, allocate, [&](std::int32_t* perm) {
     sort_by_minhashes(matrix, perm);
     return true;
-  };
-  return permutation_on_gpu_or_host(matrix, allocate, compute,
-                                    [&] { return minhash_permutation(matrix.host(), shape); });
+  });
 }
 
 }  // namespace warploom

@@ -12,7 +12,7 @@ namespace warploom {
 
 device_permutation degree_permutation_on_gpu(const device_csr& matrix, const geometry& shape,
                                              const device_allocator& allocate);
-// The host computes it, on a copy of the matrix, where the memory of the GPU does not suffice: it takes 60 bytes a row.
+// Null where the memory of the GPU does not suffice: it takes 60 bytes a row.
 device_permutation minhash_permutation_on_gpu(const device_csr& matrix, const geometry& shape,
                                               const device_allocator& allocate);
 

@@ -84,7 +84,7 @@ class device_cuthill_mckee {
         queue_(array<std::int32_t>()),
         by_node_(array<unsigned>()) {}
 
-  // Writes the reversed order of the rows, or returns false: the host shall do it.
+  // Writes the reversed order of the rows, or returns false where it gives up.
   bool compute(std::int32_t* perm) {
     if (!cuda::launches_cooperatively()) return false;
     find_components();
@@ -226,13 +226,11 @@ class device_cuthill_mckee {
 
 }  // namespace
 
-device_permutation rcm_permutation_on_gpu(const device_csr& matrix, const geometry& shape,
-                                          const device_allocator& allocate) {
-  const auto compute = [&](std::int32_t* perm) {
+device_permutation rcm_permutation_on_gpu(const device_csr& matrix, const geometry&, const device_allocator& allocate) {
+  return permutation_unless_given_up(matrix, allocate, [&](std::int32_t* perm) {
     const std::optional<device_pattern_graph> graph = device_pattern_graph::of(matrix);
     return graph && device_cuthill_mckee(matrix, *graph).compute(perm);
-  };
-  return permutation_on_gpu_or_host(matrix, allocate, compute, [&] { return rcm_permutation(matrix.host(), shape); });
+  });
 }
 
 }  // namespace warploom

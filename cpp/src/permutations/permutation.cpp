@@ -3,8 +3,18 @@
 #include <string>
 
 #include "warploom/error.hpp"
+#include "warploom/kernels/product.hpp"
 
 namespace warploom {
+
+std::shared_ptr<const std::int32_t> permute_on_gpu(const permutation_algorithm& algorithm, const device_csr& matrix,
+                                                   const geometry& shape, const device_allocator& allocate) {
+  if (algorithm.compute_on_gpu == nullptr) {
+    throw error(error_kind::parameter, "name", -1, std::string(algorithm.name) + " is not computed on a GPU");
+  }
+  if (device_permutation made = algorithm.compute_on_gpu(matrix, shape, allocate)) return made;
+  return upload_permutation(algorithm.compute(host_copy(matrix), shape), allocate);
+}
 
 void validate_permutation(std::span<const std::int32_t> perm, std::int64_t num_rows) {
   const auto fail = [](std::int64_t position, const std::string& message) {

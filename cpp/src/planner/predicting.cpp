@@ -205,6 +205,10 @@ class prediction {
   std::int64_t lacked_memory = 0;
   std::set<std::string> wrong;  // whose products were
   bool among_patterns(const std::string& name) const { return matches(name, options_.patterns); }
+  // What preparation takes is predicted of orders that GPUs compute.
+  given_up orders_given_up() const {
+    return std::isfinite(options_.calls) && !options_.patterns ? given_up::refused : given_up::computed_by_host;
+  }
   bool may_be_taken(const std::string& name) const {
     if (!among_patterns(name)) return false;
     const candidate& parsed = ranked_candidate(name);
@@ -493,7 +497,8 @@ std::pair<std::vector<candidate_row>, std::unique_ptr<plan>> measure(const probl
 // vain, since its candidate could not be prepared, others take it for nothing, and what is left to do counts.
 class worth_preparing {
  public:
-  worth_preparing(const problem& given, choice& choices) : given_(given), choices_(choices) {}
+  worth_preparing(const problem& given, choice& choices, given_up then)
+      : given_(given), choices_(choices), then_(then) {}
 
   std::optional<std::size_t> next() {
     if (orders_.empty()) return choices_.next(passed_);
@@ -509,12 +514,21 @@ class worth_preparing {
 
   std::unique_ptr<plan> prepare(const candidate& tried) {
     if (!tried.is_permuted()) return prepare_candidate(given_, tried);
-    auto known = orders_.find(tried.permutation);
-    if (known == orders_.end()) known = orders_.emplace(tried.permutation, permute(given_, tried.permutation)).first;
-    return prepare_candidate(given_, tried, known->second);
+    return prepare_candidate(given_, tried, order(tried.permutation));
   }
 
  private:
+  const timed_permutation& order(const std::string& name) {
+    if (const auto known = orders_.find(name); known != orders_.end()) return known->second;
+    if (const auto known = given_up_.find(name); known != given_up_.end()) throw known->second;
+    try {
+      return orders_.emplace(name, permute(given_, name, then_)).first->second;
+    } catch (const error& failure) {
+      given_up_.emplace(name, failure);
+      throw;
+    }
+  }
+
   double left_us(std::size_t i) const {
     const ranking& ranked = choices_.ranked();
     const auto known = orders_.find(ranked_candidate(choices_.name(i)).permutation);
@@ -524,7 +538,9 @@ class worth_preparing {
 
   const problem& given_;
   choice& choices_;
+  given_up then_;
   std::map<std::string, timed_permutation> orders_;
+  std::map<std::string, error> given_up_;
   std::size_t passed_ = 0;
   std::vector<std::size_t> sorted_;  // by what is left to do
   std::size_t orders_counted_ = 0;
@@ -539,7 +555,7 @@ std::unique_ptr<plan> prepare_first(const problem& given, prediction& predicted,
   std::string reasons;
   int listed_reasons = 0;
   std::set<std::string> done = predicted.wrong;
-  worth_preparing candidates(given, predicted.chosen());
+  worth_preparing candidates(given, predicted.chosen(), predicted.orders_given_up());
   const auto prepare = [&](const candidate& tried) -> std::unique_ptr<plan> {
     if (!done.insert(tried.name()).second) return nullptr;
     std::string reason = "out of memory";

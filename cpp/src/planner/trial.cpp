@@ -94,7 +94,7 @@ std::string in_words(std::int64_t rows, std::int64_t columns) {
 
 // ---- Preparation
 
-timed_permutation permute(const problem& given, const std::string& name) {
+timed_permutation permute(const problem& given, const std::string& name, given_up then) {
   timed_permutation permuted{name, {}};
   if (name == "none") return permuted;
   const permutation_algorithm& algorithm = find_permutation(name);
@@ -103,7 +103,12 @@ timed_permutation permute(const problem& given, const std::string& name) {
     const std::shared_ptr<const device_csr> matrix = given.resident();
     const device_guard guard(given.device);
     const auto start = clock::now();
-    permuted.on_gpu = algorithm.compute_on_gpu(*matrix, geometry{}, given.allocate);
+    permuted.on_gpu = then == given_up::refused ? algorithm.compute_on_gpu(*matrix, geometry{}, given.allocate)
+                                                : permute_on_gpu(algorithm, *matrix, geometry{}, given.allocate);
+    if (!permuted.on_gpu) {
+      throw error(error_kind::parameter, "permutation", -1,
+                  "the GPU gave up the order " + name + ", which the host would take too long for");
+    }
     synchronize(stream_of(*matrix));
     permuted.milliseconds = milliseconds_since(start);
     return permuted;

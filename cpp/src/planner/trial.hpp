@@ -23,7 +23,11 @@ struct timed_permutation {
   device_permutation on_gpu{};  // in the memory of the GPU of the problem
 };
 
-timed_permutation permute(const problem& given, const std::string& name);
+// Who may compute what a GPU gives up: it takes the host a hundred times as long.
+enum class given_up { computed_by_host, refused };
+
+// Throws error_kind::parameter if a GPU gives up and the host may not compute it.
+timed_permutation permute(const problem& given, const std::string& name, given_up then = given_up::computed_by_host);
 
 // Prepares a candidate. `rows` is its permutation.
 std::unique_ptr<plan> prepare_candidate(const problem& given, const candidate& chosen, const timed_permutation& rows,
