@@ -1,10 +1,12 @@
 """Measure what a product of a small matrix costs the caller, operand by operand, on the GPU at hand.
 
 ``python tests/gpu/measure_calls.py`` prints one JSON line a case: microseconds of wall time a call, median, minimum and
-maximum of 15 repeats of 2,000 calls, each with one synchronisation at the end, after a fifth of a second of calls. The
-matrix is 1,000 x 1,000 with 5,000 nonzeros in float32, so that the time is that of the call and not of the product.
-Sampled products of torch tensors are among them. torch and CuPy are left out where they are not installed. If OUT is
-set, the lines are also written to calls.jsonl in that folder.
+maximum of 15 repeats of 1,000 calls, each with one synchronisation at the end, after half as many calls. A repeat goes
+through all cases, so that a host that is slower for a while is so for all of them. The matrix is 1,000 x 1,000 with
+5,000 nonzeros in float32, so that the time is that of the call and not of the product. Sampled products of torch
+tensors are among them, and ``one launch``, the least that a call of the framework takes that launches a kernel. torch
+and CuPy are left out where they are not installed. If OUT is set, the lines are also written to calls.jsonl in that
+folder.
 """
 
 from __future__ import annotations
@@ -25,26 +27,25 @@ import warploom as wl
 from warploom import _core
 
 SIZE, NONZEROS, K = 1_000, 5_000, 32
-CALLS, REPEATS = 2_000, 15
-WARM_UP_S = 0.2  # until the processor's clock is that of a program at work
+CALLS, REPEATS = 1_000, 15
 
 Case = tuple[str, Callable[[], Any]]
 
 
-def measure(call: Callable[[], Any], synchronize: Callable[[], Any]) -> dict[str, float]:
+def one_repeat(call: Callable[[], Any], synchronize: Callable[[], Any]) -> float:
     """Return microseconds a call."""
-    until = time.perf_counter() + WARM_UP_S
-    while time.perf_counter() < until:
-        for _ in range(50):
-            call()
-        synchronize()
-    times = []
-    for _ in range(REPEATS):
-        begin = time.perf_counter()
-        for _ in range(CALLS):
-            call()
-        synchronize()
-        times.append((time.perf_counter() - begin) / CALLS * 1e6)
+    for _ in range(CALLS // 2):
+        call()
+    synchronize()
+    begin = time.perf_counter()
+    for _ in range(CALLS):
+        call()
+    synchronize()
+    return (time.perf_counter() - begin) / CALLS * 1e6
+
+
+def summary(times: list[float]) -> dict[str, float]:
+    """Return microseconds a call."""
     return {
         "median_us": round(statistics.median(times), 3),
         "min_us": round(min(times), 3),
@@ -83,6 +84,7 @@ def torch_cases(A: Any, plan: wl.Plan, values: Any) -> Iterator[Case]:
     yield from calls_of(plan, x, y)
     yield launch(plan, x, y, lambda tensor: tensor.data_ptr(), torch.cuda.current_stream().cuda_stream)
     yield "empty result alone", lambda: torch.empty_like(y)
+    yield "one launch", lambda: torch.add(y, y, out=y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's CSR is in beta, and says so
         own = torch.sparse_csr_tensor(
@@ -101,6 +103,7 @@ def cupy_cases(A: Any, plan: wl.Plan, values: Any) -> Iterator[Case]:
     yield from calls_of(plan, x, y)
     yield launch(plan, x, y, lambda array: array.data.ptr, cupy.cuda.get_current_stream().ptr)
     yield "empty result alone", lambda: cupy.empty_like(y)
+    yield "one launch", lambda: cupy.add(y, y, y)
     own = cupyx.scipy.sparse.csr_matrix(A)
     yield "CuPy: A @ x", lambda: own @ x
 
@@ -122,13 +125,13 @@ def sampled_cases(A: Any) -> Iterator[Case]:
     values = plan(X, Y)
     yield "plan(X, Y)", lambda: plan(X, Y)
     yield "plan(X, Y, out=values)", lambda: plan(X, Y, out=values)
-    X.requires_grad_()  # so that it is not taken as it is
-    with torch.no_grad():
-        yield "one by one", lambda: plan(X, Y)
-        yield "one by one, out", lambda: plan(X, Y, out=values)
-        arrays = (torch.from_numpy(array).cuda() for array in (A.indptr, A.indices, A.data))
-        pattern = torch.sparse_csr_tensor(*arrays, size=A.shape)
-        yield "torch: sampled_addmm", lambda: torch.sparse.sampled_addmm(pattern, X, Y.t(), beta=0.0)
+    with_gradient = X.clone().requires_grad_()  # so that it is not taken as it is
+    without_gradients = torch.no_grad()
+    yield "one by one", without_gradients(lambda: plan(with_gradient, Y))
+    yield "one by one, out", without_gradients(lambda: plan(with_gradient, Y, out=values))
+    arrays = (torch.from_numpy(array).cuda() for array in (A.indptr, A.indices, A.data))
+    pattern = torch.sparse_csr_tensor(*arrays, size=A.shape)
+    yield "torch: sampled_addmm", lambda: torch.sparse.sampled_addmm(pattern, X, Y.t(), beta=0.0)
 
 
 def plans(A: Any) -> Iterator[tuple[wl.Plan, Any]]:
@@ -169,20 +172,18 @@ def main() -> None:
         synchronize = module.cuda.synchronize if name == "torch" else module.cuda.Device().synchronize
         say(framework=name, version=module.__version__)
     say(gpu=_core.cuda_info()["devices"][0]["name"], shape=A.shape, nnz=A.nnz, calls=CALLS, repeats=REPEATS)
+    cases: list[tuple[dict[str, Any], Callable[[], Any]]] = []
     if "torch" in frameworks:
-        for label, call in sampled_cases(A):
-            say(framework="torch", op="sddmm", k=K, layout="row", case=label, **measure(call, synchronize))
+        of_sampled = {"framework": "torch", "op": "sddmm", "k": K, "layout": "row"}
+        cases += [(of_sampled | {"case": label}, call) for label, call in sampled_cases(A)]
     for plan, values in plans(A):
-        for name, cases in frameworks.items():
-            for label, call in cases(A, plan, values):
-                say(
-                    framework=name,
-                    op=plan.op,
-                    k=plan.k,
-                    layout=plan.layout,
-                    case=label,
-                    **measure(call, synchronize),
-                )
+        of_plan = {"op": plan.op, "k": plan.k, "layout": plan.layout}
+        for name, cases_of in frameworks.items():
+            known = {"framework": name} | of_plan
+            cases += [(known | {"case": label}, call) for label, call in cases_of(A, plan, values)]
+    times = [[one_repeat(call, synchronize) for _, call in cases] for _ in range(REPEATS)]
+    for place, (known, _) in enumerate(cases):
+        say(**known, **summary([of_repeat[place] for of_repeat in times]))
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def shuffled_line(rows):
 
 
 @pytest.mark.parametrize(
-    "rows, options, expected",
+    ("rows", "options", "expected"),
     [
         (200, {}, SEARCHED),
         (30_000, {}, BY_DEGREE),  # the search has a level for every other row, and gives up

@@ -24,7 +24,7 @@ __all__ = ["Refit", "fit_preparation", "refit_preparation", "relative_errors"]
 
 _Array = NDArray[np.float64]
 _HUBER = 0.3
-"""Relative errors beyond it count less: a preparation that the system interrupted is an outlier."""
+"""Errors beyond it count less: a preparation that the system interrupted is an outlier."""
 SWEEP = "sweep"
 """What coefficients are taken from that the experiment says nothing of."""
 FEATURES = "features"
@@ -57,7 +57,7 @@ def fit_preparation(datasets: Sequence[Dataset], candidates: Sequence[str]) -> M
     Returns
     -------
     Model
-        Linear in `warploom.model_inputs.preparation_inputs`, with coefficients of 0 or more, fitted to relative errors.
+        Linear in `warploom.model_inputs.preparation_inputs`, with coefficients of 0 or more, fitted to logarithms.
     """
     terms = np.concatenate([preparation_inputs(dataset.features) for dataset in datasets])
     milliseconds = np.concatenate(
@@ -350,14 +350,18 @@ def _fit_each(terms: _Array, milliseconds: _Array) -> _Array:
     return weights
 
 
-def _fit(terms: _Array, milliseconds: _Array, rounds: int = 5) -> _Array:
-    """Fit non-negative coefficients to relative errors, by least squares whose weights follow the errors."""
+def _fit(terms: _Array, milliseconds: _Array, rounds: int = 20) -> _Array:
+    """Fit non-negative coefficients to logarithms of the times, by least squares whose weights follow the errors.
+
+    Relative to what was measured, a prediction that is too short is never off by more than all of it, and fits that
+    keep such errors small predict too short in the mean.
+    """
     if not len(milliseconds):
         return np.zeros(terms.shape[1])
-    relative = terms / milliseconds[:, np.newaxis]
-    weight = np.ones(len(milliseconds))
-    for _ in range(rounds):
-        found, _ = scipy.optimize.nnls(relative * weight[:, np.newaxis], weight)
-        error = np.abs(relative @ found - 1)
-        weight = np.sqrt(_HUBER / np.maximum(error, _HUBER))
+    found, _ = scipy.optimize.nnls(terms / milliseconds[:, np.newaxis], np.ones(len(milliseconds)))
+    for _ in range(rounds):  # of Gauss-Newton
+        predicted = np.maximum(terms @ found, 1e-3 * milliseconds)
+        error = np.log(milliseconds / predicted)
+        weight = np.sqrt(_HUBER / np.maximum(np.abs(error), _HUBER))
+        found, _ = scipy.optimize.nnls(terms / predicted[:, np.newaxis] * weight[:, np.newaxis], (1 + error) * weight)
     return np.asarray(found)
