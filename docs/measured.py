@@ -84,8 +84,8 @@ def _calls() -> Summary:
         own = next((us[case] for case in us.index if ": A @" in case or "sampled_addmm" in case), None)
         kinds = {"spmv": "SpMV", "spmm": f"SpMM, k = {k}, {layout}-major", "sddmm": f"sampled product, k = {k}"}
         names = _CALLS.values() if op == "sddmm" else _CALLS
-        rows.append((framework, kinds[op], *(us.get(case) for case in names), own))
-    frame = pd.DataFrame(rows, columns=["operands of", "product", *_CALLS, "the library's own"])
+        rows.append((framework, kinds[op], *(us.get(case) for case in names), us.get("one launch"), own))
+    frame = pd.DataFrame(rows, columns=["operands of", "product", *_CALLS, "one launch", "the library's own"])
     return Summary("", frame, formats=dict.fromkeys(frame.columns[2:], ".1f"))
 
 
