@@ -45,7 +45,7 @@ def one_repeat(call: Callable[[], Any], synchronize: Callable[[], Any]) -> float
 
 
 def summary(times: list[float]) -> dict[str, float]:
-    """Return microseconds a call."""
+    """Return the median, the least and the most of all repeats of a case."""
     return {
         "median_us": round(statistics.median(times), 3),
         "min_us": round(min(times), 3),

@@ -360,7 +360,7 @@ def _fit(terms: _Array, milliseconds: _Array, rounds: int = 20) -> _Array:
         return np.zeros(terms.shape[1])
     found, _ = scipy.optimize.nnls(terms / milliseconds[:, np.newaxis], np.ones(len(milliseconds)))
     for _ in range(rounds):  # of Gauss-Newton
-        predicted = np.maximum(terms @ found, 1e-3 * milliseconds)
+        predicted = np.maximum(terms @ found, 1e-3 * milliseconds)  # which may be 0
         error = np.log(milliseconds / predicted)
         weight = np.sqrt(_HUBER / np.maximum(np.abs(error), _HUBER))
         found, _ = scipy.optimize.nnls(terms / predicted[:, np.newaxis] * weight[:, np.newaxis], (1 + error) * weight)
