@@ -4,13 +4,18 @@ import sys
 
 import pytest
 
+# The processes of verify.py share its GPUs, which has to be said before any library looks for them.
+if (worker := os.environ.get("PYTEST_XDIST_WORKER")) and (gpus := os.environ.get("WARPLOOM_TEST_GPUS")):
+    of_each = gpus.split(",")
+    os.environ["CUDA_VISIBLE_DEVICES"] = of_each[int(worker.removeprefix("gw")) % len(of_each)]
+
 from warploom import _core, _device
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "python"))
 
 
 def pytest_collection_modifyitems(items):
-    # verify.py runs many processes, each of them part of the tests: of all, or of those that it names.
+    # Under the sanitizer, verify.py runs many processes, each of them part of the tests: of all, or of those it names.
     if names := os.environ.get("WARPLOOM_TEST_NAMES"):
         wanted = set(pathlib.Path(names).read_text().splitlines())
         items[:] = [item for item in items if item.name in wanted]

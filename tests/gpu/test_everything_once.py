@@ -176,7 +176,9 @@ def test_features_of_column_vectors_and_overlap(matrix):
     A = mixed(np.float32) if matrix == "mixed" else battery(np.float32).get(matrix)
     if A is None:  # windows of few, of many and of very many nonzeros
         lengths = [*rng.integers(0, 9, 20), *[100] * 12, *[3000] * 3, 0, 1]
-        A = csr_array((np.ones(sum(lengths), np.float32), rng.integers(0, 5000, sum(lengths)), np.cumsum([0, *lengths])))
+        A = csr_array(
+            (np.ones(sum(lengths), np.float32), rng.integers(0, 5000, sum(lengths)), np.cumsum([0, *lengths]))
+        )
     view, there = as_csr(A), resident_of(A)
     found = _core.compute_column_vector_features_device(there)
     np.testing.assert_array_equal(found, _core.compute_column_vector_features(view))

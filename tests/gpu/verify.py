@@ -13,7 +13,7 @@
    sanitizer stays, where tests were changed and the sources were not.
 
 The CPU tests warn when the sources have changed since. Needs the run-time and test requirements of the package,
-scikit-build-core, pybind11, a CUDA toolkit and a GPU.
+pytest-xdist, scikit-build-core, pybind11, a CUDA toolkit and a GPU.
 """
 
 from __future__ import annotations
@@ -76,24 +76,24 @@ def run_tests() -> dict[str, int]:
     together = [path for path in files if path not in alone]
     gpus = visible_gpus()
     on_each = max(1, min(10, least_mib(gpus) // 8_000))  # tests of large matrices take 8 GB now and then
-    parts = max(1, min(on_each * len(gpus), (os.cpu_count() or 1) * 3 // 4))
+    processes = max(1, min(on_each * len(gpus), (os.cpu_count() or 1) * 3 // 4))
 
-    def run_part(number: int, paths: list[pathlib.Path], part: str) -> tuple[str, pathlib.Path, str]:
-        report = ROOT / "build" / f"gpu-tests-{part.replace('/', '-of-') or paths[0].stem}.xml"
+    def run_some(name: str, paths: list[pathlib.Path], *options: str, **setting: str) -> tuple[str, pathlib.Path, str]:
+        report = ROOT / "build" / f"gpu-tests-{name}.xml"
         report.unlink(missing_ok=True)
-        options = ["-q", "--maxfail=20", "-p", "no:cacheprovider", f"--junitxml={report}"]
-        setting = {"WARPLOOM_TEST_PART": part, "CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]}
-        result = run(
-            sys.executable, "-m", "pytest", *options, *map(str, paths), check=False, capture=True, setting=setting
-        )
-        return part or paths[0].name, report, result.stdout + result.stderr
+        command = [sys.executable, "-m", "pytest", "-q", "--maxfail=20", "-p", "no:cacheprovider", *options]
+        result = run(*command, f"--junitxml={report}", *map(str, paths), check=False, capture=True, setting=setting)
+        return name, report, result.stdout + result.stderr
 
-    with concurrent.futures.ThreadPoolExecutor(parts) as pool:
-        results = list(pool.map(lambda i: run_part(i, together, f"{i}/{parts}"), range(parts)))
+    workers = ["-n", str(processes), "--dist", "worksteal"]
+    results = [run_some("together", together, *workers, WARPLOOM_TEST_GPUS=",".join(gpus))]
     with concurrent.futures.ThreadPoolExecutor(len(gpus)) as pool:
         # One after the other on each GPU.
         count = len(gpus)
-        by_gpu = pool.map(lambda g: [run_part(i, [alone[i]], "") for i in range(g, len(alone), count)], range(count))
+        by_gpu = pool.map(
+            lambda g: [run_some(path.stem, [path], CUDA_VISIBLE_DEVICES=gpus[g]) for path in alone[g::count]],
+            range(count),
+        )
         results += itertools.chain.from_iterable(by_gpu)
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     for name, report, output in results:
@@ -110,7 +110,7 @@ def run_tests() -> dict[str, int]:
     return counts
 
 
-TOOLS = {"racecheck": 16, "initcheck": 7, "memcheck": 4, "synccheck": 4}
+TOOLS = {"racecheck": 32, "initcheck": 6, "memcheck": 4, "synccheck": 4}
 """Tools of the sanitizer, and how the processes are shared among them: about what each takes for the same tests."""
 
 SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
