@@ -23,7 +23,8 @@ from warploom._matrix import as_csr
 from warploom._origin import Origin
 from warploom._problem import make_problem
 from warploom._source import Arrays, Source
-from warploom.candidates import checked_patterns, parse
+from warploom.candidates import candidates as known_candidates
+from warploom.candidates import checked_patterns, matches, parse
 from warploom.errors import DeviceError, DtypeError, FileFormatError, InvalidMatrixError, ParameterError
 from warploom.explanation import Explanation, Product
 
@@ -241,13 +242,16 @@ def _checked(
             f"select must be 'auto', 'predict', 'measure' or the name of a candidate, got {select!r}",
             argument="select",
         )
+    patterns = checked_patterns(candidates, "candidates")
+    if deferred:  # it would be refused when the operator multiplies
+        _check_names(select, patterns, target)
     settings = _Settings(
         target=target,
         dtype=_value_type(dtype),
         select=select,
         calls=_calls(calls),
         verify=bool(verify),
-        patterns=checked_patterns(candidates, "candidates"),
+        patterns=patterns,
         cache=cache,
         updatable=bool(updatable),
         budget=_positive("budget", budget),
@@ -783,14 +787,32 @@ def _precision(name: str | None) -> str | None:
     return None if name is None else _choice("precision", name, ("full", "tf32"))
 
 
+def _check_names(select: str, patterns: Sequence[str] | None, target: _device.Device) -> None:
+    """Refuse the name of no candidate, and patterns that match none for any operation."""
+    if select not in ("auto", "predict", "measure"):
+        try:
+            parse(select)
+        except ParameterError as error:
+            raise ParameterError(str(error), argument="select") from None
+    elif patterns is not None:
+        listed = (name for op in ("spmm", "spmv") for name in known_candidates(op, device=target.kind))
+        if not any(map(_is_candidate, patterns)) and not any(matches(name, patterns) for name in listed):
+            raise ParameterError(f"no candidate matches {list(patterns)}", argument="candidates")
+
+
+def _is_candidate(name: str) -> bool:
+    try:
+        parse(name)
+    except ParameterError:
+        return False
+    return True
+
+
 def _check_full_precision(argument: str, names: Sequence[str]) -> None:
     """Refuse names of candidates that round, where the caller has asked for full precision in words."""
     for name in names:
-        try:
-            kernel = parse(name).kernel
-        except ParameterError:  # a pattern, or no name at all
-            continue
-        if kernel.precision != "full":
+        # What is no name is a pattern.
+        if _is_candidate(name) and (kernel := parse(name).kernel).precision != "full":
             raise ParameterError(
                 f"{name} rounds to {kernel.precision.upper()}, and precision is 'full'", argument=argument
             )

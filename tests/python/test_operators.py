@@ -370,7 +370,12 @@ def test_operators_are_validated_at_once():
     A.indices[3] = 1000
     refused(wl.errors.InvalidMatrixError, "indices", wl.plan, A, device="cpu")
     refused(wl.errors.ParameterError, "layout", wl.plan, matrix(), device="cpu", layout="diagonal")
-    refused(wl.errors.ParameterError, "select", wl.plan, matrix(), device="cpu", select=5)
+    for wrong in (5, "fastest", "spmv/none/csr", "spmv/none/csr/vektor", "spmv/none/csr/vector[threads_per_row=7]"):
+        refused(wl.errors.ParameterError, "select", wl.plan, matrix(), device="cpu", select=wrong)
+    for wrong in (5, "spmw/*", ["*/none/csr/vektor", "spmv/"], []):
+        refused(wl.errors.ParameterError, "candidates", wl.plan, matrix(), device="cpu", candidates=wrong)
+    for match in ("spmm/*", ["nothing", "spmv/none/csr/v*"], "spmv/none/csr/vector[threads_per_row=8]"):
+        assert not wl.plan(matrix(), device="cpu", candidates=match).plans
     refused(wl.errors.ParameterError, "k", wl.plan, matrix(), "spmm", device="cpu")
 
 
