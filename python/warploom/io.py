@@ -102,9 +102,12 @@ def load(path: str | os.PathLike[str], *, max_expanded_bytes: int | None = None)
     True
     """
     name = os.fspath(path)
+    known = ending(name)
+    if known is None and not os.path.exists(name):
+        reason = "no such file; warploom.corpus.load and warploom.examples.load find matrices by name"
+        raise FileNotFoundError(errno.ENOENT, reason, name)
     with open(name, "rb"):  # FileNotFoundError, PermissionError, IsADirectoryError
         pass
-    known = ending(name)
     if known is None:
         raise FileFormatError(f"{name}: the name must end in one of {', '.join(ENDINGS)}", argument="path")
     try:

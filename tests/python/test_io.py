@@ -129,9 +129,16 @@ def test_a_number_that_is_not_complete_at_the_end_of_the_file(write, ending):
 
 
 def test_missing_file(tmp_path):
-    for name in ("A.mtx", "A.mtx.gz", "A.npz", "A.unknown"):
-        with pytest.raises(FileNotFoundError):
+    for name in ("A.mtx", "A.mtx.gz", "A.npz"):
+        with pytest.raises(FileNotFoundError, match="No such file"):
             io.load(tmp_path / name)
+
+
+def test_names_of_matrices_are_not_those_of_files():
+    for name in ("rmat(scale=5)", "HB/dwt_361", "A.unknown"):
+        with pytest.raises(FileNotFoundError, match=r"warploom\.corpus\.load") as caught:
+            io.load(name)
+        assert caught.value.filename == name
 
 
 def test_folder(tmp_path):
