@@ -236,7 +236,7 @@ def plan(
     downloaded or constructed (HB/dwt_361, "rmat(scale=12)"; see warploom corpus).
     """
     if gpu is not None:
-        for option in ("select", "device", "verify", "budget"):
+        for option in ("device", "verify", "budget", *(["select"] if select != "predict" else [])):
             if context.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE:
                 raise click.UsageError(f"--gpu predicts for a GPU that need not be present; --{option} is of no use")
         if precision == "tf32":

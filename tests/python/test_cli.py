@@ -335,9 +335,10 @@ def test_top_and_wide(monkeypatch):
 
 @pytest.mark.parametrize("name", ["NVIDIA H200", "nvidia h200", "h200", "H200", "nvidia-h200", "Nvidia_H200"])
 def test_a_gpu_is_known_by_any_spelling(name):
-    result = run("plan", "example:gr_30_30", "--gpu", name)
-    assert result.exit_code == 0
-    assert "predicted for NVIDIA H200" in result.stdout
+    for options in ([], ["--select", "predict"]):  # which says no more
+        result = run("plan", "example:gr_30_30", "--gpu", name, *options)
+        assert result.exit_code == 0
+        assert "predicted for NVIDIA H200" in result.stdout
 
 
 def test_an_unknown_gpu_is_refused():

@@ -76,7 +76,11 @@ def list_(what: str | None) -> None:
 @click.option("--square/--not-square", default=None)
 def search(name: str, **filters: Any) -> None:
     """Search the index of the SuiteSparse collection. NAME is a pattern such as 'dwt_*'."""
-    _print(suitesparse.search(name, **filters))
+    found = suitesparse.search(name, **filters)
+    _print(found)
+    words = [text for text in (name, filters["group"], filters["kind"]) if not set(text) & set("*?[")]
+    if words and not found:
+        click.echo(f"patterns match all of a name: '*{words[-1]}*' finds what contains {words[-1]}", err=True)
 
 
 @corpus.command()

@@ -78,7 +78,7 @@ def test_list_of_a_part_and_of_the_large_corpus():
 def test_search(arguments, filters):
     lines = printed("search", *arguments)
     assert [line.split()[0] for line in lines] == [entry.name for entry in suitesparse.search(**filters)]
-    assert run("search", *arguments).stderr.endswith(f"found: {len(lines)}\n")
+    assert f"found: {len(lines)}\n" in run("search", *arguments).stderr
 
 
 @pytest.mark.parametrize("bad", ["a", "1:b", "1:2:3", "1-2"])
@@ -150,3 +150,15 @@ def test_a_construction_without_parameters_is_explained():
     assert result.exit_code == 2
     assert "'rmat' is a construction and takes parameters: rmat(scale" in result.stderr
     assert "did you mean" not in result.stderr
+
+
+@pytest.mark.parametrize("given", [["--kind", "circuit"], ["dwt_36"], ["*", "--group", "boein"]])
+def test_a_word_that_is_a_part_of_names_gets_the_pattern_that_finds_them(given):
+    result = run("search", *given)
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    pattern = f"*{given[-1]}*"
+    assert f"'{pattern}' finds" in result.stderr
+    found = run("search", *given[:-1], pattern)
+    assert found.stdout
+    assert "finds" not in found.stderr
