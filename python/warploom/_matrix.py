@@ -76,6 +76,8 @@ def as_csr(A: Any, *, dtype: npt.DTypeLike | None = None, pattern_only: bool = F
         package = _package_of(A)
         if package == "torch":
             indptr, indices, data, shape = _from_torch(A)
+            if wanted is None and _bfloat16.name_of(A.dtype) in ("float16", "bfloat16"):
+                wanted = _bfloat16.as_dtype(_bfloat16.name_of(A.dtype))  # once more: SciPy converts in float32
         elif package == "cupyx" and hasattr(A, "get"):
             if A.format != "csr":
                 return as_csr(_cupy_to_scipy(A), dtype=wanted, pattern_only=pattern_only)
@@ -427,13 +429,26 @@ def _package_of(A: Any) -> str | None:
 
 
 def _from_torch(A: Any) -> _Parts:
-    if str(A.layout) != "torch.sparse_csr":
+    layout = str(A.layout).removeprefix("torch.sparse_")
+    if layout not in ("csr", "csc", "coo"):
         raise InvalidMatrixError(
-            f"A must be a CSR tensor, got layout {A.layout}; convert it with A.to_sparse_csr()", argument="A"
+            f"A must be a sparse tensor in CSR, CSC or COO, got layout {A.layout}; convert it with A.to_sparse_csr()",
+            argument="A",
         )
-    _two_sizes(tuple(A.shape))
-    values = _bfloat16.of_tensor(A.values().detach().cpu())
-    return A.crow_indices().cpu().numpy(), A.col_indices().cpu().numpy(), values, tuple(A.shape)
+    shape = _two_sizes(tuple(A.shape))
+    if layout == "coo":
+        if A.dense_dim():
+            raise InvalidMatrixError("A must be sparse in both dimensions, and is dense within its rows", argument="A")
+        row, col = A._indices().cpu().numpy()
+        return _from_triplets(row, col, _on_host(A._values()), shape)
+    if layout == "csr":
+        return A.crow_indices().cpu().numpy(), A.col_indices().cpu().numpy(), _on_host(A.values()), shape
+    indptr, indices = A.ccol_indices().cpu().numpy(), A.row_indices().cpu().numpy()
+    return _from_csc(SimpleNamespace(indptr=indptr, indices=indices, data=_on_host(A.values()), shape=shape))
+
+
+def _on_host(values: Any) -> _Array:
+    return _bfloat16.of_tensor(values.detach().cpu())
 
 
 def _cupy_to_scipy(A: Any) -> Any:

@@ -64,9 +64,10 @@ def plan(
     Parameters
     ----------
     A : sparse matrix, shape (m, n)
-        `scipy.sparse` matrix or array (CSR, others are converted), torch sparse CSR tensor, CuPy sparse matrix, or
-        three arrays of any library as `warploom.CSR`. The plan keeps copies of what it multiplies with. It also refers
-        to `A`, which is read again where a transpose or a file is made, and must not have changed by then.
+        `scipy.sparse` matrix or array, torch sparse tensor, CuPy sparse matrix, or three arrays of any library as
+        `warploom.CSR`. Another format than CSR is converted, in host memory. The plan keeps copies of what it
+        multiplies with. It also refers to `A`, which is read again where a transpose or a file is made, and must not
+        have changed by then.
     op : {"spmm", "spmv"}, optional
         The operation: ``"spmm"`` is C = A B with a dense B, ``"spmv"`` is y = A x with a vector x. With `k`, by default
         ``"spmm"``.

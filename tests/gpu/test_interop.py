@@ -59,6 +59,22 @@ def test_torch(matrix, order, name):
     )
 
 
+@pytest.mark.filterwarnings("ignore:Sparse .* tensor support")  # PyTorch's, once a process
+@pytest.mark.parametrize("format", ["coo", "csc"])
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_tensors_in_other_formats(matrix, device, format):
+    torch = pytest.importorskip("torch")
+    A = getattr(torch.from_numpy(matrix.toarray()).to(device), f"to_sparse_{format}")()
+    plan = wl.plan(A, k=8, device="cuda", select="spmm/none/csr/row_split", updatable=True)
+    B = torch.randn(200, 8, device="cuda")
+    assert_product(matrix, B.cpu().numpy(), (plan @ B).cpu().numpy())
+    assert_product(
+        matrix.T.tocsr(), np.ones((300, 8), np.float32), (plan.T @ torch.ones(300, 8, device="cuda")).cpu().numpy()
+    )
+    plan.update_values(2 * A.to_sparse_csr().values())
+    assert_product(2 * matrix, B.cpu().numpy(), (plan @ B).cpu().numpy())
+
+
 @pytest.mark.parametrize(("order", "name"), CASES)
 def test_cupy(matrix, order, name):
     cupy = pytest.importorskip("cupy")

@@ -507,13 +507,55 @@ def test_malformed_torch_csr(torch):
     assert (caught.value.argument, caught.value.position) == ("indices", 4)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse .* tensor support")  # PyTorch's, once a process
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int32", "bool"])
+def test_torch_coo_and_csc(torch, dtype, index):
+    A = small(index=index)
+    expected = A.toarray() != 0 if dtype == "bool" else A.toarray()
+    as_coo = A.tocoo()
+    places = torch.from_numpy(np.stack([as_coo.row, as_coo.col]).astype(np.int64))
+    coo = torch.sparse_coo_tensor(places, torch.from_numpy(as_coo.data), A.shape)  # which repeats a place
+    assert not coo.is_coalesced()
+    csc = torch.sparse_csc_tensor(
+        *map(torch.from_numpy, (A.tocsc().indptr, A.tocsc().indices, A.tocsc().data)), A.shape
+    )
+    for tensor in (coo, coo.coalesce(), csc, torch.from_numpy(A.toarray()).to_sparse_csc()):
+        view = as_csr(tensor.to(getattr(torch, dtype)))
+        values = _bfloat16.cast(view.data, np.dtype(np.float64))
+        found = sp.csr_array((values, view.indices, view.indptr), shape=view.shape).toarray()
+        np.testing.assert_array_equal(found != 0 if dtype == "bool" else found, expected)
+        assert _bfloat16.name_of(view.data.dtype) == (dtype if "float" in dtype else "float64")
+
+
+@pytest.mark.filterwarnings("ignore:Sparse .* tensor support")  # PyTorch's, once a process
+def test_malformed_torch_coo_and_csc(torch):
+    def refused(A, argument, position=None):
+        with pytest.raises(errors.InvalidMatrixError) as caught:
+            as_csr(A)
+        assert (caught.value.argument, caught.value.position) == (argument, position)
+
+    values = torch.arange(3.0)
+    for column in (-1, 5):
+        places = torch.tensor([[0, 1, 2], [4, column, 0]])
+        refused(torch.sparse_coo_tensor(places, values, (4, 5), check_invariants=False), "col", 1)
+        refused(torch.sparse_coo_tensor(places.flip(0), values, (5, 4), check_invariants=False), "row", 1)
+    ends, rows = torch.tensor([0, 1, 3]), torch.tensor([0, 7, 1])
+    refused(torch.sparse_csc_tensor(ends, rows, values, (4, 2), check_invariants=False), "indices", 1)
+    refused(torch.sparse_coo_tensor(torch.tensor([[0, 2]]), torch.ones(2, 4), (3, 4)), "A")  # rows, not numbers
+
+
+@pytest.mark.filterwarnings("ignore:Sparse .* tensor support")  # PyTorch's, once a process
 def test_other_torch_tensors(torch):
     A = torch_csr(torch, small())
-    with pytest.raises(errors.DtypeError):
-        as_csr(torch_csr(torch, small()).to(torch.complex64))
-    for other in (A.to_dense(), A.to_sparse_coo()):
+    for complex_ in (A, A.to_sparse_coo(), A.to_sparse_csc()):
+        with pytest.raises(errors.DtypeError):
+            as_csr(complex_.to(torch.complex64))
+    for other in (A.to_dense(), torch.ones(4, 4).to_sparse_bsr((2, 2))):
         with pytest.raises(errors.InvalidMatrixError, match=r"to_sparse_csr\(\)"):
             as_csr(other)
+    with pytest.raises(errors.ShapeError, match="two dimensions"):
+        as_csr(torch.ones(2, 3, 4).to_sparse_coo())
 
 
 def test_bfloat16(torch):

@@ -379,6 +379,20 @@ def test_operators_are_validated_at_once():
     refused(wl.errors.ParameterError, "k", wl.plan, matrix(), "spmm", device="cpu")
 
 
+@pytest.mark.filterwarnings("ignore:Sparse .* tensor support")  # PyTorch's, once a process
+@pytest.mark.parametrize("format", ["coo", "csc"])
+def test_tensors_in_other_formats_than_csr(format):
+    torch = pytest.importorskip("torch")
+    A = matrix(seed=3)
+    tensor = getattr(torch.from_numpy(A.toarray()), f"to_sparse_{format}")()
+    for of in (wl.plan(tensor, k=3, device="cpu", updatable=True), wl.plan(tensor, device="cpu", updatable=True)):
+        B, C = operand((45, 3), np.float64, "row"), operand((60, 3), np.float64, "row")
+        assert_product(A, B, of @ B)
+        assert_product(A.T.tocsr(), C, of.T @ C)
+        of.update_values(2 * A.data)
+        assert_product(2 * A, B, of @ B)
+
+
 def test_operators_of_several_threads():
     import threading
 
