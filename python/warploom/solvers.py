@@ -42,7 +42,7 @@ def cg(
     rtol, atol : float
         It is done where the norm of b - A x, as the steps update it, is at most ``max(rtol * norm(b), atol)``.
     maxiter : int, optional
-        The most steps; by default 10 n.
+        The most steps; by default 10 n. With 0 none is taken, and `info` is 0.
 
     Returns
     -------
@@ -55,8 +55,8 @@ def cg(
     Raises
     ------
     ShapeError, DtypeError, DeviceError, ParameterError
-        A is not square, the plan is not for vectors or in half precision, or a vector does not fit; `argument` says
-        which.
+        A is not square, the plan is not for vectors or in half precision, a vector does not fit, or a limit is below 0
+        or NaN; `argument` says which.
 
     Examples
     --------
@@ -80,6 +80,11 @@ def cg(
         raise DtypeError(
             f"conjugate gradients need float32 or float64, not {_bfloat16.name_of(plan.dtype)}", argument="plan"
         )
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if not value >= 0:
+            raise ParameterError(f"{name} must be 0 or more, got {value!r}", argument=name)
+    if maxiter is not None and not (isinstance(maxiter, (int, np.integer)) and maxiter >= 0):
+        raise ParameterError(f"maxiter must be an integer, 0 or more, got {maxiter!r}", argument="maxiter")
     limit = 10 * n if maxiter is None else int(maxiter)
     b, x0 = _vector(b, plan, "b"), None if x0 is None else _vector(x0, plan, "x0")
     seen = _device.operand(b.reshape(-1, 1), plan.dtype, "column", "b")

@@ -99,3 +99,7 @@ def test_what_does_not_fit_is_refused():
         with pytest.raises(kind) as caught:
             wl.solvers.cg(*arguments)
         assert caught.value.argument == argument
+    for argument, wrong in (("rtol", -1e-9), ("rtol", np.nan), ("atol", -1.0), ("maxiter", -1), ("maxiter", 2.5)):
+        with pytest.raises(wl.errors.ParameterError) as caught:
+            wl.solvers.cg(plan, b, **{argument: wrong})
+        assert caught.value.argument == argument
