@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import json
 import math
-import operator
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,15 +16,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from warploom import _bfloat16, _core, _device, _plan_file, _terminal, paper_models, profiles
+from warploom._arguments import (
+    check_full_precision,
+    check_has_gpu,
+    check_selection,
+    checked_calls,
+    checked_model,
+    checked_precision,
+    integers,
+    one_of,
+    positive,
+    shape_of_operands,
+    value_type,
+)
 from warploom._csr import CSR
 from warploom._host_products import host_products
 from warploom._matrix import as_csr
 from warploom._origin import Origin
 from warploom._problem import make_problem
 from warploom._source import Arrays, Source
-from warploom.candidates import candidates as known_candidates
-from warploom.candidates import checked_patterns, matches, parse
-from warploom.errors import DeviceError, DtypeError, FileFormatError, InvalidMatrixError, ParameterError
+from warploom.candidates import checked_patterns, parse
+from warploom.errors import DeviceError, FileFormatError, InvalidMatrixError, ParameterError
 from warploom.explanation import Explanation, Product
 
 if TYPE_CHECKING:
@@ -189,7 +200,7 @@ def plan(
         request = _checked(*described)
     settings = request.settings
     if inputs or progress is not None:
-        arrays = {name: _integers(name, values) for name, values in (inputs or {}).items()}
+        arrays = {name: integers(name, values) for name, values in (inputs or {}).items()}
         settings = dataclasses.replace(settings, inputs=arrays, progress=progress)
     problem = make_problem(A, request.op, request.k, settings.dtype, request.order, cache, settings.target)
     if precision is not None:
@@ -237,7 +248,7 @@ def _checked(
     target = _device.Device.parse(device)
     deferred = op is None and k is None
     op = "spmv" if deferred else op or "spmm"
-    columns, order = _shape_of_operands(op, k, layout, cache)
+    columns, order = shape_of_operands(op, k, layout, cache)
     if not isinstance(select, str):
         raise ParameterError(
             f"select must be 'auto', 'predict', 'measure' or the name of a candidate, got {select!r}",
@@ -245,26 +256,26 @@ def _checked(
         )
     patterns = checked_patterns(candidates, "candidates")
     if deferred:  # it would be refused when the operator multiplies
-        _check_names(select, patterns, target)
+        check_selection(select, patterns, target)
     settings = _Settings(
         target=target,
-        dtype=_value_type(dtype),
+        dtype=value_type(dtype),
         select=select,
-        calls=_calls(calls),
+        calls=checked_calls(calls),
         verify=bool(verify),
         patterns=patterns,
         cache=cache,
         updatable=bool(updatable),
-        budget=_positive("budget", budget),
-        model=_model(model),
-        precision=_precision(precision),
+        budget=positive("budget", budget),
+        model=checked_model(model),
+        precision=checked_precision(precision),
     )
     if precision == "full":
-        _check_full_precision("select", [select])
-        _check_full_precision("candidates", settings.patterns or ())
+        check_full_precision("select", [select])
+        check_full_precision("candidates", settings.patterns or ())
     of_paper = paper_models.find(settings.model)
     if of_paper is not None:
-        _check_model(settings.model, target)
+        check_has_gpu(settings.model, target)
         if not deferred:
             of_paper.check_operation(op)
     return _Request(op, columns, order, deferred, settings)
@@ -510,15 +521,15 @@ def _loaded(
             target=_device.Device("cpu"),
             dtype=arrays["data"].dtype,
             select=str(given["select"]),
-            calls=math.inf if given["calls"] is None else _calls(given["calls"]),
+            calls=math.inf if given["calls"] is None else checked_calls(given["calls"]),
             verify=_a(bool, given["verify"]),
             patterns=None if given["patterns"] is None else [_a(str, name) for name in _a(list, given["patterns"])],
             cache=_a(str, given["cache"]),
-            inputs={key: _integers(key, values) for key, values in given["inputs"].items()},
+            inputs={key: integers(key, values) for key, values in given["inputs"].items()},
             updatable=_a(bool, given["updatable"]),
-            budget=math.inf if given["budget"] is None else _positive("budget", given["budget"]),
-            model=_model(given.get("model")),
-            precision=_precision(given.get("precision")),
+            budget=math.inf if given["budget"] is None else positive("budget", given["budget"]),
+            model=checked_model(given.get("model")),
+            precision=checked_precision(given.get("precision")),
         )
         choices = [(str(op), int(k), str(layout), parse(candidate)) for op, k, layout, candidate in given["choices"]]
         origins: list[Origin | None] = [Origin.read(origin) for origin in given.get("origins", ())]
@@ -623,7 +634,7 @@ def predict(
     True
     """
     problem = problem_of(A, op, k, dtype, layout, cache, _device.Device("cpu"))
-    predicts = _model(model)
+    predicts = checked_model(model)
     of_paper = paper_models.find(predicts)
     if of_paper is not None:
         found_profile = profiles.find(gpu, model=of_paper.family)
@@ -635,7 +646,7 @@ def predict(
         return choice.explanation(Product.of(problem, gpu), where, predicts, found_profile.note)
     planner = _planner_of(predicts)
     patterns = checked_patterns(candidates, "candidates")
-    found = planner.predict(problem, gpu, calls=_calls(calls), patterns=patterns)
+    found = planner.predict(problem, gpu, calls=checked_calls(calls), patterns=patterns)
     for message in planner.take_warnings():
         warnings.warn(f"left out: {message}", RuntimeWarning, stacklevel=2)
     return Explanation.of(found, Product.of(problem, gpu))
@@ -676,7 +687,7 @@ def spmm(A: Any, B: Any, *, candidate: str, device: str | None = None, dtype: An
            [1.]])
     """
     chosen = parse(candidate)
-    wanted = _choice("layout", layout, ("row", "column"))
+    wanted = one_of("layout", layout, ("row", "column"))
     layouts = chosen.kernel.layouts
     B = _device.as_array(B, None)
     k = B.shape[1] if getattr(B, "ndim", 1) == 2 else 1
@@ -739,21 +750,11 @@ def problem_of(
     precision: str | None = None,
 ) -> _core.Problem:
     """Check the description of a product."""
-    columns, order = _shape_of_operands(op, k, layout, cache)
-    problem = make_problem(A, op, columns, _value_type(dtype), order, cache, device)
+    columns, order = shape_of_operands(op, k, layout, cache)
+    problem = make_problem(A, op, columns, value_type(dtype), order, cache, device)
     if precision is not None:
         problem.precision = precision
     return problem
-
-
-def _shape_of_operands(op: str, k: Any, layout: str, cache: str) -> tuple[int, str]:
-    """Check the description of the operands; return how many columns they have, and their layout."""
-    if op == "spmv" and _columns(1 if k is None else k) != 1:
-        raise ParameterError(f"k must be 1 for SpMV, got {k}; op='spmm' multiplies several columns", argument="k")
-    _choice("op", op, ("spmm", "spmv"))
-    _choice("layout", layout, ("row", "column"))
-    _choice("cache", cache, ("warm", "cold"))
-    return (1, "column") if op == "spmv" else (_columns(k), layout)
 
 
 def _planner_of(model: str) -> _core.Planner:
@@ -770,114 +771,9 @@ def _planner(model: str, *_: str | None) -> _core.Planner:
     return _core.Planner([str(folder) for folder in folders], blend=blend)
 
 
-def _model(name: str | None) -> str:
-    """Check the name of a model that predicts."""
-    if name is None:
-        return profiles.BLEND
-    known = (
-        profiles.BLEND,
-        *(kind for kind in profiles.MODELS if kind not in paper_models.names()),
-        *paper_models.names(),
-    )
-    if name not in known:
-        raise ParameterError(f"model must be one of {', '.join(known)}, got {name!r}", argument="model")
-    return name
-
-
-def _precision(name: str | None) -> str | None:
-    return None if name is None else _choice("precision", name, ("full", "tf32"))
-
-
-def _check_names(select: str, patterns: Sequence[str] | None, target: _device.Device) -> None:
-    """Refuse the name of no candidate, and patterns that match none for any operation."""
-    if select not in ("auto", "predict", "measure"):
-        try:
-            parse(select)
-        except ParameterError as error:
-            raise ParameterError(str(error), argument="select") from None
-    elif patterns is not None:
-        listed = (name for op in ("spmm", "spmv") for name in known_candidates(op, device=target.kind))
-        if not any(map(_is_candidate, patterns)) and not any(matches(name, patterns) for name in listed):
-            raise ParameterError(f"no candidate matches {list(patterns)}", argument="candidates")
-
-
-def _is_candidate(name: str) -> bool:
-    try:
-        parse(name)
-    except ParameterError:
-        return False
-    return True
-
-
-def _check_full_precision(argument: str, names: Sequence[str]) -> None:
-    """Refuse names of candidates that round, where the caller has asked for full precision in words."""
-    for name in names:
-        # What is no name is a pattern.
-        if _is_candidate(name) and (kernel := parse(name).kernel).precision != "full":
-            raise ParameterError(
-                f"{name} rounds to {kernel.precision.upper()}, and precision is 'full'", argument=argument
-            )
-
-
-def _check_model(model: str, target: _device.Device) -> None:
-    if target.kind == "cpu":
-        raise ParameterError(
-            f"{model} predicts for GPUs, and the plan is for the CPU; warploom.predict does without a GPU",
-            argument="model",
-        )
-
-
 def _kept_by(model: str) -> str:
     """Return what a plan is chosen by: where the model of a paper does not choose, the default."""
     return model if paper_models.find(model) is None else profiles.BLEND
-
-
-def _calls(calls: float) -> float:
-    return _positive("calls", calls)
-
-
-def _positive(name: str, value: float) -> float:
-    if not (isinstance(value, (int, float)) and value > 0):
-        raise ParameterError(f"{name} must be a positive number, got {value!r}", argument=name)
-    return float(value)
-
-
-def _integers(name: str, values: Any) -> np.ndarray[Any, Any]:
-    given = np.asarray(values)
-    if given.ndim != 1 or given.dtype.kind not in "iu":
-        raise ParameterError(f"{name} must be a sequence of integers, got {values!r}", argument=name)
-    return given.astype(np.int32)
-
-
-def _value_type(dtype: Any) -> np.dtype[Any] | None:
-    if dtype is None:
-        return None
-    try:
-        resolved = _bfloat16.as_dtype(dtype)
-    except TypeError:
-        raise DtypeError(f"'{dtype}' is not a NumPy dtype", argument="dtype") from None
-    for accepted in (np.dtype(np.float16), _bfloat16.DTYPE, np.dtype(np.float32), np.dtype(np.float64)):
-        if resolved == accepted:
-            return accepted
-    raise DtypeError(f"dtype must be float16, bfloat16, float32 or float64, got {resolved}", argument="dtype")
-
-
-def _columns(k: Any) -> int:
-    if k is None:
-        raise ParameterError("k, the number of columns of B, must be given", argument="k")
-    try:
-        columns = int(operator.index(k))
-    except TypeError:
-        raise ParameterError(f"k must be an integer, got {k!r}", argument="k") from None
-    if not 1 <= columns < 2**31:
-        raise ParameterError(f"k must be at least 1 and below 2**31, got {columns}", argument="k")
-    return columns
-
-
-def _choice(name: str, value: str, accepted: Sequence[str] | Mapping[str, Any]) -> str:
-    if value not in accepted:
-        raise ParameterError(f"{name} must be one of {', '.join(accepted)}, got {value!r}", argument=name)
-    return value
 
 
 def __getattr__(name: str) -> Any:
