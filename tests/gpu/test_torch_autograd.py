@@ -10,6 +10,7 @@ from capturing import capture
 torch = pytest.importorskip("torch", minversion="2.5")
 
 import warploom.torch as wt  # noqa: E402
+from warploom.torch import _custom_operators as custom  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of what torch.compile imports
@@ -73,7 +74,7 @@ def test_sampled_products(k, dtype):
         rows = np.repeat(np.arange(500), np.diff(A.indptr))
         expected = (X[rows].double() * Y[A.indices.astype(np.int64)].double()).sum(1)
         tolerance = 1e-4 if dtype == torch.float32 else 1e-12
-        found = wt._sampled(X, Y, plan._name, plan.nnz, False)
+        found = custom.sampled_product(X, Y, plan._name, plan.nnz, False)
         torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance)
 
 
@@ -98,9 +99,9 @@ def test_operations_are_as_torch_wants_them():
         X, values = operands(plan, kind)
         Z = torch.randn(plan.shape[0], X.shape[1], dtype=torch.float64, device="cuda", requires_grad=True)
         column = kind == "column"
-        torch.library.opcheck(wt._product, (X, values, plan._name, plan.shape[0], False, column))
-        torch.library.opcheck(wt._product, (Z, values, plan._name, plan.shape[1], True, column))
-        torch.library.opcheck(wt._sampled, (Z, X, plan._name, plan.nnz, column))
+        torch.library.opcheck(custom.product, (X, values, plan._name, plan.shape[0], False, column))
+        torch.library.opcheck(custom.product, (Z, values, plan._name, plan.shape[1], True, column))
+        torch.library.opcheck(custom.sampled_product, (Z, X, plan._name, plan.nnz, column))
 
 
 def test_passes_run_on_the_current_stream_and_in_a_graph():

@@ -14,6 +14,8 @@ from battery import battery
 torch = pytest.importorskip("torch", minversion="2.5")
 
 import warploom.torch as wt  # noqa: E402
+from warploom.torch import _custom_operators as custom  # noqa: E402
+from warploom.torch._operations import pattern_of  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of what torch.func and torch.compile import
@@ -93,14 +95,14 @@ def test_sampled_products(k):
     X, Y = torch.randn(40, k, dtype=torch.float64), torch.randn(30, k, dtype=torch.float64)
     rows = np.repeat(np.arange(40), np.diff(A.indptr))
     for dtype, tolerance in ((torch.float64, 1e-13), (torch.float32, 1e-5)):
-        found = wt._sampled(X.to(dtype), Y.to(dtype), plan._name, plan.nnz, False)
+        found = custom.sampled_product(X.to(dtype), Y.to(dtype), plan._name, plan.nnz, False)
         np.testing.assert_allclose(found, (X[rows] * Y[A.indices]).sum(1), rtol=tolerance, atol=tolerance)
-    half = wl._core.sampled_product(wt._pattern_of(plan), X.half().numpy(), Y.half().numpy())
+    half = wl._core.sampled_product(pattern_of(plan), X.half().numpy(), Y.half().numpy())
     exact = (X.half()[rows].double() * Y.half()[A.indices].double()).sum(1)
     np.testing.assert_allclose(half, exact, rtol=2e-3, atol=2e-3)
     for wrong in (X.numpy()[1:], X.numpy()[:, ::2] if k > 1 else X.numpy()[1:], X.numpy().astype(int)):
         with pytest.raises(wl.errors.WarploomError):
-            wl._core.sampled_product(wt._pattern_of(plan), wrong, Y.numpy())
+            wl._core.sampled_product(pattern_of(plan), wrong, Y.numpy())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -108,11 +110,11 @@ def test_operations_are_as_torch_wants_them(kind):
     plan = make(kind)
     X, values = operands(plan, kind)
     column = kind == "column"
-    torch.library.opcheck(wt._product, (X, None, plan._name, plan.shape[0], False, column))
-    torch.library.opcheck(wt._product, (X, values, plan._name, plan.shape[0], False, column))
+    torch.library.opcheck(custom.product, (X, None, plan._name, plan.shape[0], False, column))
+    torch.library.opcheck(custom.product, (X, values, plan._name, plan.shape[0], False, column))
     Z = torch.randn(plan.shape[0], X.shape[1], dtype=torch.float64, requires_grad=True)
-    torch.library.opcheck(wt._product, (Z, values, plan._name, plan.shape[1], True, column))
-    torch.library.opcheck(wt._sampled, (Z, X, plan._name, plan.nnz, column))
+    torch.library.opcheck(custom.product, (Z, values, plan._name, plan.shape[1], True, column))
+    torch.library.opcheck(custom.sampled_product, (Z, X, plan._name, plan.nnz, column))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -263,7 +265,7 @@ def test_plans_that_are_gone():
     y.sum().backward()  # keeps it
     del y
     gc.collect()
-    product = lambda: wt._product(X, None, name, 9, False, False)  # noqa: E731
+    product = lambda: custom.product(X, None, name, 9, False, False)  # noqa: E731
     assert "gone" in refused(wl.errors.ParameterError, "plan", product)
 
 

@@ -10,7 +10,9 @@ from warploom.errors import ParameterError
 torch = pytest.importorskip("torch", minversion="2.5")
 
 import warploom.torch as wt  # noqa: E402
+from warploom.torch import _custom_operators as custom  # noqa: E402
 from warploom.torch import _extremes  # noqa: E402
+from warploom.torch._operations import neighbours_of  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of what torch.func and torch.compile import
@@ -139,7 +141,7 @@ def test_parts_give_what_the_kernel_gives(at_once, k):
     X, values = (operand.detach() for operand in operands(plan, k))
     X[::3] = 1  # many are equal
     values[::2] = 1
-    neighbours = wt._neighbours_of(plan)
+    neighbours = neighbours_of(plan)
     expected = _extremes._by_kernel(neighbours, values, X)
     found = _extremes._in_parts(neighbours, values, X, at_once)
     assert torch.equal(found[0], expected[0])
@@ -210,14 +212,14 @@ def test_operations_are_as_torch_wants_them(reduce):
     plan = make()
     X, values = operands(plan)
     rows = plan.shape[0]
-    torch.library.opcheck(wt._maximum, (X, None, plan._name, rows))
-    torch.library.opcheck(wt._maximum, (X, values, plan._name, rows))
-    torch.library.opcheck(wt._inverse_counts, (X.detach(), plan._name, rows))
-    entries = wt._maximum(X, None, plan._name, rows)[1]
+    torch.library.opcheck(custom.maximum, (X, None, plan._name, rows))
+    torch.library.opcheck(custom.maximum, (X, values, plan._name, rows))
+    torch.library.opcheck(custom.inverse_counts, (X.detach(), plan._name, rows))
+    entries = custom.maximum(X, None, plan._name, rows)[1]
     without_gradients = ("test_schema", "test_faketensor")
     for with_values in (False, True):
         arguments = (entries, X.detach(), plan._name, with_values)
-        torch.library.opcheck(wt._winners, arguments, test_utils=without_gradients)
+        torch.library.opcheck(custom.winners, arguments, test_utils=without_gradients)
 
 
 @pytest.mark.parametrize("kind", CHOICES)

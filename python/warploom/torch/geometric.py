@@ -15,7 +15,8 @@ from warploom._csr import CSR
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
 from warploom.operators import Operator, Plan
 from warploom.plan import plan as plan_of
-from warploom.torch import _dtype_of, spmm
+from warploom.torch import spmm
+from warploom.torch._operations import dtype_of
 
 __all__ = ["Adjacency", "adjacency"]
 
@@ -155,7 +156,7 @@ class Adjacency(torch.Tensor):
         if not isinstance(plan, (Plan, Operator)):
             raise ParameterError(f"plan must be what warploom.plan returns, got {type(plan).__name__}", argument="plan")
         made: Adjacency = torch.Tensor._make_wrapper_subclass(
-            cls, plan.shape, dtype=_dtype_of(plan), device=torch.device(str(plan.device))
+            cls, plan.shape, dtype=dtype_of(plan), device=torch.device(str(plan.device))
         )
         made.plan = plan
         made.values_of_entries = values
