@@ -64,7 +64,7 @@ def check_selection(select: str, patterns: Sequence[str] | None, target: _device
         except ParameterError as error:
             raise ParameterError(str(error), argument="select") from None
     elif patterns is not None:
-        listed = (name for op in ("spmm", "spmv") for name in candidates(op, device=target.kind))
+        listed = (name for op in ("spmm", "spmv") for name in candidates(op, device=target.kind, precision="tf32"))
         if not any(map(_is_candidate, patterns)) and not any(matches(name, patterns) for name in listed):
             raise ParameterError(f"no candidate matches {list(patterns)}", argument="candidates")
 

@@ -376,6 +376,7 @@ def test_operators_are_validated_at_once():
         refused(wl.errors.ParameterError, "candidates", wl.plan, matrix(), device="cpu", candidates=wrong)
     for match in ("spmm/*", ["nothing", "spmv/none/csr/v*"], "spmv/none/csr/vector[threads_per_row=8]"):
         assert not wl.plan(matrix(), device="cpu", candidates=match).plans
+    assert not wl.plan(matrix(dtype=np.float32), device="cpu", candidates="*_tf32*", precision="tf32").plans
     refused(wl.errors.ParameterError, "k", wl.plan, matrix(), "spmm", device="cpu")
 
 
