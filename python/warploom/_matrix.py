@@ -76,8 +76,8 @@ def as_csr(A: Any, *, dtype: npt.DTypeLike | None = None, pattern_only: bool = F
         package = _package_of(A)
         if package == "torch":
             indptr, indices, data, shape = _from_torch(A)
-            if wanted is None and _bfloat16.name_of(A.dtype) in ("float16", "bfloat16"):
-                wanted = _bfloat16.as_dtype(_bfloat16.name_of(A.dtype))  # once more: SciPy converts in float32
+            if wanted is None and (name := _bfloat16.name_of(A.dtype)) in ("float16", "bfloat16"):
+                wanted = _bfloat16.as_dtype(name)  # once more: SciPy converts in float32
         elif package == "cupyx" and hasattr(A, "get"):
             if A.format != "csr":
                 return as_csr(_cupy_to_scipy(A), dtype=wanted, pattern_only=pattern_only)

@@ -84,6 +84,7 @@ def sample_at_entries(operator: Plan | Operator, of_rows: torch.Tensor, of_colum
 
 
 def check_version(ctx: Any) -> None:
+    """Refuse a backward pass with the plan's values if these are others than in the forward pass."""
     if ctx.version is not None and ctx.version != ctx.operator._version:
         raise ParameterError(
             "the plan got other values between the forward and the backward pass; give them to spmm as `values`",
@@ -92,6 +93,7 @@ def check_version(ctx: Any) -> None:
 
 
 def through_relu(grad: torch.Tensor, output: torch.Tensor | None) -> torch.Tensor:
+    """Return the gradient before the activation, by what came out of it; None: there was no activation."""
     if output is None:
         return grad
     return torch.ops.aten.threshold_backward(grad, output, 0)  # type: ignore[no-any-return]
@@ -100,6 +102,7 @@ def through_relu(grad: torch.Tensor, output: torch.Tensor | None) -> torch.Tenso
 def maxima_of(
     X: torch.Tensor, values: torch.Tensor | None, operator: Plan | Operator
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the maxima over neighbours, with these values or the plan's, and which entries they are of."""
     weights = weights_of(operator) if values is None else values.detach()
     return maxima(neighbours_of(operator), weights, X.detach())
 
