@@ -9,8 +9,8 @@ from scipy.sparse import csr_array, random_array
 
 import warploom as wl
 from battery import typed
-from products import ORDER, assert_product, operand, tensor_of
-from warploom import _bfloat16, _device
+from products import ORDER, assert_product, operand, tensor_of, widened
+from warploom import _bfloat16, _core, _device
 from warploom.candidates import kernels
 
 torch = pytest.importorskip("torch")
@@ -59,10 +59,18 @@ def test_many_columns(kernel, layout, dtype):
         assert results[0].tobytes() == results[1].tobytes() == results[2].tobytes()
 
 
+@pytest.fixture(params=["always", "never"])
+def copies(request):
+    _core.make_padded_copies(request.param)
+    yield
+    _core.make_padded_copies()
+
+
+@pytest.mark.parametrize("shape", [(300, 500), (301, 503)], ids=str)
 @pytest.mark.parametrize(("kernel", "layout", "dtype"), KERNELS)
-def test_operands_between_others(kernel, layout, dtype):
+def test_operands_between_others(kernel, layout, dtype, shape, copies):
     """Neither aligned nor without gaps, of other sizes than the plan was made for: what lies around C stays."""
-    A = pruned(dtype, (300, 500))
+    A = pruned(dtype, shape)
     plan = planned(A, kernel, layout, 64)
     m, n = A.shape
     for k in (1, 33, 64, 100):
@@ -81,10 +89,41 @@ def test_operands_between_others(kernel, layout, dtype):
 
 
 @pytest.mark.parametrize(("kernel", "layout", "dtype"), KERNELS)
-def test_captured_in_a_graph(kernel, layout, dtype):
-    A = pruned(dtype)
-    plan = planned(A, kernel, layout, 128)
-    B = operand((A.shape[1], 128), A.data.dtype, layout)
+def test_scaled_and_added(kernel, layout, dtype, copies):
+    """C is read as well, and what a copy has beside it is not."""
+    A = pruned(dtype, (301, 503))
+    for k in (32, 33):
+        plan = planned(A, kernel, layout, k)
+        B, C = (operand((size, k), A.data.dtype, layout, seed=size) for size in (503, 301))
+        b, c = on_gpu(B, layout), on_gpu(C, layout)
+        for values in (b, c):
+            values[0, k - 1] = math.inf
+        plan(b, out=c, alpha=2.0, beta=-0.5)
+        found = tensor_of(np.ascontiguousarray(as_host(c, layout))).double()
+        assert not torch.isfinite(found[:, k - 1]).any()
+        dense = torch.from_numpy(csr_array((widened(A.data), A.indices, A.indptr), shape=A.shape).toarray()).double()
+        expected = 2 * dense @ torch.from_numpy(widened(B)).double() - torch.from_numpy(widened(C)).double() / 2
+        atol = {"float64": 1e-12, "float32": 1e-1 if kernel.precision == "tf32" else 1e-4}.get(dtype, 0.3)
+        torch.testing.assert_close(found[:, : k - 1], expected[:, : k - 1], rtol=1e-2, atol=atol)
+
+
+@pytest.mark.parametrize("size", [1600, 1601])
+@pytest.mark.parametrize("k", [32, 33])
+@pytest.mark.parametrize(("kernel", "layout", "dtype"), KERNELS)
+def test_copies_where_they_pay(kernel, layout, dtype, size, k):
+    """As large as matrices are of whose operands copies are made."""
+    A = pruned(dtype, (size, size), 0.05)
+    B = operand((size, k), A.data.dtype, layout)
+    there = planned(A, kernel, layout, k) @ on_gpu(B, layout)
+    assert_product(A, B, as_host(there, layout), precision=kernel.precision)
+
+
+@pytest.mark.parametrize(("kernel", "layout", "dtype"), KERNELS)
+@pytest.mark.parametrize(("shape", "k"), [((1000, 4104), 128), ((1601, 1601), 33)], ids=str)
+def test_captured_in_a_graph(kernel, layout, dtype, shape, k):
+    A = pruned(dtype, shape)
+    plan = planned(A, kernel, layout, k)
+    B = operand((A.shape[1], k), A.data.dtype, layout)
     b = on_gpu(np.zeros_like(B), layout)
     c = plan @ b
     torch.cuda.synchronize()

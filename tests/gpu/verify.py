@@ -40,6 +40,8 @@ from visible import least_mib, visible_gpus
 
 ROOT = pathlib.Path(__file__).parents[2]
 SITE = ROOT / "build" / "verified"
+# pytest-benchmark, where it is installed, warns of pytest-xdist, and warnings are errors here.
+PLUGINS = ("-p", "no:benchmark", "-p", "no:cacheprovider")
 
 
 def run(
@@ -81,7 +83,7 @@ def run_tests() -> dict[str, int]:
     def run_some(name: str, paths: list[pathlib.Path], *options: str, **setting: str) -> tuple[str, pathlib.Path, str]:
         report = ROOT / "build" / f"gpu-tests-{name}.xml"
         report.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "pytest", "-q", "--maxfail=20", "-p", "no:cacheprovider", *options]
+        command = [sys.executable, "-m", "pytest", "-q", "--maxfail=20", *PLUGINS, *options]
         result = run(*command, f"--junitxml={report}", *map(str, paths), check=False, capture=True, setting=setting)
         return name, report, result.stdout + result.stderr
 
@@ -140,7 +142,7 @@ def run_sanitizer(seconds: float, workers: int | None, left: dict[str, list[str]
     def run_part(tool: str, part: int) -> tuple[str, dict]:
         log, report = logs / f"{tool}-{part}.log", logs / f"{tool}-{part}.xml"
         options = ["--log-file", str(log), "--print-limit", "200", "--target-processes", "application-only"]
-        tests = ["tests/gpu/test_everything_once.py", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        tests = ["tests/gpu/test_everything_once.py", "-q", *PLUGINS, f"--junitxml={report}"]
         setting = {
             "PYTHONPATH": os.pathsep.join(filter(None, [str(SITE), os.environ.get("PYTHONPATH", "")])),
             "WARPLOOM_TEST_PART": f"{part}/{parts_of[tool]}",

@@ -26,6 +26,15 @@ def test_the_matrix_of_koza():
     assert stored.places == 30
 
 
+@pytest.mark.parametrize(
+    ("dtype", "columns", "leading"),
+    [("float32", 511, 512), ("float32", 513, 544), ("float64", 255, 256), ("float64", 257, 272)],
+)
+def test_long_rows_begin_on_cache_lines(dtype, columns, leading):
+    stored = Dense.from_csr(csr_array((3, columns), dtype=dtype))
+    assert stored.leading_dimension == leading
+
+
 @given(A=csr_matrices(dtypes=DTYPES))
 def test_arrays(A):
     stored = Dense.from_csr(A)

@@ -4,6 +4,11 @@
 // The library chooses an algorithm for each shape of the operands, and the plan keeps what it chose. Sums of parts of
 // rows of A are kept in a workspace of the plan, which it takes when it is made, as large as the algorithm for the
 // operands it is made for needs; for others the library finds one that makes do with it.
+//
+// Its kernels for tensor cores load and store 16 bytes at once. Where rows of B or C do not begin on 16 bytes (columns
+// in column-major order), or rows of A do not end so, it takes others, which need up to six times as long: the product
+// is computed from copies that do, if A is so large that it pays. Rows of A are filled up with zeros, and as many rows
+// of zeros are put below B; in column-major order, as many rows of zeros are below A as C has rows too few.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -13,9 +18,11 @@
 #include <string>
 
 #include "kernels/cublas/api.hpp"
+#include "kernels/dense/aligned_copy.hpp"
 #include "kernels/dense/device_dense.hpp"
 #include "kernels/description.hpp"
 #include "kernels/finishing.hpp"
+#include "kernels/spmm/padded_copy.hpp"
 #include "warploom/cublas.hpp"
 
 namespace warploom {
@@ -50,9 +57,16 @@ std::uint32_t alignment_of(const void* address) {
   return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
+std::int64_t filled_up(std::int64_t values, value_type dtype) {
+  const std::int64_t at_once = 16 / static_cast<std::int64_t>(size_of(dtype));
+  return (values + at_once - 1) / at_once * at_once;
+}
+
 // What the choice of an algorithm depends on, beside the matrix.
 struct operands {
   std::int64_t columns;
+  std::int64_t rows_of_B;
+  std::int64_t rows_of_C;
   std::int64_t ldb;
   std::int64_t ldc;
   std::uint32_t alignment_of_B;
@@ -69,22 +83,25 @@ class cublas_plan final : public product_plan, public finishing_plan {
         empty_(nnz == 0),
         order_(request.order),
         dtype_(matrix_.shape().dtype),
+        uses_tensor_cores_(dtype_ != value_type::float32 || precision == product_precision::tf32),
         device_(api::current_handle()) {
     if (empty_) return;
     const dense_shape& A = matrix_.shape();
     WARPLOOM_CUBLAS_CHECK(MatmulDescCreate, product_.to_create(), compute_type_of(dtype_, precision), factor_type());
-    WARPLOOM_CUBLAS_CHECK(MatrixLayoutCreate, stored_.to_create(), data_type(dtype_), A.num_cols, A.num_rows,
-                          A.leading_dimension());
     if (order_ == layout::column_major) {
       const std::int32_t how = api::transpose;
       WARPLOOM_CUBLAS_CHECK(MatmulDescSetAttribute, product_, api::transpose_first, &how, sizeof(how));
     }
     if (request.k == 0) return;
-    const bool by_rows = order_ == layout::row_major;
-    const operands expected{request.k, by_rows ? request.k : A.num_cols, by_rows ? request.k : A.num_rows,
-                            best_alignment, best_alignment};
+    const auto whole = [&](std::int64_t rows) {
+      return dense_view{nullptr, rows, request.k, order_ == layout::row_major ? request.k : rows};
+    };
+    const dense_view B = whole(A.num_cols), C = whole(A.num_rows);
+    const auto [B_is_copied, C_is_copied] = copied(B, C);
     const std::lock_guard<std::mutex> lock(device_.using_it);
-    const found* const chosen = choose(expected, largest_workspace);
+    const found* const chosen = choose(seen(B_is_copied ? shape_of_copy(B, rows_of_copied_B()) : B,
+                                            C_is_copied ? shape_of_copy(C, rows_of_copied_C()) : C),
+                                       largest_workspace);
     if (chosen == nullptr) refuse_candidate(label(precision), "is not supported by cuBLAS for these operands");
     workspace_ = {chosen->result.workspace_bytes, allocate};
   }
@@ -96,12 +113,12 @@ class cublas_plan final : public product_plan, public finishing_plan {
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
     if (empty_) return clear(C, stream);
-    multiply(B, C, 1, 0, stream);
+    multiply_aligned(B, C, 1, 0, stream);
   }
 
   bool run_finished(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) override {
     if (empty_ || by.bias != nullptr || by.then != activation::none) return false;
-    multiply(B, C, by.alpha, by.beta, stream);
+    multiply_aligned(B, C, by.alpha, by.beta, stream);
     return true;
   }
 
@@ -111,9 +128,15 @@ class cublas_plan final : public product_plan, public finishing_plan {
  private:
   struct found {
     operands of;
+    api::owned_layout stored;  // A^T, for the library
     api::owned_layout B;
     api::owned_layout C;
     api::heuristic_result result{};
+  };
+
+  struct copied_operands {
+    bool B = false;
+    bool C = false;
   };
 
   cudaDataType factor_type() const { return dtype_ == value_type::float64 ? CUDA_R_64F : CUDA_R_32F; }
@@ -133,13 +156,15 @@ class cublas_plan final : public product_plan, public finishing_plan {
     if (known != chosen_.end()) return &*known;
     const dense_shape& A = matrix_.shape();
     const bool by_rows = order_ == layout::row_major;
-    found made{of, {}, {}};
+    found made{of, {}, {}, {}};
+    WARPLOOM_CUBLAS_CHECK(MatrixLayoutCreate, made.stored.to_create(), data_type(dtype_), of.rows_of_B, of.rows_of_C,
+                          A.leading_dimension());
     const auto create = [&](api::owned_layout& matrix, std::int64_t rows, std::int64_t leading_dimension) {
       WARPLOOM_CUBLAS_CHECK(MatrixLayoutCreate, matrix.to_create(), data_type(dtype_), by_rows ? of.columns : rows,
                             by_rows ? rows : of.columns, leading_dimension);
     };
-    create(made.B, A.num_cols, of.ldb);
-    create(made.C, A.num_rows, of.ldc);
+    create(made.B, of.rows_of_B, of.ldb);
+    create(made.C, of.rows_of_C, of.ldc);
     api::owned_preference preference;
     WARPLOOM_CUBLAS_CHECK(MatmulPreferenceCreate, preference.to_create());
     const auto prefer = [&](api::preference_attribute what, auto value) {
@@ -166,11 +191,61 @@ class cublas_plan final : public product_plan, public finishing_plan {
     return &chosen_.back();
   }
 
-  api::matrix_layout* first(const found& f) const { return order_ == layout::row_major ? f.B : stored_; }
-  api::matrix_layout* second(const found& f) const { return order_ == layout::row_major ? stored_ : f.B; }
+  api::matrix_layout* first(const found& f) const { return order_ == layout::row_major ? f.B : f.stored; }
+  api::matrix_layout* second(const found& f) const { return order_ == layout::row_major ? f.stored : f.B; }
+
+  std::int64_t value_bytes() const { return static_cast<std::int64_t>(size_of(dtype_)); }
+
+  std::int64_t rows_of_copied_B() const { return filled_up(matrix_.shape().num_cols, dtype_); }
+  std::int64_t rows_of_copied_C() const {
+    const std::int64_t rows = matrix_.shape().num_rows;
+    return order_ == layout::column_major ? filled_up(rows, dtype_) : rows;
+  }
+
+  dense_view shape_of_copy(const dense_view& operand, std::int64_t rows) const {
+    return cuda::aligned_shape(operand, rows, order_, value_bytes());
+  }
+
+  copied_operands copied(const dense_view& B, const dense_view& C) const {
+    const padded_copies when = when_copies_are_made();
+    if (when == padded_copies::never || (when == padded_copies::where_they_pay && !uses_tensor_cores_)) return {};
+    const dense_shape& A = matrix_.shape();
+    const int of_A = cuda::alignment_of_bytes(static_cast<std::uint64_t>(A.num_cols * value_bytes()));
+    const int of_B = std::min(of_A, cuda::alignment_of_rows(B, order_, value_bytes()));
+    const int of_C = cuda::alignment_of_rows(C, order_, value_bytes());
+    const copied_operands result{of_B < 16, of_C < 16};
+    if (when == padded_copies::always || !(result.B || result.C)) return result;
+    // Measured on an H200: a copy takes 3 to 4 us.
+    const std::int64_t places_for_each = value_bytes() == 2 && std::min(of_B, of_C) < 8 ? 2'000'000 : 4'000'000;
+    const bool pays =
+        A.places() >= places_for_each * (result.B + result.C) && C.num_cols <= A.num_rows && C.num_cols <= A.num_cols;
+    return pays ? result : copied_operands{};
+  }
+
+  // From copies, where they pay and there is memory for them.
+  void multiply_aligned(const dense_view& B, const dense_view& C, double alpha, double beta, cudaStream_t stream) {
+    const auto [B_is_copied, C_is_copied] = copied(B, C);
+    std::optional<cuda::aligned_copy> b, c;
+    try {
+      if (B_is_copied) b.emplace(B, rows_of_copied_B(), order_, value_bytes(), stream);
+      if (C_is_copied) c.emplace(C, rows_of_copied_C(), order_, value_bytes(), stream);
+    } catch (const error& failure) {
+      if (failure.kind() != error_kind::out_of_memory) throw;
+      return multiply(B, C, alpha, beta, stream);
+    }
+    if (b) b->take();
+    if (c && beta != 0) c->take();
+    multiply(b ? b->view() : B, c ? c->view() : C, alpha, beta, stream);
+    if (c) c->give_back();
+  }
+
+  static operands seen(const dense_view& B, const dense_view& C) {
+    return {C.num_cols,          B.num_rows,           C.num_rows,          B.leading_dimension,
+            C.leading_dimension, alignment_of(B.data), alignment_of(C.data)};
+  }
 
   void multiply(const dense_view& B, const dense_view& C, double alpha, double beta, cudaStream_t stream) {
-    const operands of{C.num_cols, B.leading_dimension, C.leading_dimension, alignment_of(B.data), alignment_of(C.data)};
+    const operands of = seen(B, C);
     const bool by_rows = order_ == layout::row_major;
     const float alpha32 = static_cast<float>(alpha), beta32 = static_cast<float>(beta);
     const bool wide = dtype_ == value_type::float64;
@@ -192,9 +267,9 @@ class cublas_plan final : public product_plan, public finishing_plan {
   bool empty_;  // no nonzeros
   layout order_;
   value_type dtype_;
+  bool uses_tensor_cores_;
   api::device_handle& device_;
   api::owned_description product_;
-  api::owned_layout stored_;  // A^T, for the library
   cuda::device_array<std::byte> workspace_;
   std::list<found> chosen_;
 };
@@ -215,7 +290,9 @@ std::unique_ptr<product_plan> prepare(product_precision precision, const device_
   const auto accept = [&](bool repeats) {
     if (repeats && size_of(matrix.dtype()) == 2) refuse_candidate(label, dense_repeats_reason());
   };
-  cuda::device_dense dense(matrix, accept, allocate);
+  const std::int64_t rows = matrix.num_rows();
+  const std::int64_t below = request.order == layout::column_major ? filled_up(rows, matrix.dtype()) - rows : 0;
+  cuda::device_dense dense(matrix, accept, allocate, below);
   dense.forget_occupied();
   return std::make_unique<cublas_plan>(std::move(dense), matrix.nnz(), request, precision, allocate);
 }

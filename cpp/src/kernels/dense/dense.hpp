@@ -1,8 +1,8 @@
 // A dense matrix: a place for every entry that there could be.
 //
-// Rows follow each other, each filled up to a multiple of 16 bytes. Places without an entry hold 0. On the host it is
-// stored which places hold one (`occupied`), so that stored zeros survive a round trip. Entries of a row come back in
-// the order of their columns, and repeated ones are added up.
+// Rows follow each other, each filled up to a multiple of 16 bytes, and of a cache line if it has 16 of them. Places
+// without an entry hold 0. On the host it is stored which places hold one (`occupied`), so that stored zeros survive a
+// round trip. Entries of a row come back in the order of their columns, and repeated ones are added up.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ struct dense_shape {
   value_type dtype = value_type::float32;
 
   std::int64_t leading_dimension() const {
-    const std::int64_t at_once = 16 / size_of(dtype);
-    return (num_cols + at_once - 1) / at_once * at_once;
+    const std::int64_t size = size_of(dtype), filled_up = num_cols * size < 2048 ? 16 : 128;
+    return (num_cols * size + filled_up - 1) / filled_up * filled_up / size;
   }
   std::int64_t places() const { return num_rows * leading_dimension(); }
   std::int64_t words_per_row() const { return (num_cols + 31) / 32; }  // of `occupied`

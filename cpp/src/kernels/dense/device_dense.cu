@@ -67,10 +67,10 @@ __global__ void __launch_bounds__(threads_per_block)
 }  // namespace
 
 device_dense::device_dense(const device_csr& matrix, const std::function<void(bool)>& accept,
-                           const device_allocator& allocate)
+                           const device_allocator& allocate, std::int64_t rows_below)
     : shape_{matrix.num_rows(), matrix.num_cols(), matrix.dtype()}, stream_(matrix.stream()) {
   check_dense_size(shape_);
-  data_ = {shape_.places() * size_of(shape_.dtype), allocate};
+  data_ = {(shape_.places() + rows_below * shape_.leading_dimension()) * size_of(shape_.dtype), allocate};
   if (data_.size() > 0) fill_device(data_.data(), 0, data_.bytes(), stream_);
   occupied_ = {static_cast<std::size_t>(shape_.num_rows * shape_.words_per_row()), pooled_allocator(stream_)};
   if (occupied_.size() > 0) fill_device(occupied_.data(), 0, occupied_.bytes(), stream_);

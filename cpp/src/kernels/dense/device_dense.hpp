@@ -16,8 +16,9 @@ namespace warploom::cuda {
 class device_dense {
  public:
   // `accept` is told whether entries of one row and column repeat, which are added up, and may throw. Synchronises the
-  // stream of the matrix once, to learn that.
-  device_dense(const device_csr& matrix, const std::function<void(bool)>& accept, const device_allocator& allocate);
+  // stream of the matrix once, to learn that. `rows_below` rows of zeros follow the matrix.
+  device_dense(const device_csr& matrix, const std::function<void(bool)>& accept, const device_allocator& allocate,
+               std::int64_t rows_below = 0);
 
   const dense_shape& shape() const { return shape_; }
   const void* values() const { return data_.data(); }

@@ -12,7 +12,8 @@ struct copied_rows {
   std::int64_t from_pitch;  // bytes, as all of these
   const char* from_end;     // of the last row that is copied
   uint4* to;
-  std::int64_t num_rows;
+  std::int64_t num_rows;      // that are copied
+  std::int64_t rows_of_copy;  // zeros from there on
   std::int64_t row_bytes;
   unsigned vectors_per_row;  // of the copy, 16 bytes each
   unsigned rows_per_block;
@@ -31,10 +32,14 @@ template <class Value>
 __global__ void __launch_bounds__(threads_per_block) copy_kernel(const copied_rows rows) {
   constexpr int size = sizeof(Value);
   const std::int64_t first_row = std::int64_t{blockIdx.x} * rows.rows_per_block;
-  const auto num_rows = static_cast<unsigned>(min(std::int64_t{rows.rows_per_block}, rows.num_rows - first_row));
+  const auto num_rows = static_cast<unsigned>(min(std::int64_t{rows.rows_per_block}, rows.rows_of_copy - first_row));
   uint4* const to = rows.to + first_row * rows.vectors_per_row;
   for (unsigned i = threadIdx.x; i < num_rows * rows.vectors_per_row; i += threads_per_block) {
     const unsigned row = i / rows.vectors_per_row;
+    if (first_row + row >= rows.num_rows) {
+      to[i] = {};
+      continue;
+    }
     const std::int64_t at = std::int64_t{16} * (i - row * rows.vectors_per_row);
     const char* const from = rows.from + (first_row + row) * rows.from_pitch + at;
     const std::int64_t left = rows.row_bytes - at;
@@ -65,7 +70,8 @@ std::int64_t vectors_for(std::int64_t columns, std::int64_t value_bytes) { retur
 }  // namespace
 
 panel_copy::panel_copy(std::int64_t rows, std::int64_t columns, std::int64_t value_bytes, cudaStream_t stream)
-    : value_bytes_(value_bytes),
+    : rows_(rows),
+      value_bytes_(value_bytes),
       stream_(stream),
       memory_(static_cast<std::size_t>(rows * vectors_for(columns, value_bytes) * 16), stream, memory_pool::products) {}
 
@@ -79,17 +85,18 @@ dense_view panel_copy::copy(const dense_view& B, std::int64_t first, std::int64_
                          from + (B.num_rows - 1) * from_pitch + columns * value_bytes_,
                          memory_.as<uint4>(),
                          B.num_rows,
+                         rows_,
                          columns * value_bytes_,
                          static_cast<unsigned>(vectors),
                          static_cast<unsigned>(rows_per_block)};
-  const auto blocks = static_cast<unsigned>((B.num_rows + rows_per_block - 1) / rows_per_block);
+  const auto blocks = static_cast<unsigned>((rows_ + rows_per_block - 1) / rows_per_block);
   if (value_bytes_ == 2) {
     copy_kernel<std::uint16_t><<<blocks, threads_per_block, 0, stream_>>>(rows);
   } else {
     copy_kernel<std::uint32_t><<<blocks, threads_per_block, 0, stream_>>>(rows);
   }
   check_launch("copy_kernel");
-  return {memory_.data(), B.num_rows, columns, vectors * 16 / value_bytes_};
+  return {memory_.data(), rows_, columns, vectors * 16 / value_bytes_};
 }
 
 }  // namespace warploom::cuda

@@ -17,10 +17,13 @@ class panel_copy {
   // Room for `columns` columns of so many rows.
   panel_copy(std::int64_t rows, std::int64_t columns, std::int64_t value_bytes, cudaStream_t stream);
 
-  // Copies columns first .. first + columns of B. The copy is as wide as those, filled up to 16 bytes.
+  // Copies columns first .. first + columns of B. The copy is as wide as those, filled up to 16 bytes, and has as many
+  // rows as there is room for: those that B does not have hold zeros.
   dense_view copy(const dense_view& B, std::int64_t first, std::int64_t columns);
+  void* data() const { return memory_.data(); }
 
  private:
+  std::int64_t rows_;
   std::int64_t value_bytes_;
   cudaStream_t stream_;
   pooled_memory memory_;

@@ -28,6 +28,8 @@ void make_padded_copies(padded_copies when, std::int64_t panel_bytes) {
   panel_bytes_of_tests = panel_bytes;
 }
 
+padded_copies when_copies_are_made() { return when_copied; }
+
 bool copy_pays(const unaligned_product& product) {
   const auto entries = static_cast<double>(product.entries);
   const auto columns = static_cast<double>(product.columns);

@@ -37,6 +37,7 @@ std::int64_t copied_columns(const unaligned_product& product, std::int64_t tile_
 // (0: as many as otherwise).
 enum class padded_copies { where_they_pay, always, never };
 void make_padded_copies(padded_copies when, std::int64_t panel_bytes);
+padded_copies when_copies_are_made();
 
 // ---- The bytes of a row
 
