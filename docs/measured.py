@@ -29,6 +29,7 @@ _MEASURED_DOUBLE = "h200-double"
 _MEASURED_COLUMN = "h200-column"
 _MEASURED_DENSE = "h200-dense"
 _MEASURED_TYPES = "h200-types"
+_MEASURED_COLUMN_HALF = "h200-column-half"
 
 
 def write_measured(tables: Path) -> None:
@@ -60,6 +61,7 @@ def write_measured(tables: Path) -> None:
         "column": _MEASURED_COLUMN,
         "dense": _MEASURED_DENSE,
         "types": _MEASURED_TYPES,
+        "column-half": _MEASURED_COLUMN_HALF,
     }
     for table, name in of_spmm.items():
         write_tables(tables / f"{table}-speedups.md", [table_over_vendor(Measurements.load(name).select(op="spmm"))])
