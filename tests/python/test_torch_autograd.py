@@ -137,6 +137,28 @@ def test_compiled_graphs_are_whole(kind):
         torch.testing.assert_close(compiled(wide, values), loss(wide, values))
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_operators_multiply_transposes_as_they_are(compiled):
+    """A linear layer with sparse weights, (A @ x.T).T: no copy in row-major order, the result is contiguous."""
+    A = matrix(dtype=np.float32)
+    operator = wl.plan(A, device="cpu", candidates=["*/none/csr/row_split"], updatable=True)
+
+    def layer(x, values):
+        return wt.spmm(operator, x.T, values).T
+
+    x = torch.randn(5, A.shape[1], requires_grad=True)
+    values = torch.from_numpy(A.data).requires_grad_()
+    called = torch.compile(layer, fullgraph=True, backend="aot_eager") if compiled else layer
+    y = called(x, values)
+    assert y.is_contiguous()
+    assert list(operator.plans) == ["up to 8 columns, column-major"]
+    found = torch.autograd.grad(y.square().sum(), (x, values))
+    expected = torch.nn.functional.linear(x, dense(A, values))
+    torch.testing.assert_close(y, expected)
+    for gradient, wanted in zip(found, torch.autograd.grad(expected.square().sum(), (x, values)), strict=True):
+        torch.testing.assert_close(gradient, wanted)
+
+
 def test_exported_graphs_have_the_product():
     plan = make("row", updatable=False)
     module = torch.nn.Sequential(torch.nn.Linear(4, 3, dtype=torch.float64), wt.SpMM(plan), torch.nn.ReLU())

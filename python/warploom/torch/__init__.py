@@ -119,7 +119,7 @@ def spmm(
         return _end(-_maximum_of(plan, -X, values), bias, activation)
     if reduce == "max":
         return _end(_maximum_of(plan, X, values), bias, activation)
-    column = isinstance(plan, Plan) and plan.layout == "column" and plan.op == "spmm"
+    column = _is_column_major(plan, X)
     compiling = torch.compiler.is_compiling()
     total: torch.Tensor
     if reduce == "sum" and (bias is not None or activation is not None):
@@ -238,6 +238,17 @@ _NARROWER = {
     torch.float64: (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.bool),
     torch.float32: (torch.float16, torch.bfloat16, torch.bool),
 }
+
+
+def _is_column_major(plan: Plan | Operator, X: torch.Tensor) -> bool:
+    """Return whether the product takes its operands so: as the plan was made, or as X is where one is chosen for X."""
+    if isinstance(plan, Plan):
+        return plan.op == "spmm" and plan.layout == "column"
+    if plan._fixed is not None:
+        op, _, layout = plan._fixed
+        return op == "spmm" and layout == "column"
+    row, column = X.stride()
+    return 0 < row < column
 
 
 def _checked(plan: Plan | Operator, tensor: torch.Tensor, name: str) -> torch.Tensor:
