@@ -222,7 +222,7 @@ def test_redundant_settings_of_spmv(name, redundant):
 
 
 @pytest.mark.parametrize("op", ["spmm", "spmv"])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("layout", ["row", "column"])
 @pytest.mark.parametrize("cache", ["warm", "cold"])
 def test_every_candidate_the_profile_knows_is_predicted(matrix, op, dtype, layout, cache):
@@ -237,8 +237,8 @@ def test_every_candidate_the_profile_knows_is_predicted(matrix, op, dtype, layou
     text = str(explanation)
     assert "predicted for NVIDIA H200" in text
     assert "decided most by" in text
-    no_model = op == "spmm" and dtype == "float16" and layout == "column"
-    assert (f"{dtype}: predicted from float32" in text) == no_model
+    has_model = dtype != "bfloat16" or (op == "spmm" and layout == "row")
+    assert (f"{dtype}: predicted from float16" in text) == (not has_model)
 
 
 def test_preparation_counts_for_few_calls(matrix):

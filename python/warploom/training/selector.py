@@ -60,7 +60,7 @@ UNTRIED = 0.4
 """Logarithm of the time that a candidate counts with on matrices whose sweep has left it out, over the least time
 without a row permutation: where those gain much, what was not tried would else be the fastest without one."""
 
-LEAF_BITS = 12
+LEAF_BITS = 9
 """Of what leaves of boosted trees add. A wheel has a limit, and profiles are a quarter smaller in it than with all."""
 
 THRESHOLD_BITS = 28
