@@ -762,7 +762,7 @@ class Operator(Multiplier):
                 f"B must have {self.shape[1]} rows, as A has columns, but its shape is {shape}", argument="B"
             )
         columns = 1 if len(shape) == 1 else shape[1]
-        key = self._key(columns, _layout_of(B))
+        key = self._key(columns, layout_of(B))
         plan = self._find(key, columns)
         if len(shape) == 1 and self._vector_path is None:
             with self._making:
@@ -878,7 +878,7 @@ def _describe(op: str, k: int, layout: str) -> str:
     return "vector" if op == "spmv" else f"up to {k} columns, {layout}-major"
 
 
-def _layout_of(B: Any) -> str:
+def layout_of(B: Any) -> str:
     """Return the layout that takes no copy, if one does."""
     steps = B.stride() if framework_of(B) == "torch" else getattr(B, "strides", None)
     if steps is None or len(steps) != 2:

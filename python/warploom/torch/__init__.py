@@ -14,7 +14,7 @@ import torch
 
 from warploom import _bfloat16
 from warploom.errors import DeviceError, DtypeError, ParameterError, ShapeError
-from warploom.operators import Operator, Plan
+from warploom.operators import Operator, Plan, layout_of
 from warploom.torch._custom_operators import finished_product, inverse_counts, maximum, product
 from warploom.torch._functions import differentiable, differentiable_finished, differentiable_maximum
 from warploom.torch._operations import dtype_of, prepare
@@ -247,8 +247,7 @@ def _is_column_major(plan: Plan | Operator, X: torch.Tensor) -> bool:
     if plan._fixed is not None:
         op, _, layout = plan._fixed
         return op == "spmm" and layout == "column"
-    row, column = X.stride()
-    return 0 < row < column
+    return layout_of(X) == "column"
 
 
 def _checked(plan: Plan | Operator, tensor: torch.Tensor, name: str) -> torch.Tensor:
