@@ -1,10 +1,11 @@
 """Measure dense/cublas from copies of operands that begin on 16 bytes, and from the operands as they are.
 
-``python tests/gpu/measure_dense_copies.py [--sizes N ...] [--seconds S]`` multiplies matrices of which 4 % of the
-places hold a nonzero, with rows and columns that are and are not multiples of 16 bytes, and prints microseconds with a
-warm and a cold L2 cache: never from copies, always from copies where there are any, and as the rule has it. Times are
-medians of 20 launches between events, enqueued while the GPU sleeps. No case is started after S seconds (120). If OUT
-is set, the rows are also written to dense-copies.csv in that folder.
+``python tests/gpu/measure_dense_copies.py [--sizes N ...] [--columns K ...] [--seconds S]`` multiplies matrices of
+which 4 % of the places hold a nonzero, with rows and columns that are and are not multiples of 16 bytes, by B of 32 to
+129 columns, or by all K for each of the matrices, and prints microseconds with a warm and a cold L2 cache: never from
+copies, always from copies where there are any, and as the rule has it. Times are medians of 20 launches between events,
+enqueued while the GPU sleeps. No case is started after S seconds (120). If OUT is set, the rows are also written to
+dense-copies.csv in that folder.
 """
 
 from __future__ import annotations
@@ -74,14 +75,14 @@ def _operand(rows: int, columns: int, dtype: Any, layout: str) -> Any:
     return torch.randn(columns, rows, device="cuda", dtype=dtype).T
 
 
-def measure(sizes: list[int], deadline: float) -> Iterator[dict[str, Any]]:
+def measure(sizes: list[int], all_columns: list[int], deadline: float) -> Iterator[dict[str, Any]]:
     """Time all cases, as long as there is time."""
     flushed = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
     for size in sizes:
         for (more_rows, more_columns), columns in SHAPES:
             matrix = _matrix(size + more_rows, size + more_columns)
             rows, cols = matrix.shape
-            cases = [(kind, layout, k) for kind in TYPES for layout in ("row", "column") for k in columns]
+            cases = [(kind, layout, k) for kind in TYPES for layout in ("row", "column") for k in all_columns or columns]
             for kind, layout, k in cases:
                 if time.monotonic() > deadline:
                     return
@@ -107,10 +108,11 @@ def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    parser.add_argument("--columns", type=int, nargs="*", default=[])
     parser.add_argument("--seconds", type=float, default=120.0)
     given = parser.parse_args()
     rows = []
-    for row in measure(given.sizes, time.monotonic() + given.seconds):
+    for row in measure(given.sizes, given.columns, time.monotonic() + given.seconds):
         rows.append(row)
         times = "  ".join(f"{policy} {row[policy.replace(' ', '_') + '_warm_us']:7.1f}" for policy in POLICIES)
         print(

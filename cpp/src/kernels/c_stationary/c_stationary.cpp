@@ -7,6 +7,7 @@
 #include "kernels/spmm/rows_plan.hpp"
 #include "kernels/spmm/segmented.hpp"
 #include "kernels/spmm/segments.hpp"
+#include "kernels/spmm/widening_plan.hpp"
 
 namespace warploom {
 
@@ -42,16 +43,26 @@ void c_stationary(const balanced_rows& rows, const parameter_values& parameters,
   dispatch_wide_value_type(rows.rows.dtype, [&]<class Value>(Value) { run<Value>(rows, tile_width, B, C); });
 }
 
-std::unique_ptr<product_plan> prepare_cpu_csr(const csr_view& matrix, const product_request& request) {
-  return make_rows_plan(store_all_rows(matrix, request.perm), request.parameters, c_stationary);
+std::unique_ptr<product_plan> prepare_cpu_csr(const csr_view& given, const product_request& request) {
+  return in_float32_at_least(given, request, [](const csr_view& matrix, const product_request& same) {
+    return make_rows_plan(store_all_rows(matrix, same.perm), same.parameters, c_stationary);
+  });
 }
 
-std::unique_ptr<product_plan> prepare_cpu_dcsr(const csr_view& matrix, const product_request& request) {
-  return make_rows_plan(store_nonempty_rows(matrix, request.perm), request.parameters, c_stationary);
+std::unique_ptr<product_plan> prepare_cpu_dcsr(const csr_view& given, const product_request& request) {
+  return in_float32_at_least(given, request, [](const csr_view& matrix, const product_request& same) {
+    return make_rows_plan(store_nonempty_rows(matrix, same.perm), same.parameters, c_stationary);
+  });
 }
 
-std::unique_ptr<product_plan> prepare_cpu_padded_csr(const csr_view& matrix, const product_request& request) {
-  return make_padded_plan(to_padded(store_all_rows(matrix, request.perm)), layout::column_major);
+std::unique_ptr<product_plan> prepare_cpu_padded_csr(const csr_view& given, const product_request& request) {
+  return in_float32_at_least(given, request, [](const csr_view& matrix, const product_request& same) {
+    return make_padded_plan(to_padded(store_all_rows(matrix, same.perm)), layout::column_major);
+  });
+}
+
+std::unique_ptr<product_plan> prepare_cpu_segmented_csr(const csr_view& given, const product_request& request) {
+  return in_float32_at_least(given, request, make_segmented_plan_in_requested_order);
 }
 
 // ---- Descriptions
@@ -117,6 +128,7 @@ product_kernel spmm_csr_c_stationary() {
       .source = "Mehrabi et al. 2021, Algorithm 1",
       .layouts = {layout::column_major},
       .parameters = c_stationary_parameters,
+      .dtypes = all_value_types,
       .from_device = true,
       .baseline_for = {layout::column_major},
       .redundant = too_few_blocks,
@@ -135,6 +147,7 @@ product_kernel spmm_dcsr_c_stationary() {
       .source = "Mehrabi et al. 2021, Algorithm 1",
       .layouts = {layout::column_major},
       .parameters = c_stationary_parameters,
+      .dtypes = all_value_types,
       .from_device = true,
       .redundant = no_empty_row,
       .unsupported_reason = reason,
@@ -152,10 +165,11 @@ product_kernel spmm_segmented_csr_c_stationary() {
       .source = "own",
       .layouts = {layout::column_major},
       .parameters = segmented_c_stationary_parameters,
+      .dtypes = all_value_types,
       .from_device = true,
       .redundant = redundant_segments,
       .unsupported_reason = segmented_reason,
-      .prepare_cpu = make_segmented_plan_in_requested_order,
+      .prepare_cpu = prepare_cpu_segmented_csr,
       .prepare_cuda = WARPLOOM_CUDA(prepare_cuda_spmm_segmented_csr_c_stationary),
   };
 }
@@ -169,6 +183,7 @@ product_kernel spmm_padded_csr_c_stationary() {
       .source = "own",
       .layouts = {layout::column_major},
       .parameters = c_stationary_parameters,
+      .dtypes = all_value_types,
       .from_device = true,
       .redundant = too_few_blocks,
       .unsupported_reason = padded_reason,

@@ -3,7 +3,8 @@
 // A thread block keeps one tile of C: `tile_width` columns by `rows_per_block` rows (0: all rows, as in the paper). Its
 // rows are distributed cyclically over groups of `threads_per_row` threads (32, a warp, in the paper): group g takes g,
 // g + groups, ... The threads of a group take the nonzeros of a row in turn, keep one partial sum for each column of
-// the tile in registers and add them at the end of the row. No atomics: results are bitwise reproducible.
+// the tile in registers and add them at the end of the row. No atomics: results are bitwise reproducible. Values of two
+// bytes are summed in float32 and rounded once.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -12,6 +13,7 @@
 #include "device/device_csr.hpp"
 #include "kernels/description.hpp"
 #include "kernels/device/last_arrival.cuh"
+#include "kernels/device/values.cuh"
 #include "kernels/device/warp.cuh"
 #include "kernels/dispatch_constant.hpp"
 #include "kernels/padded_csr/device_padded.hpp"
@@ -92,34 +94,34 @@ struct segment_rows {
 // Adds a lane's nonzeros of a row, every ThreadsPerRow-th, times a tile of columns of B. Indices of U nonzeros are
 // fetched before the first element of B is needed.
 template <int ThreadsPerRow, class Value, int TileWidth>
-__device__ __forceinline__ void accumulate(Value (&sums)[TileWidth], const work_item<Value>& item, int lane,
-                                           const Value* const (&B)[TileWidth], int columns) {
+__device__ __forceinline__ void accumulate(cuda::sum_type_t<Value> (&sums)[TileWidth], const work_item<Value>& item,
+                                           int lane, const Value* const (&B)[TileWidth], int columns) {
   constexpr int U = TileWidth >= 16 ? 1 : TileWidth >= 8 ? 2 : 4;
   for (int j = lane; j < item.length; j += U * ThreadsPerRow) {
     std::int32_t column[U];
-    Value value[U];
+    cuda::sum_type_t<Value> value[U];
 #pragma unroll
     for (int u = 0; u < U; ++u) {
       const bool inside = j + u * ThreadsPerRow < item.length;
       column[u] = inside ? __ldg(item.indices + j + u * ThreadsPerRow) : -1;
-      value[u] = inside ? __ldg(item.data + j + u * ThreadsPerRow) : Value{0};
+      value[u] = inside ? cuda::widen(cuda::read_only(item.data + j + u * ThreadsPerRow)) : 0;
     }
 #pragma unroll
     for (int u = 0; u < U; ++u) {
       if (column[u] < 0) continue;
 #pragma unroll
       for (int c = 0; c < TileWidth; ++c) {
-        if (c < columns) sums[c] += value[u] * __ldg(B[c] + column[u]);
+        if (c < columns) sums[c] += value[u] * cuda::widen(cuda::read_only(B[c] + column[u]));
       }
     }
   }
 }
 
 template <class Value, int Owned>
-__device__ __forceinline__ void store(const cuda::owned_sums<Value, Owned>& mine, Value* c, std::int64_t ldc,
-                                      int columns) {
-  cuda::for_each_owned(mine, [&](int column, Value sum) {
-    if (column < columns) c[column * ldc] = sum;
+__device__ __forceinline__ void store(const cuda::owned_sums<cuda::sum_type_t<Value>, Owned>& mine, Value* c,
+                                      std::int64_t ldc, int columns) {
+  cuda::for_each_owned(mine, [&](int column, cuda::sum_type_t<Value> sum) {
+    if (column < columns) c[column * ldc] = cuda::narrow<Value>(sum);
   });
 }
 
@@ -127,21 +129,22 @@ __device__ __forceinline__ void store(const cuda::owned_sums<Value, Owned>& mine
 // warps.
 template <int ThreadsPerRow, class Value, int Owned>
 __device__ void finish_cut_row(const cuda::segments_view<Value>& A, const work_item<Value>& item, bool cut,
-                               cuda::owned_sums<Value, Owned>& mine, int first_column, Value* c, std::int64_t ldc,
-                               int columns) {
+                               cuda::owned_sums<cuda::sum_type_t<Value>, Owned>& mine, int first_column, Value* c,
+                               std::int64_t ldc, int columns) {
+  using sum_type = cuda::sum_type_t<Value>;
   const cuda::cut_row<Value> row(A, cut, item.partial, blockIdx.x, gridDim.x);
   if (cut) {
-    Value* slot = A.slot(item.partial) + first_column;
-    cuda::for_each_owned(mine, [&](int column, Value sum) {
+    sum_type* slot = A.slot(item.partial) + first_column;
+    cuda::for_each_owned(mine, [&](int column, sum_type sum) {
       if (column < columns) __stcg(slot + column, sum);
     });
   }
   if (!row.arrives_last(cut, ThreadsPerRow)) return;
-  const Value* slots = A.slot(row.slots.first) + first_column;
+  const sum_type* slots = A.slot(row.slots.first) + first_column;
 #pragma unroll
   for (int i = 0; i < Owned; ++i) {
     const int column = mine.first + i;
-    Value sum = 0;
+    sum_type sum = 0;
     if (mine.owns && column < columns) {
 #pragma unroll 8
       for (int piece = 0; piece < row.slots.count; ++piece) {
@@ -175,7 +178,7 @@ __global__ void __launch_bounds__(1024)
   for (std::int64_t first = begin; first < stored_end; first += groups) {
     const std::int64_t p = first + group;
     const bool active = p < stored_end;
-    Value sums[TileWidth] = {};
+    cuda::sum_type_t<Value> sums[TileWidth] = {};
     work_item<Value> item{nullptr, nullptr, 0, 0, -1};
     if (active) {
       item = A[p];
@@ -197,7 +200,7 @@ __global__ void __launch_bounds__(1024)
 
   for (std::int64_t p = max(begin, A.stored()) + threadIdx.x; p < end; p += blockDim.x) {
     Value* c = C + A.empty_row(p - A.stored());
-    for (int column = 0; column < columns; ++column) c[column * operands.ldc] = Value{0};
+    for (int column = 0; column < columns; ++column) c[column * operands.ldc] = cuda::narrow<Value>(0);
   }
 }
 
@@ -313,7 +316,7 @@ class c_stationary_plan final : public product_plan {
 template <template <class> class Storage>
 std::unique_ptr<product_plan> prepare(const device_csr& matrix, const product_request& request,
                                       const device_allocator& allocate) {
-  return dispatch_wide_value_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
+  return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
     using Value = decltype(value);
     return std::make_unique<c_stationary_plan<Value, Storage<Value>>>(matrix, request, allocate);
   });

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "device/runtime.hpp"
 #include "kernels/dense/aligned_copy.hpp"
 
@@ -46,13 +48,9 @@ dense_view by_rows(const dense_view& view, layout order) {
   return {view.data, view.num_cols, view.num_rows, view.leading_dimension};
 }
 
-std::int64_t filled_up(std::int64_t values, std::int64_t value_bytes) {
-  return (values * value_bytes + 15) / 16 * 16 / value_bytes;
-}
-
 }  // namespace
 
-int alignment_of_rows(const dense_view& operand, layout order, std::int64_t value_bytes) {
+std::uint32_t alignment_of_rows(const dense_view& operand, layout order, std::int64_t value_bytes) {
   const dense_view rows = by_rows(operand, order);
   const std::int64_t pitch = rows.num_rows > 1 ? rows.leading_dimension : 0;
   return alignment_of_bytes(reinterpret_cast<std::uintptr_t>(rows.data) |
@@ -68,7 +66,6 @@ dense_view aligned_shape(const dense_view& operand, std::int64_t rows, layout or
 aligned_copy::aligned_copy(const dense_view& operand, std::int64_t rows, layout order, std::int64_t value_bytes,
                            cudaStream_t stream)
     : operand_(by_rows(operand, order)),
-      order_(order),
       value_bytes_(value_bytes),
       stream_(stream),
       view_(aligned_shape(operand, rows, order, value_bytes)),

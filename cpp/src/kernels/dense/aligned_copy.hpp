@@ -8,14 +8,19 @@
 
 namespace warploom::cuda {
 
-// The largest power of two, of 16 at most, that is a divisor of `bits`.
-constexpr int alignment_of_bytes(std::uint64_t bits) {
-  bits |= 16;
-  return static_cast<int>(bits & (~bits + 1));
+// The largest power of two, of `most` (one, too) at most, that is a divisor of `bytes`.
+constexpr std::uint32_t alignment_of_bytes(std::uint64_t bytes, std::uint32_t most = 16) {
+  bytes |= most;
+  return static_cast<std::uint32_t>(bytes & (~bytes + 1));
+}
+
+// Values filled up to 16 bytes.
+constexpr std::int64_t filled_up(std::int64_t values, std::int64_t value_bytes) {
+  return (values * value_bytes + 15) / 16 * 16 / value_bytes;
 }
 
 // Bytes that all rows begin and end on, or columns in column-major order.
-int alignment_of_rows(const dense_view& operand, layout order, std::int64_t value_bytes);
+std::uint32_t alignment_of_rows(const dense_view& operand, layout order, std::int64_t value_bytes);
 
 // An operand of `rows` rows, as many as this one or more, as its copy is stored. The columns of a row-major one are
 // filled up, too. Without data.
@@ -33,8 +38,7 @@ class aligned_copy {
   void give_back() const;
 
  private:
-  dense_view operand_;
-  layout order_;
+  dense_view operand_;  // by rows
   std::int64_t value_bytes_;
   cudaStream_t stream_;
   dense_view view_;

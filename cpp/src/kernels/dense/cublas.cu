@@ -6,9 +6,9 @@
 // operands it is made for needs; for others the library finds one that makes do with it.
 //
 // Its kernels for tensor cores load and store 16 bytes at once. Where rows of B or C do not begin on 16 bytes (columns
-// in column-major order), or rows of A do not end so, it takes others, which need up to six times as long: the product
-// is computed from copies that do, if A is so large that it pays. Rows of A are filled up with zeros, and as many rows
-// of zeros are put below B; in column-major order, as many rows of zeros are below A as C has rows too few.
+// in column-major order), or rows of A do not end so, it takes others, which need up to seven times as long: the
+// product is computed from copies that do, if it is so large that they pay. Rows of A are filled up with zeros, and as
+// many rows of zeros are put below B; in column-major order, as many rows of zeros are below A as C has rows too few.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -51,15 +51,8 @@ api::compute_type compute_type_of(value_type dtype, product_precision precision)
   return precision == product_precision::tf32 ? api::compute_tf32 : api::compute_float32;
 }
 
-// Bytes of the largest power of two that the address is a multiple of, as far as it matters.
 std::uint32_t alignment_of(const void* address) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(address) | best_alignment;
-  return static_cast<std::uint32_t>(bits & (~bits + 1));
-}
-
-std::int64_t filled_up(std::int64_t values, value_type dtype) {
-  const std::int64_t at_once = 16 / static_cast<std::int64_t>(size_of(dtype));
-  return (values + at_once - 1) / at_once * at_once;
+  return cuda::alignment_of_bytes(reinterpret_cast<std::uintptr_t>(address), best_alignment);
 }
 
 // What the choice of an algorithm depends on, beside the matrix.
@@ -196,29 +189,38 @@ class cublas_plan final : public product_plan, public finishing_plan {
 
   std::int64_t value_bytes() const { return static_cast<std::int64_t>(size_of(dtype_)); }
 
-  std::int64_t rows_of_copied_B() const { return filled_up(matrix_.shape().num_cols, dtype_); }
+  std::int64_t rows_of_copied_B() const { return cuda::filled_up(matrix_.shape().num_cols, value_bytes()); }
   std::int64_t rows_of_copied_C() const {
     const std::int64_t rows = matrix_.shape().num_rows;
-    return order_ == layout::column_major ? filled_up(rows, dtype_) : rows;
+    return order_ == layout::column_major ? cuda::filled_up(rows, value_bytes()) : rows;
   }
 
   dense_view shape_of_copy(const dense_view& operand, std::int64_t rows) const {
     return cuda::aligned_shape(operand, rows, order_, value_bytes());
   }
 
+  // Measured on an H200 with tensor cores, for the least alignment of B and C.
+  static constexpr double us_per_copy = 3;
+  static constexpr double us_per_copied_byte = 0.6e-6;
+  double us_saved_per_product(std::uint32_t alignment) const {
+    if (value_bytes() == 2) return alignment < 8 ? 35e-9 : 5e-9;
+    return value_bytes() == 4 ? 20e-9 : 13e-9;
+  }
+
   copied_operands copied(const dense_view& B, const dense_view& C) const {
     const padded_copies when = when_copies_are_made();
     if (when == padded_copies::never || (when == padded_copies::where_they_pay && !uses_tensor_cores_)) return {};
     const dense_shape& A = matrix_.shape();
-    const int of_A = cuda::alignment_of_bytes(static_cast<std::uint64_t>(A.num_cols * value_bytes()));
-    const int of_B = std::min(of_A, cuda::alignment_of_rows(B, order_, value_bytes()));
-    const int of_C = cuda::alignment_of_rows(C, order_, value_bytes());
+    const std::uint32_t of_A = cuda::alignment_of_bytes(static_cast<std::uint64_t>(A.num_cols * value_bytes()));
+    const std::uint32_t of_B = std::min(of_A, cuda::alignment_of_rows(B, order_, value_bytes()));
+    const std::uint32_t of_C = cuda::alignment_of_rows(C, order_, value_bytes());
     const copied_operands result{of_B < 16, of_C < 16};
     if (when == padded_copies::always || !(result.B || result.C)) return result;
-    // Measured on an H200: a copy takes 3 to 4 us.
-    const std::int64_t places_for_each = value_bytes() == 2 && std::min(of_B, of_C) < 8 ? 2'000'000 : 4'000'000;
-    const bool pays =
-        A.places() >= places_for_each * (result.B + result.C) && C.num_cols <= A.num_rows && C.num_cols <= A.num_cols;
+    const auto products = static_cast<double>(A.places() * C.num_cols);
+    const std::int64_t copied_rows = (result.B ? A.num_cols : 0) + (result.C ? A.num_rows : 0);
+    const auto copied_bytes = static_cast<double>(copied_rows * C.num_cols * value_bytes());
+    const double cost = us_per_copy * (result.B + result.C) + us_per_copied_byte * copied_bytes;
+    const bool pays = us_saved_per_product(std::min(of_B, of_C)) * products > cost;
     return pays ? result : copied_operands{};
   }
 
@@ -291,7 +293,9 @@ std::unique_ptr<product_plan> prepare(product_precision precision, const device_
     if (repeats && size_of(matrix.dtype()) == 2) refuse_candidate(label, dense_repeats_reason());
   };
   const std::int64_t rows = matrix.num_rows();
-  const std::int64_t below = request.order == layout::column_major ? filled_up(rows, matrix.dtype()) - rows : 0;
+  const std::int64_t below = request.order == layout::column_major
+                                 ? cuda::filled_up(rows, static_cast<std::int64_t>(size_of(matrix.dtype()))) - rows
+                                 : 0;
   cuda::device_dense dense(matrix, accept, allocate, below);
   dense.forget_occupied();
   return std::make_unique<cublas_plan>(std::move(dense), matrix.nnz(), request, precision, allocate);
