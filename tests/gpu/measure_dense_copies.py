@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import os
 import pathlib
 import statistics
@@ -82,8 +83,7 @@ def measure(sizes: list[int], all_columns: list[int], deadline: float) -> Iterat
         for (more_rows, more_columns), columns in SHAPES:
             matrix = _matrix(size + more_rows, size + more_columns)
             rows, cols = matrix.shape
-            cases = [(kind, layout, k) for kind in TYPES for layout in ("row", "column") for k in all_columns or columns]
-            for kind, layout, k in cases:
+            for kind, layout, k in itertools.product(TYPES, ("row", "column"), all_columns or columns):
                 if time.monotonic() > deadline:
                     return
                 B, C = (_operand(side, k, TYPES[kind], layout) for side in (cols, rows))

@@ -301,6 +301,32 @@ def test_sums_are_rounded_once_where_they_are_finished(name):
         torch.testing.assert_close(found, twice, rtol=4e-3, atol=4e-3)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_rows_of_many_pieces_are_finished(dtype):
+    """Another kernel adds them up, and stores them."""
+    torch = pytest.importorskip("torch")
+    kind = getattr(torch, dtype)
+    rng = np.random.default_rng(0)
+    A = random_array((300, 20_000), density=0.001, rng=rng, format="lil")
+    A[7], A[299] = rng.uniform(-1, 1, (2, 20_000))
+    A = csr_array(A.tocsr()).astype(np.float32)
+    values = torch.from_numpy(A.data).to(kind)
+    A.data = values.to(torch.float32).numpy()
+    plan = wl.plan(A, dtype=dtype, k=33, device="cuda", select="spmm/none/segmented-csr/row_split[segment_length=32]")
+    for k in (1, 33, 40):
+        B, C = (torch.rand(rows, k, device="cuda").sub(0.5).to(kind) for rows in (20_000, 300))
+        bias = torch.rand(k, device="cuda").to(kind)
+        b, c, added = (tensor.double().cpu().numpy() for tensor in (B, C, bias))
+        product = A.astype(np.float64) @ b
+        rounding = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 1e-5, "float64": 1e-12}[dtype]
+        for alpha, beta, biased, relu in EPILOGUES:
+            out = C.clone()
+            plan(B, out=out, alpha=alpha, beta=beta, bias=bias if biased else None, activation="relu" if relu else None)
+            expected = alpha * product + beta * c + (added if biased else 0)
+            expected = np.maximum(expected, 0) if relu else expected
+            np.testing.assert_allclose(out.double().cpu().numpy(), expected, rtol=rounding, atol=20 * rounding)
+
+
 def test_bits_do_not_depend_on_the_run():
     torch = pytest.importorskip("torch")
     A = power_law(np.float32)

@@ -113,6 +113,21 @@ def test_every_kernel(kernel, layout, dtype):
     assert took
 
 
+SEGMENTED = [case for case in CASES if (case.values[0].op, case.values[0].format) == ("spmm", "segmented-csr")]
+
+
+@pytest.mark.parametrize(("kernel", "layout", "dtype"), SEGMENTED)
+def test_long_rows(kernel, layout, dtype):
+    """A row of 75 pieces, which another kernel adds up where one thread would for each column."""
+    rng = np.random.default_rng(0)
+    lengths = [1200, 0, 40, 3, 16]
+    rows = [rng.choice(1200, length, replace=False) for length in lengths]
+    matrix = csr_array((rng.standard_normal(sum(lengths)), np.concatenate(rows), np.cumsum([0, *lengths])), (5, 1200))
+    for threads in (1, 4):
+        parameters = {"segment_length": 16, "threads_per_row": threads}
+        assert check(kernel, layout, typed(matrix, dtype), 33, parameters)
+
+
 ON_GPU = [known["name"] for known in _core.formats() if known["on_gpu"]]
 
 

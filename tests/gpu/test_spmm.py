@@ -30,6 +30,7 @@ TYPED = [
     for order in k.layouts
     for dtype in k.dtypes
 ]
+SEGMENTED = [case for case in TYPED if case.values[0].format == "segmented-csr"]
 CASES = [pytest.param(k, order, id=f"{k.format}-{k.name}-{order}") for k in kernels("spmm") for order in k.layouts]
 
 
@@ -123,6 +124,30 @@ def test_larger_than_one_wave(kernel, order, dtype):
         check(kernel, matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
     # Wider than the plan was made for: panels.
     check(kernel, matrix, B, multiply(matrix, kernel, order, B, k=20))
+
+
+@pytest.mark.parametrize(("kernel", "order", "dtype"), SEGMENTED)
+def test_long_rows(kernel, order, dtype):
+    """Rows of as many pieces as a group of threads adds up itself, of one more, and of the most there are."""
+    rng = np.random.default_rng(4)
+    n = 40_000
+    lengths = np.append([n, 0, 1024, 1025, 16, 17, n // 2, 4096, 4097, 1024 * 16, 1024 * 16 + 1], np.full(60, 3))
+    indptr = np.cumsum([0, *lengths])
+    indices = np.concatenate([np.sort(rng.choice(n, length, replace=False)) for length in lengths])
+    matrix = csr_array((rng.standard_normal(indptr[-1]), indices.astype(np.int32), indptr), shape=(len(lengths), n))
+    matrix = typed(matrix, dtype)
+    perm = rng.permutation(len(lengths)).astype(np.int32)
+    for parameters in (
+        {"segment_length": 16},
+        {"segment_length": 16, "threads_per_row": 4, "longest_first": 0},
+        {"segment_length": 32},
+        {},
+    ):
+        for k in (1, 7, 32, 65):
+            B = operand((n, k), dtype, order)
+            check(kernel, matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))
+        check(kernel, matrix, B, multiply(matrix, kernel, order, B, parameters=parameters, perm=perm))
+        check(kernel, matrix, B, multiply(matrix, kernel, order, B, k=20, parameters=parameters))  # panels
 
 
 @pytest.mark.parametrize("gaps", [(8,), (0, 8, 3, 0, 1)], ids=["same", "changing"])

@@ -19,6 +19,7 @@
 #include "kernels/padded_csr/device_padded.hpp"
 #include "kernels/spmm/device_rows.hpp"
 #include "kernels/spmm/device_segments.hpp"
+#include "kernels/spmm/long_rows.cuh"
 
 namespace warploom {
 namespace {
@@ -244,7 +245,7 @@ template <class Value>
 class segment_storage {
  public:
   segment_storage(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
-      : segments_(matrix, request, request.k, request.k, allocate) {}
+      : segments_(matrix, request, request.k, request.k, allocate, cuda::pieces_of_group(1)) {}
   std::int64_t num_items() const { return static_cast<std::int64_t>(segments_.size()); }
   void clear(const dense_view&, cudaStream_t) const {}  // every row has a segment
   std::int64_t columns() const { return segments_.columns(); }
@@ -305,6 +306,10 @@ class c_stationary_plan final : public product_plan {
     c_stationary_kernel<Value, TileWidth, ThreadsPerRow>
         <<<grid, threads, 0, stream>>>(storage_.view(), operands, rows_per_block);
     cuda::check_launch("c_stationary");
+    if constexpr (std::is_same_v<Storage, segment_storage<Value>>) {
+      cuda::add_long_rows(storage_.view().A, {operands.C, 1, operands.ldc}, operands.k,
+                          cuda::finishing_values<Value>(epilogue{}), stream);
+    }
   }
 
   Storage storage_;

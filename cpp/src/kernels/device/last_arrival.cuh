@@ -107,16 +107,18 @@ __device__ __forceinline__ void add_segment(const cut_rows_view<Value>& cut_rows
 
 // A group's piece `partial` of a cut row of SpMM, for tile `tile` of `tiles` tiles of columns. A group is `size`
 // consecutive lanes, a power of two. Lanes without a part in a piece say cut = false; a group has none if its first
-// lane has none.
+// lane has none. Pieces of long rows are stored and not counted.
 template <class Value>
 struct cut_row {
   row_segments slots;
   unsigned* arrived;
+  int most_pieces;
 
   __device__ cut_row(const segments_view<Value>& matrix, bool cut, int partial, unsigned tile, unsigned tiles) {
     const int split = cut ? matrix.split_of_partial[partial] : 0;
     slots = cut ? matrix.splits[split] : row_segments{0, 0};
     arrived = matrix.arrived + std::int64_t{split} * tiles + tile;
+    most_pieces = matrix.most_pieces;
   }
 
   // Whether this group is the last of its row, given that its lanes have stored their partial sums. Called by whole
@@ -124,7 +126,7 @@ struct cut_row {
   __device__ bool arrives_last(bool cut, int size) const {
     sync_warp();
     unsigned before = 0;
-    if (cut && leads(size)) before = detail::arrive(arrived, slots.count);
+    if (cut && leads(size) && slots.count <= most_pieces) before = detail::arrive(arrived, slots.count);
     before = from_lane(before, 0, size);
     sync_warp();
     return cut && before + 1 == static_cast<unsigned>(slots.count);

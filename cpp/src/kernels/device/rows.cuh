@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "kernels/device/values.cuh"
 
@@ -47,6 +48,12 @@ struct cut_rows_view {
   unsigned* arrived;  // one for each row, zero between runs
 };
 
+// A cut row of so many pieces that another kernel adds them up (kernels/spmm/long_rows.cuh).
+struct long_row {
+  std::int32_t row;
+  row_segments pieces;
+};
+
 // Rows cut into segments for SpMM: a row of partial sums for each piece.
 template <class Value>
 struct segments_view {
@@ -59,6 +66,9 @@ struct segments_view {
   sum_type_t<Value>* workspace;  // [number of partials][workspace_columns]
   unsigned* arrived;             // [number of splits][column tiles], zero between runs
   int workspace_columns;
+  int most_pieces = std::numeric_limits<int>::max();  // of a row that is no long row
+  const long_row* long_rows = nullptr;
+  unsigned num_long_rows = 0;
 
   __device__ sum_type_t<Value>* slot(std::int64_t partial) const { return workspace + partial * workspace_columns; }
 };

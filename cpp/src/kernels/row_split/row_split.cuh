@@ -47,6 +47,7 @@
 #include "kernels/spmm/copied_panels.hpp"
 #include "kernels/spmm/device_rows.hpp"
 #include "kernels/spmm/device_segments.hpp"
+#include "kernels/spmm/long_rows.cuh"
 #include "kernels/spmm/padded_copy.hpp"
 
 namespace warploom::cuda::row_split {
@@ -691,7 +692,7 @@ class launcher {
     // A grid has at most 65,535 tiles of columns; what is wider takes several. A thread has a column or more.
     for (std::int64_t left = operands.k; left > 0; left -= widest_launch()) {
       operands.k = static_cast<int>(std::min(left, widest_launch()));
-      launch_tiles(items, operands, false, stream);
+      multiply(items, operands, false, stream);
       operands.B += operands.k;
       operands.C += operands.k;
     }
@@ -701,7 +702,7 @@ class launcher {
   bool finish(const Items& items, const finishing_operands<Value>& operands, std::int64_t rows_of_B,
               cudaStream_t stream) const {
     if (operands.k > widest_launch() || columns_to_copy(operands, rows_of_B) > 0) return false;
-    launch_tiles(items, operands, false, stream);
+    multiply(items, operands, false, stream);
     return true;
   }
 
@@ -737,7 +738,7 @@ class launcher {
       }
       launcher of_panel = *this;
       of_panel.shape_ = shape_.for_columns(columns);
-      of_panel.launch_tiles(items, part, copied, stream);
+      of_panel.multiply(items, part, copied, stream);
     };
     const dense_view B{const_cast<Value*>(operands.B), rows_of_B, operands.k, operands.ldb_bytes / size};
     return multiply_copied_panels(B, size, panel, narrow, stream, multiply);
@@ -747,6 +748,19 @@ class launcher {
   int widest_vector() const { return std::min(16 / static_cast<int>(sizeof(Value)), shape_.columns_per_thread); }
 
   // `padded`: rows of B begin on 16 bytes and are filled up to such.
+  template <class Operands>
+  void multiply(const Items& items, const Operands& operands, bool padded, cudaStream_t stream) const {
+    launch_tiles(items, operands, padded, stream);
+    if constexpr (std::is_same_v<Items, segment_items<Value>>) {
+      const strided_result<Value> C{operands.C, operands.ldc, 1};
+      if constexpr (std::is_same_v<Operands, finishing_operands<Value>>) {
+        add_long_rows(items.A, C, operands.k, operands.by, stream);
+      } else {
+        add_long_rows(items.A, C, operands.k, finishing_values<Value>(epilogue{}), stream);
+      }
+    }
+  }
+
   template <class Operands>
   void launch_tiles(const Items& items, const Operands& operands, bool padded, cudaStream_t stream) const {
     const int width = std::min(vector_width<Value>(operands), shape_.columns_per_thread);
@@ -1023,7 +1037,8 @@ template <class Value>
 class segment_plan final : public product_plan, public finishing_plan {
  public:
   segment_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
-      : segments_(matrix, request, request.k, row_split_shape(request, sizeof(Value)).most_tiles(request.k), allocate),
+      : segments_(matrix, request, request.k, row_split_shape(request, sizeof(Value)).most_tiles(request.k), allocate,
+                  pieces_of_group(1 << row_split_shape(request, sizeof(Value)).threads.nonzero_bits)),
         launch_(row_split_shape(request, sizeof(Value)), segments_.size(), matrix.nnz(),
                 request.parameters.at("segment_length"), request.parameters.at("longest_first") != 0) {}
 

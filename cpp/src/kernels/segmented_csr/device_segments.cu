@@ -66,6 +66,9 @@ struct segments_task {
   int4* segments;
   std::int32_t* split_of_partial;
   row_segments* splits;
+  int most_pieces;
+  long_row* long_rows;  // null: there are none
+  unsigned* num_long_rows;
 };
 
 __global__ void write_segments_kernel(const segments_task task) {
@@ -96,7 +99,9 @@ __global__ void write_segments_kernel(const segments_task task) {
     task.segments[first + i] = {row, begin + i * most, min(most, length - i * most), first_partial + i};
     task.split_of_partial[first_partial + i] = before.rows();
   }
-  task.splits[before.rows()] = {first_partial, count};
+  const row_segments pieces{first_partial, count};
+  task.splits[before.rows()] = pieces;
+  if (task.long_rows && count > task.most_pieces) task.long_rows[atomicAdd(task.num_long_rows, 1u)] = {row, pieces};
 }
 
 __global__ void lengths_kernel(const int4* __restrict__ segments, std::int64_t size,
@@ -129,13 +134,13 @@ void sort_by_length(const int4* segments, int4* sorted, std::int64_t size, std::
 }  // namespace
 
 segment_list::segment_list(const device_csr& matrix, const std::int32_t* row_ids, int segment_length,
-                           bool longest_first, const device_allocator& allocate, int joined)
+                           bool longest_first, const device_allocator& allocate, int joined, int most_pieces)
     : segment_list(matrix.indptr32(), matrix.num_rows(), matrix.summary().longest_row, row_ids, segment_length,
-                   longest_first, matrix.stream(), allocate, joined) {}
+                   longest_first, matrix.stream(), allocate, joined, most_pieces) {}
 
 segment_list::segment_list(const std::int32_t* indptr, std::int64_t all_rows, std::int64_t longest_row,
                            const std::int32_t* row_ids, int segment_length, bool longest_first, cudaStream_t stream,
-                           const device_allocator& allocate, int joined) {
+                           const device_allocator& allocate, int joined, int most_pieces) {
   const auto num_rows = static_cast<unsigned>(all_rows);
   if (num_rows == 0) return;
   const row_cutting rows{indptr, num_rows, segment_length, static_cast<std::uint32_t>(joined)};
@@ -162,11 +167,17 @@ segment_list::segment_list(const std::int32_t* indptr, std::int64_t all_rows, st
   segments = {static_cast<std::size_t>(num_segments), allocate};
   split_of_partial = {static_cast<std::size_t>(all_cut.segments()), allocate};
   splits = {static_cast<std::size_t>(all_cut.rows()), allocate};
+  const bool has_long_rows = most_pieces < max_segments_per_row && longest_row / segment_length >= most_pieces;
+  if (has_long_rows) long_rows = {static_cast<std::size_t>(all_cut.segments() / most_pieces), allocate};
+  const pooled_memory found(has_long_rows ? sizeof(unsigned) : 0, stream);
+  if (has_long_rows) WARPLOOM_CUDA_CHECK(cudaMemsetAsync(found.data(), 0, sizeof(unsigned), stream));
   const pooled_memory in_row_order(longest_first ? segments.bytes() : 0, stream);
   write_segments_kernel<<<blocks_for(num_rows), threads_per_block, 0, stream>>>(
       {rows, row_ids, cut.as<cut_counts>(), begins.as<std::int32_t>(), all_cut.segments(),
-       longest_first ? in_row_order.as<int4>() : segments.data(), split_of_partial.data(), splits.data()});
+       longest_first ? in_row_order.as<int4>() : segments.data(), split_of_partial.data(), splits.data(), most_pieces,
+       long_rows.data(), found.as<unsigned>()});
   check_launch("write_segments_kernel");
+  if (has_long_rows) num_long_rows = read_back(found.as<unsigned>(), stream);
   if (longest_first) sort_by_length(in_row_order.as<int4>(), segments.data(), num_segments, longest_row, stream);
 }
 

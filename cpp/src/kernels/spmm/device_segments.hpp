@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 
 #include "device/device_csr.hpp"
@@ -26,15 +27,19 @@ struct segment_shape {
 template <class Value>
 class device_segments {
  public:
-  // Room for products with `columns` columns, computed in `tiles` tiles of columns.
+  // Room for products with `columns` columns, computed in `tiles` tiles of columns. Rows of more than `most_pieces` are
+  // long rows, which add_long_rows() is to be called for after the product.
   device_segments(const device_csr& matrix, const product_request& request, std::int64_t columns, std::size_t tiles,
-                  const device_allocator& allocate)
-      : device_segments(matrix, request, segment_shape(request), columns, tiles, allocate) {}
+                  const device_allocator& allocate, int most_pieces = std::numeric_limits<int>::max())
+      : device_segments(matrix, request, segment_shape(request), columns, tiles, allocate, most_pieces) {}
   device_segments(const device_csr& matrix, const product_request& request, const segment_shape& shape,
-                  std::int64_t columns, std::size_t tiles, const device_allocator& allocate)
+                  std::int64_t columns, std::size_t tiles, const device_allocator& allocate,
+                  int most_pieces = std::numeric_limits<int>::max())
       : columns_(static_cast<int>(columns)),
         matrix_(matrix.kept(allocate)),
-        list_(matrix, request.row_ids.get(), shape.segment_length, shape.longest_first, allocate, shape.joined),
+        most_pieces_(most_pieces),
+        list_(matrix, request.row_ids.get(), shape.segment_length, shape.longest_first, allocate, shape.joined,
+              most_pieces),
         workspace_(list_.split_of_partial.size() * columns_, allocate),
         arrived_(list_.splits.size() * tiles, allocate) {
     if (arrived_.size() > 0) {
@@ -51,7 +56,10 @@ class device_segments {
             list_.splits.data(),
             workspace_.data(),
             arrived_.data(),
-            columns_};
+            columns_,
+            most_pieces_,
+            list_.long_rows.data(),
+            static_cast<unsigned>(list_.num_long_rows)};
   }
 
   const device_csr& matrix() const { return *matrix_; }
@@ -64,6 +72,7 @@ class device_segments {
  private:
   int columns_;
   std::shared_ptr<const device_csr> matrix_;
+  int most_pieces_;
   segment_list list_;
   device_array<sum_type_t<Value>> workspace_;
   device_array<unsigned> arrived_;
