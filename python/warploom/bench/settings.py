@@ -150,6 +150,7 @@ def listed(setting: Setting, device: str, patterns: str | Sequence[str] | None =
     device : {"cuda", "cpu"}
     patterns : str or sequence of str, optional
         Shell-style patterns of names; by default those of the portfolio, ``"*"`` for every registered candidate.
+        The name of a candidate with other parameters is taken, too.
         ``"@essential"`` is the part of the portfolio that suffices: everything that tables compare, and the
         parameters without which the fastest of the portfolio would be missed by more than 0.15 % on average.
         ``"@large"`` is a short list of what can win from 10^6 nonzeros on, with the orders for locality, and
@@ -175,7 +176,9 @@ def check_candidates(patterns: str | Sequence[str] | None) -> None:
     """
     lists = (ESSENTIAL, *_FILES)
     for pattern in [patterns] if isinstance(patterns, str) else patterns or ():
-        if pattern not in lists and not any(matches(name, pattern) for name in _every_name()):
+        if pattern in lists or _named(pattern) is not None:
+            continue
+        if not any(matches(name, pattern) for name in _every_name()):
             raise ParameterError(
                 f"candidates: no candidate matches {pattern!r}; lists of them are {', '.join(lists)}",
                 argument="candidates",
@@ -203,7 +206,9 @@ def _listed(setting: Setting, device: str, patterns: tuple[str, ...] | None) -> 
     if patterns == (ESSENTIAL,) and setting.name in _essential():
         return tuple(c for c in known if c.name in _essential()[setting.name])
     if patterns is not None and patterns != (ESSENTIAL,):
-        return tuple(c for c in known if matches(c.name, patterns))
+        named = [c for c in map(_named, patterns) if c is not None and c.kernel.op == setting.op]
+        found = [c for c in known if matches(c.name, patterns)]
+        return tuple(dict.fromkeys([*found, *(c for c in named if _is_for(c.kernel, setting, device))]))
     wanted = {parse(name) for name in _portfolio() if "*" not in name and name.startswith(f"{setting.op}/")}
     globs = [name for name in _portfolio() if "*" in name]
 
@@ -214,6 +219,14 @@ def _listed(setting: Setting, device: str, patterns: tuple[str, ...] | None) -> 
         return matches(candidate.name, globs) and permutations.family(candidate.permutation) != "locality"
 
     return tuple(c for c in known if of_portfolio(c)) if globs else tuple(c for c in known if c in wanted)
+
+
+def _named(pattern: str) -> Candidate | None:
+    """Return the candidate of this name, which need not be registered."""
+    try:
+        return parse(pattern)
+    except ParameterError:
+        return None
 
 
 def _is_for(kernel: _core.Kernel, setting: Setting, device: str) -> bool:

@@ -4,6 +4,7 @@ from warploom import _core, errors, permutations
 from warploom.bench import settings
 from warploom.bench.measure import is_compared
 from warploom.bench.settings import Setting
+from warploom.errors import ParameterError
 
 
 @pytest.mark.parametrize("name", [*settings.SPMM, *settings.SPMV, "spmm/float64/row/k=7", "sddmm/bfloat16/k=64"])
@@ -83,6 +84,20 @@ def test_permutations_that_search_are_left_out_for_many_rows():
     assert "lpt" in few
     assert "hybrid-2.1" not in few
     assert settings.needed_permutations(chosen, "cuda", 100, 100, ["spmm/lpt/csr/*"]) == ["lpt"]
+
+
+def test_a_candidate_is_named_with_parameters_that_are_not_tried_elsewhere():
+    name = "spmm/rcm/segmented-csr/row_split[threads_per_row=4,columns_per_thread=8]"
+    settings.check_candidates(name)
+    found = {
+        setting: [c.name for c in settings.listed(Setting.parse(setting), "cuda", [name, "spmm/none/csr/row_split"])]
+        for setting in ("spmm/float32/row/k=32", "spmm/float32/column/k=rows", "spmv/float64")
+    }
+    assert name not in {c.name for c in settings.listed(Setting.parse("spmm/float32/row/k=32"), "cuda", "*")}
+    assert found["spmm/float32/row/k=32"] == ["spmm/none/csr/row_split", name]
+    assert found["spmv/float64"] == []
+    with pytest.raises(ParameterError, match="threads_per_row=3"):
+        settings.check_candidates("spmm/none/csr/row_split[threads_per_row=3]")
 
 
 def test_candidates_for_large_matrices():

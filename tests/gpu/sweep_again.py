@@ -1,0 +1,239 @@
+"""Measure some candidates of the shipped sweeps again, or for the first time, after their kernels have changed.
+
+What is measured (``--what``), all of SpMM:
+
+dense
+    dense/cublas, on matrices that can be stored as dense ones.
+unaligned
+    The same, where rows of A, B or C (columns, in column-major order) don't begin on 16 bytes, or rows of A not on
+    cache lines.
+long-rows
+    Candidates that cut rows, on matrices with rows of more than 2,048 nonzeros and at most 5 million in all, in the
+    settings and with the parameters that each sweep has.
+
+``python tests/gpu/sweep_again.py list --what WHAT`` says on how many matrices of each sweep, and in which settings.
+
+``python tests/gpu/sweep_again.py run OUTPUT --what WHAT [--minutes M] [--sweep NAME ...] [--part I/N]`` measures on the
+GPU at hand, a folder of OUTPUT for each sweep, and beside them two candidates that the sweeps have, which say whether
+this GPU is as fast. A run that is stopped continues where it was; `--part` shares the matrices among GPUs.
+
+``python tests/gpu/sweep_again.py join OUTPUT... --what WHAT`` compares the times of those two with the shipped ones and
+writes the new rows into the sweeps of this checkout, in place of those of the same candidates and settings. They get
+the environment of the rows that they stand beside, since only times of one environment are compared with each other.
+Sweeps whose times differ by more than 5 % in the median stay as they are, unless ``--anyway`` is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import fnmatch
+import pathlib
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from warploom import _device, corpus
+from warploom._limits import SweepLimits
+from warploom.bench import Measurements
+from warploom.bench.medians import of_one_environment
+from warploom.bench.run import drawn, sweep
+from warploom.bench.settings import Setting
+from warploom.corpus import Entry
+
+ANCHORS = ("spmm/none/csr/row_split", "spmm/none/csr/cusparse")
+SWEEPS = (
+    "h200-half",
+    "h200-types",
+    "h200-dense",
+    "h200-double",
+    "h200-column",
+    "h200-column-half",
+    "h200",
+    "h200-large",
+    "h200-orders",
+)
+DATA = pathlib.Path(__file__).parents[2] / "python" / "warploom-data" / "warploom_data"
+LARGEST = 1.1e9
+"""Bytes of the largest dense matrix that is measured."""
+
+
+def _itemsize(setting: str) -> int:
+    return {"float64": 8, "float32": 4}.get(Setting.parse(setting).dtype, 2)
+
+
+def _fits(size: pd.Series, setting: str) -> bool:
+    itemsize = _itemsize(setting)
+    at_once = 16 // itemsize
+    places = int(size["rows"]) * (-(-int(size["cols"]) // at_once) * at_once)
+    return bool(places <= 64 * int(size["nnz"]) + 4096 and places * itemsize <= LARGEST)
+
+
+def _unaligned(size: pd.Series, setting: str) -> bool:
+    found, itemsize = Setting.parse(setting), _itemsize(setting)
+    rows, cols = int(size["rows"]), int(size["cols"])
+    begins = [found.k] if found.layout == "row" else [rows, cols]
+    lines = cols * itemsize >= 2048 and cols * itemsize % 128 != 0
+    return _fits(size, setting) and (lines or any(n * itemsize % 16 != 0 for n in (*begins, cols)))
+
+
+def _has_long_rows(size: pd.Series, setting: str) -> bool:
+    del setting
+    return bool(size["spmm_nnz_per_row_max"] > 2048 and size["nnz"] <= 5_000_000)
+
+
+@dataclasses.dataclass(frozen=True)
+class What:
+    """Candidates, and where they are measured."""
+
+    candidates: str
+    on: Callable[[pd.Series, str], bool]
+    """Given a matrix and a setting."""
+    new: bool = False
+    """Whether a sweep need not have them."""
+
+
+WHAT = {
+    "dense": What("spmm/none/dense/cublas", _fits, new=True),
+    "unaligned": What("spmm/none/dense/cublas", _unaligned, new=True),
+    "long-rows": What("spmm/*/segmented-csr/*", _has_long_rows),
+}
+
+
+def _shipped(name: str) -> tuple[Measurements, pd.DataFrame]:
+    found = Measurements.load(DATA / name)
+    rows = found.measurements
+    return found, rows[(rows["op"] == "spmm") & (rows["run"] == 0) & rows["median_us"].notna()]
+
+
+def settings_of(name: str, what: What) -> dict[str, list[str]]:
+    """Return the settings in which each matrix of a sweep is measured."""
+    found, rows = _shipped(name)
+    had = rows[["matrix", "setting"]].astype(str).drop_duplicates().groupby("matrix")["setting"].agg(sorted)
+    sizes = found.matrices.set_index(found.matrices["matrix"].astype(str))
+    chosen = {str(matrix): [s for s in settings if what.on(sizes.loc[matrix], s)] for matrix, settings in had.items()}
+    return {matrix: settings for matrix, settings in chosen.items() if settings}
+
+
+def candidates_of(name: str, what: What) -> list[str]:
+    """Return the candidates of a sweep that are measured."""
+    if what.new:
+        return [what.candidates]
+    return fnmatch.filter(sorted(_shipped(name)[1]["candidate"].astype(str).unique()), what.candidates)
+
+
+def show(given: argparse.Namespace) -> None:
+    """Print how many matrices there are."""
+    for name in given.sweep:
+        chosen, candidates = settings_of(name, given.what), candidates_of(name, given.what)
+        by_setting = pd.Series([s for settings in chosen.values() for s in settings]).value_counts().sort_index()
+        print(f"{name}: {len(candidates)} candidates, {len(chosen)} matrices, {by_setting.sum()} pairs with a setting")
+        for setting, count in by_setting.items():
+            print(f"  {setting:26} {count}")
+
+
+def run(given: argparse.Namespace) -> None:
+    """Measure."""
+    if reason := _device.load_cublas():
+        sys.exit(f"no cuBLAS: {reason}")
+    deadline = time.monotonic() + 60 * given.minutes
+    for name in given.sweep:
+        chosen = settings_of(name, given.what)
+        entries = []
+        for matrix in sorted(chosen):
+            try:
+                entries.append(corpus.find(matrix))
+            except ValueError as error:
+                print(f"{matrix}: {error}")
+
+        def settings(entry: Entry, chosen: dict[str, list[str]] = chosen) -> list[str]:
+            return chosen[entry.name]
+
+        left = (deadline - time.monotonic()) / 60
+        if not entries or left <= 0:
+            continue
+        report = sweep(
+            drawn(entries, shard=given.part),
+            settings,
+            given.output / name,
+            candidates=[*candidates_of(name, given.what), *ANCHORS],
+            limits=dataclasses.replace(SweepLimits(), repeats=10, matrix_s=20.0, remeasured=0.0),
+            ahead=given.ahead,
+            minutes=left,
+            permuted_nnz=5_000_000,
+        )
+        print(f"{name}: {report}", flush=True)
+
+
+def join(given: argparse.Namespace) -> None:
+    """Write the rows into the sweeps."""
+    key = ["matrix", "setting", "cache"]
+    changed = []
+    for name in given.sweep:
+        outputs = [output / name for output in given.outputs if (output / name).is_dir()]
+        if not outputs:
+            continue
+        measured = Measurements.load(*outputs).measurements
+        measured = measured[measured["run"] == 0].astype(dict.fromkeys([*key, "candidate"], "str"))
+        shipped = Measurements.load(DATA / name)
+        rows = shipped.measurements
+        compared = of_one_environment(rows[(rows["op"] == "spmm") & (rows["run"] == 0)], ["matrix", "setting"])
+        known = compared[compared["candidate"].isin(ANCHORS) & compared["median_us"].notna()]
+        known = known.astype(dict.fromkeys([*key, "candidate"], "str"))
+        both = known.merge(measured, on=[*key, "candidate"], suffixes=("", "_now"))
+        ratios = (both["median_us_now"] / both["median_us"]).dropna()
+        if ratios.empty:
+            print(f"{name}: nothing was measured")
+            continue
+        quartiles = ", ".join(f"{q:.3f}" for q in ratios.quantile([0.25, 0.5, 0.75]))
+        print(f"{name}: {len(ratios)} times of candidates that were there, now over then: quartiles {quartiles}")
+        if abs(np.log(ratios.median())) > 0.05 and not given.anyway:
+            print(f"{name}: this GPU is not as fast, nothing is written")
+            continue
+        of_rows = known.drop_duplicates(key)[[*key, "environment"]]
+        new = measured[~measured["candidate"].isin(ANCHORS) & measured["median_us"].notna()]
+        new = new.drop(columns="environment").merge(of_rows, on=key)
+        named = pd.MultiIndex.from_frame(rows[[*key, "candidate"]].astype(str))
+        of_new = pd.MultiIndex.from_frame(new[[*key, "candidate"]].astype(str))
+        if not given.what.new:
+            new, of_new = new[of_new.isin(named)], of_new[of_new.isin(named)]
+        before = pd.Series(rows["median_us"].to_numpy(), index=named)[rows["run"].to_numpy() == 0].groupby(
+            level=[0, 1, 2, 3]
+        )
+        change = (pd.Series(new["median_us"].to_numpy(), index=of_new) / before.median()).dropna()
+        print(
+            f"{name}: {len(new)} rows on {new['matrix'].nunique()} matrices, now over then: "
+            + ", ".join(f"{q:.3f}" for q in change.quantile([0, 0.1, 0.5, 0.9, 1]))
+        )
+        rest = rows[~named.isin(of_new)]
+        changed.append((name, dataclasses.replace(shipped, measurements=pd.concat([rest, new[rows.columns]]))))
+    for name, joined in changed:
+        joined.save(DATA / name)
+
+
+def main() -> None:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    listing = commands.add_parser("list")
+    running = commands.add_parser("run")
+    running.add_argument("output", type=pathlib.Path)
+    running.add_argument("--minutes", type=float, default=2.5)
+    running.add_argument("--part", default="0/1", metavar="I/N")
+    running.add_argument("--ahead", type=int, default=8, help="processes that make the next matrices")
+    joining = commands.add_parser("join")
+    joining.add_argument("outputs", type=pathlib.Path, nargs="+")
+    joining.add_argument("--anyway", action="store_true")
+    for command in (listing, running, joining):
+        command.add_argument("--sweep", nargs="*", default=SWEEPS, choices=SWEEPS)
+        command.add_argument("--what", choices=WHAT, required=True)
+    given = parser.parse_args()
+    given.what = WHAT[given.what]
+    {"list": show, "run": run, "join": join}[given.command](given)
+
+
+if __name__ == "__main__":
+    main()
