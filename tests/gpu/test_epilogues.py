@@ -325,6 +325,13 @@ def test_rows_of_many_pieces_are_finished(dtype):
             expected = alpha * product + beta * c + (added if biased else 0)
             expected = np.maximum(expected, 0) if relu else expected
             np.testing.assert_allclose(out.double().cpu().numpy(), expected, rtol=rounding, atol=20 * rounding)
+        torch.cuda.synchronize()
+        with capture() as graph:
+            plan(B, out=C)
+        C.zero_()
+        graph.replay()
+        torch.cuda.synchronize()
+        np.testing.assert_allclose(C.double().cpu().numpy(), product, rtol=rounding, atol=20 * rounding)
 
 
 def test_bits_do_not_depend_on_the_run():
