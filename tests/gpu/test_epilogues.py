@@ -313,6 +313,7 @@ def test_rows_of_many_pieces_are_finished(dtype):
     values = torch.from_numpy(A.data).to(kind)
     A.data = values.to(torch.float32).numpy()
     plan = wl.plan(A, dtype=dtype, k=33, device="cuda", select="spmm/none/segmented-csr/row_split[segment_length=32]")
+    graphs = []  # kept: the end of one would end the next capture
     for k in (1, 33, 40):
         B, C = (torch.rand(rows, k, device="cuda").sub(0.5).to(kind) for rows in (20_000, 300))
         bias = torch.rand(k, device="cuda").to(kind)
@@ -328,6 +329,7 @@ def test_rows_of_many_pieces_are_finished(dtype):
         torch.cuda.synchronize()
         with capture() as graph:
             plan(B, out=C)
+        graphs.append(graph)
         C.zero_()
         graph.replay()
         torch.cuda.synchronize()

@@ -32,7 +32,7 @@ __all__ = ["SETTING_INPUTS", "Joint", "JointOptions", "Split", "descend", "famil
 SETTING_INPUTS = ("is_cold", "is_column_major", "log_itemsize")
 """Inputs that say which setting it is; they are constants in what is exported."""
 
-WEIGHT_BITS = 12
+WEIGHT_BITS = 11
 """Of exported weights, which a wheel has no room for in full. Predictions change by less than 10^-3."""
 
 _Array = NDArray[np.float64]
