@@ -29,6 +29,7 @@ ONE_PLACE = {
         "features/spmm.cu",
         "kernels/hybrid_vectors/device_hybrid_vectors.cu",  # vectors of windows
         "kernels/hub_csr/device_hub_csr.cu",  # how often columns are referred to
+        "kernels/segmented_csr/device_segments.cu",  # long rows
         "kernels/sell/device_sell.cu",
         "kernels/sell/row_slices.cu",
         "permutations/chunks.hpp",
