@@ -57,6 +57,7 @@ SWEEPS = (
     "h200-orders",
 )
 DATA = pathlib.Path(__file__).parents[2] / "python" / "warploom-data" / "warploom_data"
+KEY = ["matrix", "setting", "cache"]
 LARGEST = 1.1e9
 """Bytes of the largest dense matrix that is measured."""
 
@@ -168,46 +169,52 @@ def run(given: argparse.Namespace) -> None:
         print(f"{name}: {report}", flush=True)
 
 
+def _with_names(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows whose keys can be compared with those of other tables."""
+    return rows.astype(dict.fromkeys([*KEY, "candidate"], "str"))
+
+
+def _now_over_then(now: pd.DataFrame, then: pd.DataFrame) -> pd.Series:
+    """Return ratios of the times of the same candidates in the same settings."""
+    both = then.merge(now, on=[*KEY, "candidate"], suffixes=("", "_now"))
+    return (both["median_us_now"] / both["median_us"]).dropna()
+
+
+def _quantiles(ratios: pd.Series, *which: float) -> str:
+    return ", ".join(f"{q:.3f}" for q in ratios.quantile(list(which)))
+
+
 def join(given: argparse.Namespace) -> None:
     """Write the rows into the sweeps."""
-    key = ["matrix", "setting", "cache"]
     changed = []
     for name in given.sweep:
         outputs = [output / name for output in given.outputs if (output / name).is_dir()]
         if not outputs:
             continue
         measured = Measurements.load(*outputs).measurements
-        measured = measured[measured["run"] == 0].astype(dict.fromkeys([*key, "candidate"], "str"))
-        shipped = Measurements.load(DATA / name)
+        measured = _with_names(measured[(measured["run"] == 0) & measured["median_us"].notna()])
+        shipped, timed = _shipped(name)
         rows = shipped.measurements
         compared = of_one_environment(rows[(rows["op"] == "spmm") & (rows["run"] == 0)], ["matrix", "setting"])
-        known = compared[compared["candidate"].isin(ANCHORS) & compared["median_us"].notna()]
-        known = known.astype(dict.fromkeys([*key, "candidate"], "str"))
-        both = known.merge(measured, on=[*key, "candidate"], suffixes=("", "_now"))
-        ratios = (both["median_us_now"] / both["median_us"]).dropna()
+        known = _with_names(compared[compared["candidate"].isin(ANCHORS) & compared["median_us"].notna()])
+        ratios = _now_over_then(measured, known)
         if ratios.empty:
             print(f"{name}: nothing was measured")
             continue
-        quartiles = ", ".join(f"{q:.3f}" for q in ratios.quantile([0.25, 0.5, 0.75]))
+        quartiles = _quantiles(ratios, 0.25, 0.5, 0.75)
         print(f"{name}: {len(ratios)} times of candidates that were there, now over then: quartiles {quartiles}")
         if abs(np.log(ratios.median())) > 0.05 and not given.anyway:
             print(f"{name}: this GPU is not as fast, nothing is written")
             continue
-        of_rows = known.drop_duplicates(key)[[*key, "environment"]]
-        new = measured[~measured["candidate"].isin(ANCHORS) & measured["median_us"].notna()]
-        new = new.drop(columns="environment").merge(of_rows, on=key)
-        named = pd.MultiIndex.from_frame(rows[[*key, "candidate"]].astype(str))
-        of_new = pd.MultiIndex.from_frame(new[[*key, "candidate"]].astype(str))
+        of_rows = known.drop_duplicates(KEY)[[*KEY, "environment"]]
+        new = measured[~measured["candidate"].isin(ANCHORS)]
+        new = new.drop(columns="environment").merge(of_rows, on=KEY)
+        named = pd.MultiIndex.from_frame(rows[[*KEY, "candidate"]].astype(str))
+        of_new = pd.MultiIndex.from_frame(new[[*KEY, "candidate"]])
         if not given.what.new:
             new, of_new = new[of_new.isin(named)], of_new[of_new.isin(named)]
-        before = pd.Series(rows["median_us"].to_numpy(), index=named)[rows["run"].to_numpy() == 0].groupby(
-            level=[0, 1, 2, 3]
-        )
-        change = (pd.Series(new["median_us"].to_numpy(), index=of_new) / before.median()).dropna()
-        print(
-            f"{name}: {len(new)} rows on {new['matrix'].nunique()} matrices, now over then: "
-            + ", ".join(f"{q:.3f}" for q in change.quantile([0, 0.1, 0.5, 0.9, 1]))
-        )
+        change = _quantiles(_now_over_then(new, _with_names(timed)), 0, 0.1, 0.5, 0.9, 1)
+        print(f"{name}: {len(new)} rows on {new['matrix'].nunique()} matrices, now over then: {change}")
         rest = rows[~named.isin(of_new)]
         changed.append((name, dataclasses.replace(shipped, measurements=pd.concat([rest, new[rows.columns]]))))
     for name, joined in changed:
