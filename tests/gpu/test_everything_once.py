@@ -128,6 +128,35 @@ def test_long_rows(kernel, layout, dtype):
         assert check(kernel, layout, typed(matrix, dtype), 33, parameters)
 
 
+CUT_AMONG_OTHERS = {
+    "csr/nonzero_split": [{"work": 16}],
+    "hybrid-vectors/tensor_core": [{"segment_length": 32}],
+    "hybrid-vectors/tensor_core_tf32": [{"segment_length": 32}],
+    "column-vectors/tensor_core": [{"segment_length": 64, "vector_rows": rows} for rows in (8, 16)],
+    "column-vectors/tensor_core_tf32": [{"segment_length": 64, "vector_rows": rows} for rows in (8, 16)],
+}
+
+
+def path(kernel):
+    return f"{kernel.format}/{kernel.name}"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "layout", "dtype"), [case for case in CASES if path(case.values[0]) in CUT_AMONG_OTHERS]
+)
+def test_long_rows_among_others(kernel, layout, dtype):
+    """A row of 75 pieces and more, and windows of more than a warp adds up, beside some that are not cut."""
+    rng = np.random.default_rng(0)
+    n, lengths = 4800, [4800, 0, 40, 3, 16, 0, 0, 0]
+    few, many = (np.sort(rng.choice(n, length, replace=False)) for length in (40, 1500))
+    rows = [*(rng.choice(n, length, replace=False) for length in lengths), *[few] * 8, *[many] * 12]
+    indptr = np.cumsum([0, *map(len, rows)])
+    matrix = csr_array((rng.standard_normal(indptr[-1]), np.concatenate(rows), indptr), (len(rows), n))
+    widest = 32 * 16 // np.dtype(dtype).itemsize  # a thread of a warp for each 16 bytes of a row of C
+    for parameters, k in itertools.product(CUT_AMONG_OTHERS[path(kernel)], (widest, 33)):
+        assert check(kernel, layout, typed(matrix, dtype), k, parameters)
+
+
 ON_GPU = [known["name"] for known in _core.formats() if known["on_gpu"]]
 
 

@@ -31,6 +31,7 @@ TYPED = [
     for dtype in k.dtypes
 ]
 SEGMENTED = [case for case in TYPED if case.values[0].format == "segmented-csr"]
+SHARED = [case for case in TYPED if case.values[0].name == "nonzero_split"]
 CASES = [pytest.param(k, order, id=f"{k.format}-{k.name}-{order}") for k in kernels("spmm") for order in k.layouts]
 
 
@@ -126,7 +127,7 @@ def test_larger_than_one_wave(kernel, order, dtype):
     check(kernel, matrix, B, multiply(matrix, kernel, order, B, k=20))
 
 
-@pytest.mark.parametrize(("kernel", "order", "dtype"), SEGMENTED)
+@pytest.mark.parametrize(("kernel", "order", "dtype"), [*SEGMENTED, *SHARED])
 def test_long_rows(kernel, order, dtype):
     """Rows of as many pieces as a group of threads adds up itself, of one more, and of the most there are."""
     rng = np.random.default_rng(4)
@@ -137,12 +138,14 @@ def test_long_rows(kernel, order, dtype):
     matrix = csr_array((rng.standard_normal(indptr[-1]), indices.astype(np.int32), indptr), shape=(len(lengths), n))
     matrix = typed(matrix, dtype)
     perm = rng.permutation(len(lengths)).astype(np.int32)
-    for parameters in (
+    cut = (
         {"segment_length": 16},
         {"segment_length": 16, "threads_per_row": 4, "longest_first": 0},
         {"segment_length": 32},
         {},
-    ):
+    )
+    shared = ({"work": 16}, {})
+    for parameters in cut if kernel.format == "segmented-csr" else shared:
         for k in (1, 7, 32, 65):
             B = operand((n, k), dtype, order)
             check(kernel, matrix, B, multiply(matrix, kernel, order, B, parameters=parameters))

@@ -132,16 +132,9 @@ class shared_x_plan final : public spmv_plan {
                                             .sums = sums_.data(),
                                             .carries = carries_.data()};
     constexpr unsigned warps = cuda::add_panels_threads / 32;
-    cudaLaunchAttribute overlap{};
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3((static_cast<unsigned>(row_blocks) + warps - 1) / warps);
-    config.blockDim = dim3(cuda::add_panels_threads);
-    config.stream = stream;
-    config.attrs = &overlap;
-    config.numAttrs = overlaps_launches_ && num_shares_ > 0 ? 1 : 0;
-    WARPLOOM_CUDA_CHECK(cudaLaunchKernelEx(&config, cuda::add_panels_kernel<Value>, view, y));
+    const dim3 blocks((static_cast<unsigned>(row_blocks) + warps - 1) / warps);
+    cuda::launch_second(cuda::add_panels_kernel<Value>, blocks, cuda::add_panels_threads, stream,
+                        overlaps_launches_ && num_shares_ > 0, view, y);
   }
 
   kernel_type kernel_;

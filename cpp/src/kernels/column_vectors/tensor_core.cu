@@ -88,8 +88,9 @@ class launcher {
                     static_cast<unsigned>((product.k + tile - 1) / tile));
     dispatch_constant<1, 2>(product.strips, [&](auto strips) {
       window_kernel<Value, V, N, strips, Moved><<<grid, threads_per_block, 0, stream_>>>(product);
+      check_launch("window_kernel");
+      add_long_windows<Value, V, N, strips, Moved>(product, stream_);
     });
-    check_launch("window_kernel");
   }
 
   std::int64_t num_vectors_;

@@ -16,7 +16,8 @@
 // their values, 32 bytes each, those of row g. The sums are where they are in half precision.
 //
 // Long windows are cut into segments like the rows of segmented CSR: each leaves its sums in a workspace, and the last
-// to finish adds them in their order.
+// to finish adds them in their order. Where they are many, another kernel adds them up, with a thread block for each
+// window and tile of columns.
 //
 // Where rows of B do not begin on 16 bytes, they are copied first, if that pays, or else read value by value. Rows of C
 // that do not are stored by way of shared memory.
@@ -34,6 +35,7 @@
 #include <utility>
 
 #include "kernels/bsr/device_bsr.hpp"
+#include "kernels/device/dependent_launch.cuh"
 #include "kernels/device/finish.cuh"
 #include "kernels/device/last_arrival.cuh"
 #include "kernels/device/tensor_core.cuh"
@@ -45,6 +47,8 @@ namespace warploom::cuda::column_vectors {
 
 constexpr int threads_per_block = 128;
 constexpr int strip_rows = 8;
+constexpr int narrowest_tile = 32;  // columns
+constexpr int widest_tile = 128;
 template <class Value>
 constexpr int vectors_at_once = sizeof(Value) == 2 ? 16 : 8;  // of one instruction
 template <class Value>
@@ -139,6 +143,19 @@ struct lane_sums {
 
   // Column v of the n-th V columns, row 0 or 1.
   __device__ __forceinline__ float& at(int n, int v, int row) { return c[n][v / 2][v % 2 * 2 + row]; }
+
+  static constexpr int fours = N * V / 2;
+  __device__ __forceinline__ float4 four(int i) const {
+    const float* const f = c[i / (V / 2)][i % (V / 2)];
+    return make_float4(f[0], f[1], f[2], f[3]);
+  }
+  __device__ __forceinline__ void add_four(int i, const float4& more) {
+    float* const f = c[i / (V / 2)][i % (V / 2)];
+    f[0] += more.x;
+    f[1] += more.y;
+    f[2] += more.z;
+    f[3] += more.w;
+  }
 };
 
 // The first of a lane's V columns for each n, and the columns from there to the end of C.
@@ -355,50 +372,64 @@ __device__ __forceinline__ void store_exchanged(lane_sums<V, N>& sums, const Pro
   }
 }
 
-// Calls function(n, v, i, place) for every sum of a lane, with its place in the 8 x `width` sums of a strip.
-template <int V, int N, class Function>
-__device__ __forceinline__ void for_each_place(const lane_columns<V, N>& columns, int width, Function&& function) {
-  const int t = static_cast<int>(cuda::lane_id() % 4);
+// The sums of a warp in a slot of the workspace, as its lanes hold them: 16 bytes of each lane next to each other.
+template <int V, int N, int S>
+struct slot_sums {
+  static constexpr int fours = lane_sums<V, N>::fours;
+
+  float4* of_lane;
+
+  // Those of this tile of columns.
+  __device__ explicit slot_sums(float* slot)
+      : of_lane(reinterpret_cast<float4*>(slot) + blockIdx.y * (S * fours * 32) + cuda::lane_id()) {}
+  __device__ void store(const lane_sums<V, N> (&sums)[S]) const {
 #pragma unroll
-  for (int n = 0; n < N; ++n) {
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      if (v >= columns.left(n)) continue;
-#pragma unroll
-      for (int i = 0; i < 2; ++i) function(n, v, i, (2 * t + i) * width + columns.begin(n) + v);
-    }
+    for (int i = 0; i < S * fours; ++i) __stcg(of_lane + i * 32, sums[i / fours].four(i % fours));
   }
+  __device__ void add_to(lane_sums<V, N> (&sums)[S]) const {
+    float4 loaded[S * fours];
+#pragma unroll
+    for (int i = 0; i < S * fours; ++i) loaded[i] = __ldcg(of_lane + i * 32);
+#pragma unroll
+    for (int i = 0; i < S * fours; ++i) sums[i / fours].add_four(i % fours, loaded[i]);
+  }
+};
+
+// Columns of the workspace that a plan for `columns` columns needs: whole tiles.
+inline std::int64_t workspace_columns(std::int64_t columns) {
+  const std::int64_t tile = columns > 64 ? widest_tile : columns > 32 ? 64 : narrowest_tile;
+  return (columns + tile - 1) / tile * tile;
 }
 
 // Leaves the sums of one segment of a cut window and, if all the others are there, gets their total. Called by whole
 // warps.
 template <class Value, int V, int N, int S>
-__device__ bool add_segment(lane_sums<V, N> (&sums)[S], const window_product<Value>& product, int partial,
-                            const lane_columns<V, N>& columns) {
+__device__ bool add_segment(lane_sums<V, N> (&sums)[S], const window_product<Value>& product, int partial) {
+  using in_slot = slot_sums<V, N, S>;
   const cuda::segments_view<Value>& A = product.A;
-  const int width = A.workspace_columns / (S * strip_rows);
   const cuda::cut_row<Value> pieces(A, true, partial, blockIdx.y, gridDim.y);
-  float* const slot = A.slot(partial);
-#pragma unroll
-  for (int s = 0; s < S; ++s) {
-    float* const of_strip = slot + s * strip_rows * width;
-    for_each_place(columns, width,
-                   [&](int n, int v, int i, int place) { __stcg(of_strip + place, sums[s].at(n, v, i)); });
-  }
+  in_slot(A.slot(partial)).store(sums);
   if (!pieces.arrives_last(true, 32)) return false;
 #pragma unroll
   for (int s = 0; s < S; ++s) sums[s] = {};
-  const float* slots = A.slot(pieces.slots.first);
-  for (int piece = 0; piece < pieces.slots.count; ++piece, slots += A.workspace_columns) {
-#pragma unroll
-    for (int s = 0; s < S; ++s) {
-      const float* const of_strip = slots + s * strip_rows * width;
-      for_each_place(columns, width,
-                     [&](int n, int v, int i, int place) { sums[s].at(n, v, i) += __ldcg(of_strip + place); });
-    }
+  for (int piece = 0; piece < pieces.slots.count; ++piece) {
+    in_slot(A.slot(pieces.slots.first + piece)).add_to(sums);
   }
   pieces.reset(32);
   return true;
+}
+
+template <class Value, int V, int N, int S, moved Moved, class Product>
+__device__ __forceinline__ void store_window(lane_sums<V, N> (&sums)[S], const Product& product, int window,
+                                             const lane_columns<V, N>& columns) {
+#pragma unroll
+  for (int s = 0; s < S; ++s) {
+    if constexpr (Moved == moved::loaded_at_once) {
+      store_exchanged<Value, V, N>(sums[s], product, window * S + s, columns);
+    } else {
+      store<Value, V, N, Moved == moved::at_once>(sums[s], product, window * S + s, columns);
+    }
+  }
 }
 
 // What the kernel of windows of S strips does, as part of another kernel too: segment `i`. Called by whole warps, whose
@@ -411,19 +442,55 @@ __device__ __forceinline__ void multiply_window(const Product& product, unsigned
   lane_sums<V, N> sums[S];
   constexpr int at_once = N == 1 ? 2 : 1;  // enough loads of B in flight, and registers for enough warps
   accumulate<Value, V, N, S, at_once, Moved != moved::one_by_one>(sums, product, segment.y, segment.z, columns);
-  if (segment.w >= 0 && !add_segment(sums, product, segment.w, columns)) return;
-#pragma unroll
-  for (int s = 0; s < S; ++s) {
-    if constexpr (Moved == moved::loaded_at_once) {
-      store_exchanged<Value, V, N>(sums[s], product, segment.x * S + s, columns);
-    } else {
-      store<Value, V, N, Moved == moved::at_once>(sums[s], product, segment.x * S + s, columns);
-    }
-  }
+  if (segment.w >= 0 && !add_segment(sums, product, segment.w)) return;
+  store_window<Value, V, N, S, Moved>(sums, product, segment.x, columns);
 }
 
-constexpr int narrowest_tile = 32;  // columns
-constexpr int widest_tile = 128;
+// Windows of more segments than a warp adds up itself: each warp adds every so many of them, and the first one adds
+// what the others have.
+constexpr int most_pieces_of_warp = 8;
+constexpr int warps_of_long_window = 8;
+
+template <class Value, int V, int N, int S, moved Moved, class Product>
+__global__ void __launch_bounds__(32 * warps_of_long_window) long_windows_kernel(const Product product) {
+  constexpr int fours = lane_sums<V, N>::fours;
+  __shared__ float4 of_others[warps_of_long_window - 1][fours][32];
+  const cuda::segments_view<Value>& A = product.A;
+  const cuda::long_row window = A.long_rows[blockIdx.x];
+  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(cuda::lane_id());
+  lane_sums<V, N> sums[S];
+  cuda::wait_for_previous_kernel();
+#pragma unroll 2
+  for (int piece = warp; piece < window.pieces.count; piece += warps_of_long_window) {
+    slot_sums<V, N, S>(A.slot(window.pieces.first + piece)).add_to(sums);
+  }
+#pragma unroll
+  for (int s = 0; s < S; ++s) {
+    if (s > 0) __syncthreads();  // the strip before is still read
+#pragma unroll
+    for (int i = 0; i < fours; ++i) {
+      if (warp > 0) of_others[warp - 1][i][lane] = sums[s].four(i);
+    }
+    __syncthreads();
+    if (warp > 0) continue;
+    for (int other = 0; other < warps_of_long_window - 1; ++other) {
+#pragma unroll
+      for (int i = 0; i < fours; ++i) sums[s].add_four(i, of_others[other][i][lane]);
+    }
+  }
+  if (warp > 0) return;
+  store_window<Value, V, N, S, Moved>(sums, product, window.row, lane_columns<V, N>(product.k));
+}
+
+// Enqueues the sums of such windows, if there are any, after the kernel that left them.
+template <class Value, int V, int N, int S, moved Moved, class Product>
+void add_long_windows(const Product& product, cudaStream_t stream) {
+  if (product.A.num_long_rows == 0) return;
+  constexpr int tile = 8 * V * N;
+  const dim3 blocks(product.A.num_long_rows, static_cast<unsigned>((product.k + tile - 1) / tile));
+  cuda::launch_second(long_windows_kernel<Value, V, N, S, Moved, Product>, blocks, 32 * warps_of_long_window, stream,
+                      cuda::launches_overlap(), product);
+}
 
 template <class Value>
 constexpr int widest_vector = 16 / sizeof(Value);
@@ -453,8 +520,8 @@ class device_windows {
         row_ids_(std::move(row_ids)),
         columns_(static_cast<int>(columns)),
         segments_(vectors_.indptr(), vectors_.num_block_rows(), vectors_.block_size() * longest_row, nullptr,
-                  segment_length, true, stream, allocate),
-        workspace_(segments_.split_of_partial.size() * vectors_.block_size() * columns_, allocate),
+                  segment_length, true, stream, allocate, 0, most_pieces_of_warp),
+        workspace_(segments_.split_of_partial.size() * vectors_.block_size() * workspace_columns(columns_), allocate),
         arrived_(segments_.splits.size() * ((columns_ + narrowest_tile - 1) / narrowest_tile), allocate) {
     if (arrived_.size() > 0) fill_device(arrived_.data(), 0, arrived_.bytes(), stream);
   }
@@ -492,7 +559,10 @@ class device_windows {
             segments_.splits.data(),
             workspace_.data(),
             arrived_.data(),
-            vectors_.block_size() * columns_};
+            static_cast<int>(vectors_.block_size() * workspace_columns(columns_)),
+            most_pieces_of_warp,
+            segments_.long_rows.data(),
+            static_cast<unsigned>(segments_.num_long_rows)};
   }
 
   device_bsr vectors_;

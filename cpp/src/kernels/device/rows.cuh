@@ -54,6 +54,9 @@ struct long_row {
   row_segments pieces;
 };
 
+// As the most pieces of a row that is no long row: there are no long rows.
+inline constexpr int any_number_of_pieces = std::numeric_limits<int>::max();
+
 // Rows cut into segments for SpMM: a row of partial sums for each piece.
 template <class Value>
 struct segments_view {
@@ -66,7 +69,7 @@ struct segments_view {
   sum_type_t<Value>* workspace;  // [number of partials][workspace_columns]
   unsigned* arrived;             // [number of splits][column tiles], zero between runs
   int workspace_columns;
-  int most_pieces = std::numeric_limits<int>::max();  // of a row that is no long row
+  int most_pieces = any_number_of_pieces;  // of a row that is no long row
   const long_row* long_rows = nullptr;
   unsigned num_long_rows = 0;
 

@@ -85,7 +85,7 @@ class hybrid_plan final : public product_plan, public finishing_plan {
               const product_request& request, bool as_one, const device_allocator& allocate)
       : windows_(std::move(vectors), std::move(vector_rows), others.summary().longest_row, request.k,
                  request.parameters.at("segment_length"), others.stream(), allocate),
-        others_(others, request, request.k, most_tiles(request), allocate),
+        others_(others, request, request.k, most_tiles(request), allocate, pieces_of_group(1)),
         row_ids_(request.row_ids),
         num_others_(others.num_rows()),
         as_one_(as_one),
@@ -159,6 +159,8 @@ class hybrid_plan final : public product_plan, public finishing_plan {
     const dim3 grid(window_blocks + other_blocks, static_cast<unsigned>((windows.k + tile - 1) / tile));
     hybrid_kernel<Value, V, N><<<grid, threads_per_block, 0, stream>>>(windows, items(), operands, window_blocks);
     check_launch("hybrid_kernel");
+    column_vectors::add_long_windows<Value, V, N, 1, moved::at_once>(windows, stream);
+    row_split::add_long_rows(items().A, operands, stream);
   }
 
   column_vectors::device_windows<Value> windows_;

@@ -6,7 +6,8 @@
 // waits once. Rows of 25 nonzeros and more gain nothing, and lose 10 to 20 % to the look-out for their ends.
 //
 // Rows of more than 4 `work` nonzeros are cut. Their pieces come first, a warp for each, as in row_split on segments:
-// the last one to arrive adds up the partial sums of a row, in their order.
+// the last one to arrive adds up the partial sums of a row, in their order, or another kernel does where they are many
+// (kernels/spmm/long_rows.cuh).
 //
 // The bytes are those of row_split, and 16 for each segment. With an epilogue, sums are finished where they are stored.
 #include <algorithm>
@@ -162,8 +163,8 @@ class nonzero_split_plan final : public product_plan, public finishing_plan {
  public:
   nonzero_split_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
       : row_ids_(request.row_ids),
-        segments_(matrix, request, shape(request), std::min(request.k, widest_launch), most_tiles(request.k),
-                  allocate) {}
+        segments_(matrix, request, shape(request), std::min(request.k, widest_launch), most_tiles(request.k), allocate,
+                  pieces_of_group(1)) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
@@ -222,6 +223,7 @@ class nonzero_split_plan final : public product_plan, public finishing_plan {
     nonzero_split_kernel<Value, V, N>
         <<<dim3(blocks, tiles_of<V, N>(operands.k)), threads, 0, stream>>>(rows, operands, shape, blocks_of_pieces);
     check_launch("nonzero_split");
+    row_split::add_long_rows(rows.pieces, operands, stream);
   }
 
   device_permutation row_ids_;

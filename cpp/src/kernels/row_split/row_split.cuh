@@ -436,6 +436,17 @@ __device__ void finish_cut_row(const segments_view<Value>& A, const work_item<Va
   row.reset(shape.group_size());
 }
 
+// Enqueues the sums of long rows, of which the kernels before have stored the pieces.
+template <class Value>
+void add_long_rows(const segments_view<Value>& A, const row_major_operands<Value>& operands, cudaStream_t stream) {
+  const finishing_values<Value> as_they_are(epilogue{});
+  cuda::add_long_rows(A, {operands.C, operands.ldc, 1}, operands.k, as_they_are, stream);
+}
+template <class Value>
+void add_long_rows(const segments_view<Value>& A, const finishing_operands<Value>& operands, cudaStream_t stream) {
+  cuda::add_long_rows(A, {operands.C, operands.ldc, 1}, operands.k, operands.by, stream);
+}
+
 // What the kernel below does, as part of another kernel too: item `i`, the same for all threads of a group. U rows of B
 // are under way at once; 0: as many as `few_rows` says. Called by whole warps.
 template <int U, class Value, int V, int N, int T = 0, class Items, class Operands>
@@ -751,14 +762,7 @@ class launcher {
   template <class Operands>
   void multiply(const Items& items, const Operands& operands, bool padded, cudaStream_t stream) const {
     launch_tiles(items, operands, padded, stream);
-    if constexpr (std::is_same_v<Items, segment_items<Value>>) {
-      const strided_result<Value> C{operands.C, operands.ldc, 1};
-      if constexpr (std::is_same_v<Operands, finishing_operands<Value>>) {
-        add_long_rows(items.A, C, operands.k, operands.by, stream);
-      } else {
-        add_long_rows(items.A, C, operands.k, finishing_values<Value>(epilogue{}), stream);
-      }
-    }
+    if constexpr (std::is_same_v<Items, segment_items<Value>>) add_long_rows(items.A, operands, stream);
   }
 
   template <class Operands>
@@ -1037,10 +1041,7 @@ template <class Value>
 class segment_plan final : public product_plan, public finishing_plan {
  public:
   segment_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
-      : segments_(matrix, request, request.k, row_split_shape(request, sizeof(Value)).most_tiles(request.k), allocate,
-                  pieces_of_group(1 << row_split_shape(request, sizeof(Value)).threads.nonzero_bits)),
-        launch_(row_split_shape(request, sizeof(Value)), segments_.size(), matrix.nnz(),
-                request.parameters.at("segment_length"), request.parameters.at("longest_first") != 0) {}
+      : segment_plan(matrix, request, row_split_shape(request, sizeof(Value)), allocate) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
@@ -1062,6 +1063,13 @@ class segment_plan final : public product_plan, public finishing_plan {
   std::vector<value_array> value_arrays() override { return {segments_.all_values()}; }
 
  private:
+  segment_plan(const device_csr& matrix, const product_request& request, const row_split_shape& shape,
+               const device_allocator& allocate)
+      : segments_(matrix, request, request.k, shape.most_tiles(request.k), allocate,
+                  pieces_of_group(1 << shape.threads.nonzero_bits)),
+        launch_(shape, segments_.size(), matrix.nnz(), request.parameters.at("segment_length"),
+                request.parameters.at("longest_first") != 0) {}
+
   device_segments<Value> segments_;
   launcher<Value, segment_items<Value>> launch_;
 };

@@ -28,9 +28,7 @@ struct row_cutting {
   __device__ int length(std::uint32_t row) const { return indptr[row + 1] - indptr[row]; }
   // The nonzeros of a segment of a row, at most.
   __device__ int longest_segment(int of_row) const {
-    const int most = max(segment_length, (of_row + max_segments_per_row - 1) / max_segments_per_row);
-    // Adding up the parts of a giant row takes no longer than they do.
-    return joined == 0 ? most : max(most, static_cast<int>(sqrtf(static_cast<float>(of_row))));
+    return max(segment_length, (of_row + max_segments_per_row - 1) / max_segments_per_row);
   }
   __device__ bool cuts(std::uint32_t row) const { return length(row) > longest_segment(length(row)); }
   // Whether a row that is not cut is the first one of its segment.

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "device/device_csr.hpp"
@@ -25,10 +24,10 @@ struct segment_list {
   // and nonzeros: first stored row, begin, length, minus the number of rows. These are never sorted.
   segment_list(const std::int32_t* indptr, std::int64_t num_rows, std::int64_t longest_row, const std::int32_t* row_ids,
                int segment_length, bool longest_first, cudaStream_t stream, const device_allocator& allocate,
-               int joined = 0, int most_pieces = std::numeric_limits<int>::max());
+               int joined = 0, int most_pieces = any_number_of_pieces);
   // `row_ids` of the stored rows may be null.
   segment_list(const device_csr& matrix, const std::int32_t* row_ids, int segment_length, bool longest_first,
-               const device_allocator& allocate, int joined = 0, int most_pieces = std::numeric_limits<int>::max());
+               const device_allocator& allocate, int joined = 0, int most_pieces = any_number_of_pieces);
   std::size_t bytes() const { return segments.bytes() + split_of_partial.bytes() + splits.bytes() + long_rows.bytes(); }
 };
 

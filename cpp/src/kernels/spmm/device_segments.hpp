@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 
 #include "device/device_csr.hpp"
@@ -30,11 +29,11 @@ class device_segments {
   // Room for products with `columns` columns, computed in `tiles` tiles of columns. Rows of more than `most_pieces` are
   // long rows, which add_long_rows() is to be called for after the product.
   device_segments(const device_csr& matrix, const product_request& request, std::int64_t columns, std::size_t tiles,
-                  const device_allocator& allocate, int most_pieces = std::numeric_limits<int>::max())
+                  const device_allocator& allocate, int most_pieces = any_number_of_pieces)
       : device_segments(matrix, request, segment_shape(request), columns, tiles, allocate, most_pieces) {}
   device_segments(const device_csr& matrix, const product_request& request, const segment_shape& shape,
                   std::int64_t columns, std::size_t tiles, const device_allocator& allocate,
-                  int most_pieces = std::numeric_limits<int>::max())
+                  int most_pieces = any_number_of_pieces)
       : columns_(static_cast<int>(columns)),
         matrix_(matrix.kept(allocate)),
         most_pieces_(most_pieces),

@@ -50,16 +50,8 @@ void add_long_rows(const segments_view<Value>& segments, const strided_result<Va
                    const finishing_values<Value>& by, cudaStream_t stream) {
   if (segments.num_long_rows == 0) return;
   const unsigned tiles = blocks_for(k, columns_per_block);
-  cudaLaunchAttribute overlap{};
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(segments.num_long_rows * tiles);
-  config.blockDim = dim3(threads_per_block);
-  config.stream = stream;
-  config.attrs = &overlap;
-  config.numAttrs = device_attribute(cudaDevAttrComputeCapabilityMajor) >= 9 ? 1 : 0;
-  WARPLOOM_CUDA_CHECK(cudaLaunchKernelEx(&config, add_long_rows_kernel<Value>, segments, C, k, tiles, by));
+  launch_second(add_long_rows_kernel<Value>, dim3(segments.num_long_rows * tiles), threads_per_block, stream,
+                launches_overlap(), segments, C, k, tiles, by);
 }
 
 template void add_long_rows(const segments_view<float>&, const strided_result<float>&, int,
