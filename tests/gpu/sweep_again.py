@@ -7,6 +7,9 @@ dense
 unaligned
     The same, where rows of A, B or C (columns, in column-major order) don't begin on 16 bytes, or rows of A not on
     cache lines.
+windows
+    Column vectors, and hybrids of them and rows, on matrices with rows of more than 256 nonzeros and at most 5 million
+    in all, as each sweep has them.
 long-rows
     Candidates that cut rows, on matrices with rows of more than 2,048 nonzeros and at most 5 million in all, in the
     settings and with the parameters that each sweep has.
@@ -86,11 +89,17 @@ def _has_long_rows(size: pd.Series, setting: str) -> bool:
     return bool(size["spmm_nnz_per_row_max"] > 2048 and size["nnz"] <= 5_000_000)
 
 
+def _cuts_windows(size: pd.Series, setting: str) -> bool:
+    del setting
+    return bool(size["spmm_nnz_per_row_max"] > 256 and size["nnz"] <= 5_000_000)
+
+
 @dataclasses.dataclass(frozen=True)
 class What:
     """Candidates, and where they are measured."""
 
-    candidates: str
+    candidates: tuple[str, ...]
+    """Patterns of their names."""
     on: Callable[[pd.Series, str], bool]
     """Given a matrix and a setting."""
     new: bool = False
@@ -98,9 +107,12 @@ class What:
 
 
 WHAT = {
-    "dense": What("spmm/none/dense/cublas", _fits, new=True),
-    "unaligned": What("spmm/none/dense/cublas", _unaligned, new=True),
-    "long-rows": What("spmm/*/segmented-csr/*", _has_long_rows),
+    "dense": What(("spmm/none/dense/cublas",), _fits, new=True),
+    "unaligned": What(("spmm/none/dense/cublas",), _unaligned, new=True),
+    "windows": What(("spmm/*/column-vectors/*", "spmm/*/hybrid-vectors/*"), _cuts_windows),
+    "long-rows": What(
+        ("spmm/*/segmented-csr/*", "spmm/*/csr/nonzero_split*", "spmm/*/hybrid-vectors/*"), _has_long_rows
+    ),
 }
 
 
@@ -122,8 +134,9 @@ def settings_of(name: str, what: What) -> dict[str, list[str]]:
 def candidates_of(name: str, what: What) -> list[str]:
     """Return the candidates of a sweep that are measured."""
     if what.new:
-        return [what.candidates]
-    return fnmatch.filter(sorted(_shipped(name)[1]["candidate"].astype(str).unique()), what.candidates)
+        return list(what.candidates)
+    names = sorted(_shipped(name)[1]["candidate"].astype(str).unique())
+    return [name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in what.candidates)]
 
 
 def show(given: argparse.Namespace) -> None:
