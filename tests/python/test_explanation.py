@@ -170,6 +170,25 @@ def test_says_how_a_product_can_be_faster_than_the_floor(matrix):
         assert "more memory than there is: 9 bytes are needed" in footnotes
 
 
+@pytest.mark.parametrize(("device", "chosen", "said"), [("CPU", 1, True), ("CPU", 0, False), ("NVIDIA H200", 1, False)])
+def test_says_why_the_fastest_on_a_cpu_is_not_chosen(matrix, device, chosen, said):
+    names = ["spmm/none/dcsr/row_split", "spmm/none/csr/row_split"]
+    found = types.SimpleNamespace(
+        based_on="measured",
+        rows=[row("scipy", 5.0), row(names[0], 10.0), row(names[1], 10.5), Row("spmm/a/csr/x", note="no")],
+        chosen=names[chosen],
+        baseline="scipy",
+        floor_bytes=1000,
+        copy_bandwidth=1e9,
+        left_out=0,
+        lacked_memory=0,
+        not_measured="",
+    )
+    product = Product("spmm", matrix.shape, matrix.nnz, matrix.dtype, 4, "row", "warm", device)
+    notes = [note for note in Explanation.of(found, product).footnotes if "does not replace" in note]
+    assert [note.startswith(f"{names[0]} does not replace {names[1]}") for note in notes] == [True] * said
+
+
 # ----- in words -----
 
 
