@@ -84,14 +84,8 @@ def _unaligned(size: pd.Series, setting: str) -> bool:
     return _fits(size, setting) and (lines or any(n * itemsize % 16 != 0 for n in (*begins, cols)))
 
 
-def _has_long_rows(size: pd.Series, setting: str) -> bool:
-    del setting
-    return bool(size["spmm_nnz_per_row_max"] > 2048 and size["nnz"] <= 5_000_000)
-
-
-def _cuts_windows(size: pd.Series, setting: str) -> bool:
-    del setting
-    return bool(size["spmm_nnz_per_row_max"] > 256 and size["nnz"] <= 5_000_000)
+def _has_rows_beyond(nonzeros: int) -> Callable[[pd.Series, str], bool]:
+    return lambda size, setting: bool(size["spmm_nnz_per_row_max"] > nonzeros and size["nnz"] <= 5_000_000)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,9 +103,9 @@ class What:
 WHAT = {
     "dense": What(("spmm/none/dense/cublas",), _fits, new=True),
     "unaligned": What(("spmm/none/dense/cublas",), _unaligned, new=True),
-    "windows": What(("spmm/*/column-vectors/*", "spmm/*/hybrid-vectors/*"), _cuts_windows),
+    "windows": What(("spmm/*/column-vectors/*", "spmm/*/hybrid-vectors/*"), _has_rows_beyond(256)),
     "long-rows": What(
-        ("spmm/*/segmented-csr/*", "spmm/*/csr/nonzero_split*", "spmm/*/hybrid-vectors/*"), _has_long_rows
+        ("spmm/*/segmented-csr/*", "spmm/*/csr/nonzero_split*", "spmm/*/hybrid-vectors/*"), _has_rows_beyond(2048)
     ),
 }
 
