@@ -77,8 +77,8 @@ void for_each_row_of_panel(const column_panels_matrix& matrix, std::int64_t pane
   }
 }
 
-// Columns of a panel when there are as few panels as can be with at most `most` columns each (at least 8), all about
-// equally wide: a multiple of 8, so that panels of x start on 16 bytes if x does.
+// Columns of a panel when there are as few panels as can be with at most `most` columns each (at least 64), all about
+// equally wide: a multiple of 64, within which products reorder them.
 std::int32_t even_panel_columns(std::int64_t num_cols, std::int64_t most);
 
 }  // namespace warploom

@@ -245,7 +245,8 @@ template <class Value>
 class segment_storage {
  public:
   segment_storage(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
-      : segments_(matrix, request, request.k, request.k, allocate, cuda::pieces_of_group(1)) {}
+      : segments_(matrix, request, cuda::requested_segments(request, cuda::pieces_of_group(1)), request.k, request.k,
+                  allocate) {}
   std::int64_t num_items() const { return static_cast<std::int64_t>(segments_.size()); }
   void clear(const dense_view&, cudaStream_t) const {}  // every row has a segment
   std::int64_t columns() const { return segments_.columns(); }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "device/cuda_function.hpp"
+#include "kernels/column_panels/bank_order.hpp"
 #include "kernels/column_panels/panel_size.hpp"
 #include "warploom/error.hpp"
 #include "warploom/formats/format.hpp"
@@ -268,7 +269,7 @@ csr_matrix to_csr(const column_panels_matrix& matrix) {
 }
 
 std::int32_t even_panel_columns(std::int64_t num_cols, std::int64_t most) {
-  constexpr std::int64_t multiple = 8;
+  constexpr std::int64_t multiple = panel_columns_multiple;
   most = std::clamp<std::int64_t>(most, multiple, max_panel_columns) / multiple * multiple;
   const std::int64_t panels = std::max<std::int64_t>(1, ceil_divide(num_cols, most));
   const std::int64_t columns = ceil_divide(ceil_divide(num_cols, panels), multiple) * multiple;

@@ -8,6 +8,7 @@
 
 #include "device/algorithms.hpp"
 #include "device/workspace.hpp"
+#include "kernels/column_panels/bank_order.hpp"
 #include "kernels/column_panels/device_column_panels.hpp"
 #include "kernels/column_panels/panel_size.hpp"
 #include "kernels/device/nonzeros.cuh"
@@ -26,10 +27,18 @@ constexpr int warps_per_block = threads_per_block / 32;
 template <class Word>
 inline constexpr bool sorts_values = sizeof(Word) <= 4;
 
-// Column within the panel, and in the lowest `panel_bits` bits the panel.
+// Number of the column within the panel, and in the lowest `panel_bits` bits the panel.
 struct key_layout {
   unsigned width;
   int panel_bits;
+  column_numbers numbers;
+
+  template <int ValueBytes>
+  __device__ std::uint32_t key(unsigned panel, unsigned column_in_panel) const {
+    const unsigned number =
+        numbers == column_numbers::in_bank_order ? bank_order<ValueBytes>(column_in_panel) : column_in_panel;
+    return number << panel_bits | panel;
+  }
 
   __device__ unsigned panel(std::uint32_t key) const { return key & ((1u << panel_bits) - 1); }
   __device__ unsigned column(std::uint32_t key) const { return key >> panel_bits; }
@@ -111,7 +120,7 @@ __global__ void __launch_bounds__(threads_per_block)
     if (there) {
       std::uint64_t payload = j;
       if constexpr (sorts_values<Word>) payload = __ldcs(data + j);
-      __stcs(keys + j, (column - panel * layout.width) << layout.panel_bits | panel);
+      __stcs(keys + j, layout.key<sizeof(Word)>(panel, column - panel * layout.width));
       __stcs(payloads + j, static_cast<std::uint64_t>(row) << 32 | payload);
     }
     // Neighbours in a row are often in one panel.
@@ -341,13 +350,14 @@ struct device_column_panels::sorted_nonzeros {
   pooled_memory first_sums;  // likewise, and the number of sums
 };
 
-device_column_panels::device_column_panels(const device_csr& matrix, int panel_columns,
+device_column_panels::device_column_panels(const device_csr& matrix, int panel_columns, column_numbers numbers,
                                            const device_allocator& allocate)
     : num_rows_(matrix.num_rows()),
       num_cols_(matrix.num_cols()),
       nnz_(matrix.nnz()),
       dtype_(matrix.dtype()),
       panel_columns_(panel_columns),
+      numbers_(numbers),
       panel_ptr_((num_cols_ + panel_columns - 1) / panel_columns + 1),
       stream_(matrix.stream()) {
   row_blocks_ = {static_cast<std::size_t>(num_row_blocks() * num_panels()), allocate};
@@ -370,7 +380,7 @@ device_column_panels::device_column_panels(const device_csr& matrix, int panel_c
 
 device_column_panels::sorted_nonzeros device_column_panels::sort_by_panel(const device_csr& matrix) {
   const key_layout layout{static_cast<unsigned>(panel_columns_),
-                          bits_for(static_cast<std::uint64_t>(std::max<std::int64_t>(1, num_panels()) - 1))};
+                          bits_for(static_cast<std::uint64_t>(std::max<std::int64_t>(1, num_panels()) - 1)), numbers_};
   if (layout.panel_bits + bits_for(static_cast<std::uint64_t>(panel_columns_ - 1)) > 32) {
     throw error(error_kind::parameter, "panel_columns", -1,
                 "column panels are not made on a GPU if there are " + std::to_string(num_panels()) + " of them");
@@ -524,7 +534,9 @@ namespace warploom {
 std::unique_ptr<stored_matrix> column_panels_on_gpu(const device_csr& matrix, const option_values& options) {
   const int panel_columns = options.integer("panel_columns");
   check_panel_columns(panel_columns);
-  return stored(cuda::device_column_panels(matrix, panel_columns, allocate_device_memory).download());
+  const cuda::device_column_panels panels(matrix, panel_columns, cuda::column_numbers::in_panel,
+                                          allocate_device_memory);
+  return stored(panels.download());
 }
 
 }  // namespace warploom

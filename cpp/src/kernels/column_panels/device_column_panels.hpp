@@ -27,12 +27,17 @@ struct device_panel_work {
   }
 };
 
+// What is stored as the column of a nonzero: its number within the panel, or where a product has it in shared memory.
+enum class column_numbers { in_panel, in_bank_order };
+
 // Places are in the order in which warps load them: of each tile the first 16 bytes of every lane's values, then the
 // next.
 class device_column_panels {
  public:
-  // Synchronises the stream once, to learn the sizes.
-  device_column_panels(const device_csr& matrix, int panel_columns, const device_allocator& allocate);
+  // Synchronises the stream once, to learn the sizes. In the order of banks, `panel_columns` is a multiple of
+  // panel_columns_multiple.
+  device_column_panels(const device_csr& matrix, int panel_columns, column_numbers numbers,
+                       const device_allocator& allocate);
 
   cudaStream_t stream() const { return stream_; }  // that it was made on
   std::int64_t num_rows() const { return num_rows_; }
@@ -56,6 +61,7 @@ class device_column_panels {
   // For the parts of `shares`. Called once at most: it frees what is kept for it.
   device_panel_work plan_work(const device_array<panel_part>& parts, const device_allocator& allocate);
 
+  // With columns as they are stored.
   column_panels_matrix download() const;
 
  private:
@@ -72,6 +78,7 @@ class device_column_panels {
   std::int64_t nnz_;
   value_type dtype_;
   std::int32_t panel_columns_;
+  column_numbers numbers_;
   std::vector<std::int64_t> panel_ptr_;
   std::int64_t num_sums_ = 0;
   cudaStream_t stream_;

@@ -157,8 +157,9 @@ std::unique_ptr<product_plan> prepare_cuda_spmv_column_panels_shared_x(const dev
   return cuda::dispatch_device_type(matrix.dtype(), [&](auto value) -> std::unique_ptr<product_plan> {
     using device_value = decltype(value);
     const std::int32_t columns = columns_for_device<device_value>(matrix, request);
-    return std::make_unique<shared_x_plan<device_value>>(cuda::device_column_panels(matrix, columns, allocate),
-                                                         request.row_ids, allocate);
+    return std::make_unique<shared_x_plan<device_value>>(
+        cuda::device_column_panels(matrix, columns, cuda::column_numbers::in_bank_order, allocate), request.row_ids,
+        allocate);
   });
 }
 

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 
+#include "kernels/column_panels/bank_order.hpp"
 #include "kernels/device/async_copy.cuh"
 #include "kernels/device/dependent_launch.cuh"
 #include "kernels/device/values.cuh"
@@ -88,11 +89,13 @@ __device__ __forceinline__ void load_panel(const panels_view<Value>& A, int pane
     copied = count / per_vector * per_vector;
 #pragma unroll 4
     for (int i = threadIdx.x * per_vector; i < copied; i += sum_panels_threads * per_vector) {
-      copy_16_bytes_async(shared_x + i, x + i);
+      copy_16_bytes_async(shared_x + bank_order<sizeof(Value)>(i), x + i);
     }
   }
 #pragma unroll 4
-  for (int i = copied + threadIdx.x; i < count; i += sum_panels_threads) shared_x[i] = x[i];
+  for (int i = copied + threadIdx.x; i < count; i += sum_panels_threads) {
+    shared_x[bank_order<sizeof(Value)>(i)] = x[i];
+  }
 }
 
 // The matrix comes from memory while the panel of x comes from the L2.
@@ -225,6 +228,31 @@ struct panel_sums_view {
   const sum_type_t<Value>* carries;
 };
 
+// What chunks left of the cut row of each lane. Where hubs are neighbours, a warp has many cut rows: they are added up
+// side by side, and only those of many chunks by the whole warp, one after the other.
+template <class Value>
+__device__ __forceinline__ sum_type_t<Value> sum_of_carries(const panel_sums_view<Value>& A, const int2& chunks,
+                                                            int lane) {
+  constexpr int chunks_of_lane = 8;
+  const auto carry = [&](int i) { return __ldcg(A.carries + __ldg(A.cut_chunks + i)); };
+  const bool has_many = chunks.y - chunks.x > chunks_of_lane;
+  sum_type_t<Value> sum = 0;
+#pragma unroll
+  for (int i = 0; i < chunks_of_lane; ++i) {
+    if (!has_many && chunks.x + i < chunks.y) sum += carry(chunks.x + i);
+  }
+  for (unsigned left = ballot(has_many); left != 0; left &= left - 1) {
+    const int owner = __ffs(static_cast<int>(left)) - 1;
+    const int begin = from_lane(chunks.x, owner), end = from_lane(chunks.y, owner);
+    sum_type_t<Value> part = 0;
+#pragma unroll 4
+    for (int i = begin + lane; i < end; i += 32) part += carry(i);
+    part = group_sum<32>(part);
+    if (lane == owner) sum = part;
+  }
+  return sum;
+}
+
 // One thread for every row, one warp for every block of 32 rows.
 template <class Value>
 __global__ void __launch_bounds__(add_panels_threads) add_panels_kernel(const panel_sums_view<Value> A, Value* y) {
@@ -235,7 +263,13 @@ __global__ void __launch_bounds__(add_panels_threads) add_panels_kernel(const pa
   const unsigned below = (1u << lane) - 1;
   const int2* of_block = A.row_blocks + std::int64_t{block} * A.num_panels;
   const int first_cut = __ldg(A.block_cuts + block);
-  const int last_cut = __ldg(A.block_cuts + block + 1);
+  const int num_cuts = __ldg(A.block_cuts + block + 1) - first_cut;  // at most 32, a lane for each
+  int2 cut{0, 0};  // its chunks
+  int cut_row = 0;
+  if (lane < num_cuts) {
+    cut = {__ldg(A.cut_ptr + first_cut + lane), __ldg(A.cut_ptr + first_cut + lane + 1)};
+    cut_row = __ldg(A.cut_rows + first_cut + lane) % 32;
+  }
   int2 mine = lane < A.num_panels ? __ldg(of_block + lane) : int2{0, 0};  // of panel first + lane
   wait_for_previous_kernel();
 
@@ -255,15 +289,10 @@ __global__ void __launch_bounds__(add_panels_threads) add_panels_kernel(const pa
       for (int u = 0; u < 8; ++u) sum += loaded[u];
     }
   }
-  for (int c = first_cut; c < last_cut; ++c) {
-    const int end = __ldg(A.cut_ptr + c + 1);
-    sum_type carried = 0;
-#pragma unroll 4
-    for (int i = __ldg(A.cut_ptr + c) + lane; i < end; i += 32) {
-      carried += __ldcg(A.carries + __ldg(A.cut_chunks + i));
-    }
-    carried = group_sum<32>(carried);
-    if (__ldg(A.cut_rows + c) % 32 == lane) sum += carried;
+  const sum_type carried = sum_of_carries(A, cut, lane);
+  for (int c = 0; c < num_cuts; ++c) {
+    const sum_type of_row = from_lane(carried, c);
+    if (from_lane(cut_row, c) == lane) sum += of_row;
   }
   const int row = block * 32 + lane;
   if (row < A.num_rows) y[A.row_ids ? __ldg(A.row_ids + row) : row] = narrow<Value>(sum);

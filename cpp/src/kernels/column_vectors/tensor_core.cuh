@@ -395,9 +395,12 @@ struct slot_sums {
   }
 };
 
+// Of the tiles that a product with `columns` columns has.
+constexpr int tile_columns(std::int64_t columns) { return columns > 64 ? widest_tile : columns > 32 ? 64 : narrowest_tile; }
+
 // Columns of the workspace that a plan for `columns` columns needs: whole tiles.
-inline std::int64_t workspace_columns(std::int64_t columns) {
-  const std::int64_t tile = columns > 64 ? widest_tile : columns > 32 ? 64 : narrowest_tile;
+inline std::int64_t stored_columns(std::int64_t columns) {
+  const std::int64_t tile = tile_columns(columns);
   return (columns + tile - 1) / tile * tile;
 }
 
@@ -448,7 +451,7 @@ __device__ __forceinline__ void multiply_window(const Product& product, unsigned
 
 // Windows of more segments than a warp adds up itself: each warp adds every so many of them, and the first one adds
 // what the others have.
-constexpr int most_pieces_of_warp = 8;
+constexpr int most_pieces_of_warp(std::int64_t columns) { return 8 * widest_tile / tile_columns(columns); }
 constexpr int warps_of_long_window = 8;
 
 template <class Value, int V, int N, int S, moved Moved, class Product>
@@ -519,9 +522,15 @@ class device_windows {
       : vectors_(std::move(vectors)),
         row_ids_(std::move(row_ids)),
         columns_(static_cast<int>(columns)),
-        segments_(vectors_.indptr(), vectors_.num_block_rows(), vectors_.block_size() * longest_row, nullptr,
-                  segment_length, true, stream, allocate, 0, most_pieces_of_warp),
-        workspace_(segments_.split_of_partial.size() * vectors_.block_size() * workspace_columns(columns_), allocate),
+        most_pieces_(most_pieces_of_warp(columns)),
+        segments_({vectors_.indptr(), vectors_.indices(), vectors_.num_block_rows(), vectors_.num_cols(),
+                   vectors_.block_size() * longest_row},
+                  nullptr,
+                  {.segment_length = segment_length,
+                   .longest_first = true,
+                   .most_pieces = most_pieces_},
+                  stream, allocate),
+        workspace_(segments_.split_of_partial.size() * vectors_.block_size() * stored_columns(columns_), allocate),
         arrived_(segments_.splits.size() * ((columns_ + narrowest_tile - 1) / narrowest_tile), allocate) {
     if (arrived_.size() > 0) fill_device(arrived_.data(), 0, arrived_.bytes(), stream);
   }
@@ -559,15 +568,16 @@ class device_windows {
             segments_.splits.data(),
             workspace_.data(),
             arrived_.data(),
-            static_cast<int>(vectors_.block_size() * workspace_columns(columns_)),
-            most_pieces_of_warp,
+            static_cast<int>(vectors_.block_size() * stored_columns(columns_)),
+            most_pieces_,
             segments_.long_rows.data(),
-            static_cast<unsigned>(segments_.num_long_rows)};
+            segments_.num_long_rows};
   }
 
   device_bsr vectors_;
   device_permutation row_ids_;
   int columns_;
+  int most_pieces_;
   segment_list segments_;
   device_array<float> workspace_;
   device_array<unsigned> arrived_;

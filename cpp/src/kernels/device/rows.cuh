@@ -48,7 +48,7 @@ struct cut_rows_view {
   unsigned* arrived;  // one for each row, zero between runs
 };
 
-// A cut row of so many pieces that another kernel adds them up (kernels/spmm/long_rows.cuh).
+// A cut row whose pieces another kernel adds up (kernels/spmm/long_rows.cuh).
 struct long_row {
   std::int32_t row;
   row_segments pieces;
@@ -72,6 +72,8 @@ struct segments_view {
   int most_pieces = any_number_of_pieces;  // of a row that is no long row
   const long_row* long_rows = nullptr;
   unsigned num_long_rows = 0;
+  const long_row* rows_of_warps = nullptr;  // further long rows, of so few pieces that a warp adds them up
+  unsigned num_rows_of_warps = 0;
 
   __device__ sum_type_t<Value>* slot(std::int64_t partial) const { return workspace + partial * workspace_columns; }
 };

@@ -64,6 +64,41 @@ struct loaded_values<Value, Width, true> {
   }
 };
 
+// Between thread blocks: through the L2, 16 bytes at once.
+template <class Value, int Width>
+__device__ __forceinline__ void store_for_others(Value* to, const vector<Value, Width>& value) {
+  constexpr int bytes = sizeof(Value) * Width;
+  if constexpr (bytes >= 16) {
+#pragma unroll
+    for (int i = 0; i < bytes / 16; ++i) {
+      __stcg(reinterpret_cast<float4*>(to) + i, reinterpret_cast<const float4*>(&value)[i]);
+    }
+  } else if constexpr (bytes == 8) {
+    __stcg(reinterpret_cast<float2*>(to), *reinterpret_cast<const float2*>(&value));
+  } else {
+    static_assert(bytes == 4);
+    __stcg(reinterpret_cast<float*>(to), *reinterpret_cast<const float*>(&value));
+  }
+}
+
+template <class Value, int Width>
+__device__ __forceinline__ vector<Value, Width> load_from_others(const Value* from) {
+  constexpr int bytes = sizeof(Value) * Width;
+  vector<Value, Width> result;
+  if constexpr (bytes >= 16) {
+#pragma unroll
+    for (int i = 0; i < bytes / 16; ++i) {
+      reinterpret_cast<float4*>(&result)[i] = __ldcg(reinterpret_cast<const float4*>(from) + i);
+    }
+  } else if constexpr (bytes == 8) {
+    *reinterpret_cast<float2*>(&result) = __ldcg(reinterpret_cast<const float2*>(from));
+  } else {
+    static_assert(bytes == 4);
+    *reinterpret_cast<float*>(&result) = __ldcg(reinterpret_cast<const float*>(from));
+  }
+  return result;
+}
+
 // Results are not read again by the kernel: evict them first, so that they do not push B out of the L2.
 template <class Value, int Width>
 __device__ __forceinline__ void store_streaming(Value* to, const vector<Value, Width>& value) {

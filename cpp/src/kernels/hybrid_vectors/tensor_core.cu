@@ -85,7 +85,8 @@ class hybrid_plan final : public product_plan, public finishing_plan {
               const product_request& request, bool as_one, const device_allocator& allocate)
       : windows_(std::move(vectors), std::move(vector_rows), others.summary().longest_row, request.k,
                  request.parameters.at("segment_length"), others.stream(), allocate),
-        others_(others, request, request.k, most_tiles(request), allocate, pieces_of_group(1)),
+        others_(others, request, requested_segments(request, pieces_of_group(lanes_that_share(request.k))), request.k, most_tiles(request),
+                allocate),
         row_ids_(request.row_ids),
         num_others_(others.num_rows()),
         as_one_(as_one),
@@ -125,6 +126,12 @@ class hybrid_plan final : public product_plan, public finishing_plan {
   }
 
  private:
+  // The nonzeros of a segment, as warp_shape says for the tiles that products with k columns have.
+  static int lanes_that_share(std::int64_t k) {
+    const int columns_of_lane = k > narrowest_tile ? column_vectors::widest_vector<Value> : 4;
+    return 32 * columns_of_lane / column_vectors::tile_columns(k);
+  }
+
   // Of columns, over which arrivals are counted apart: as one launch has them, or row_split by itself.
   static std::size_t most_tiles(const product_request& request) {
     const std::int64_t as_one = (request.k + narrowest_tile - 1) / narrowest_tile;

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/nonzero_split/nonzero_split.hpp"
 #include "kernels/row_split/row_split.cuh"
 #include "kernels/spmm/transposing_plan.hpp"
 
@@ -29,8 +30,6 @@ using row_split::thread_shape;
 constexpr int threads = 128;
 constexpr unsigned blocks_per_multiprocessor = 8;
 constexpr int rows_of_B_at_once = 4;
-// Nonzeros of the longest row that is not cut, as a multiple of `work`.
-constexpr int longest_row = 4;
 
 template <class Value>
 struct shared_rows {
@@ -163,8 +162,8 @@ class nonzero_split_plan final : public product_plan, public finishing_plan {
  public:
   nonzero_split_plan(const device_csr& matrix, const product_request& request, const device_allocator& allocate)
       : row_ids_(request.row_ids),
-        segments_(matrix, request, shape(request), std::min(request.k, widest_launch), most_tiles(request.k), allocate,
-                  pieces_of_group(1)) {}
+        segments_(matrix, request, shape(request), std::min(request.k, widest_launch), most_tiles(request.k),
+                  allocate) {}
 
   void run(const dense_view& B, const dense_view& C, CUstream_st* stream) override {
     if (C.num_rows == 0 || C.num_cols == 0) return;
@@ -195,7 +194,8 @@ class nonzero_split_plan final : public product_plan, public finishing_plan {
 
   static segment_shape shape(const product_request& request) {
     const int work = request.parameters.at("work");
-    return {longest_row * work, false, work};
+    return segments_by_column({.segment_length = longest_whole_row * work, .joined = work},
+                              request.parameters.at("by_column") != 0, pieces_of_group(1));
   }
   static std::size_t most_tiles(std::int64_t k) { return std::max(tiles_of<widest, 1>(k), tiles_of<1, single>(k)); }
 

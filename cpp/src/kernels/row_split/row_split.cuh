@@ -399,16 +399,17 @@ template <class Value, int V, int N, class Operands, class Columns>
 __device__ void finish_cut_row(const segments_view<Value>& A, const work_item<Value>& item, bool cut, int nonzero_lane,
                                const thread_shape& shape, vector<sum_type_t<Value>, V> (&sums)[N],
                                const Operands& operands, const Columns& columns) {
-  const cut_row<Value> row(A, cut, item.partial, blockIdx.y, gridDim.y);
-  if (cut && nonzero_lane == 0) {
+  const auto leave_sums = [&] {
+    if (!cut || nonzero_lane != 0) return;
     sum_type_t<Value>* slot = A.slot(item.partial);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      if (!columns.valid(i)) continue;
-#pragma unroll
-      for (int v = 0; v < V; ++v) __stcg(slot + columns.column(i) + v, sums[i].lane[v]);
+      if (columns.valid(i)) store_for_others(slot + columns.column(i), sums[i]);
     }
-  }
+  };
+  if (A.most_pieces <= 1) return leave_sums();  // every cut row is a long row
+  const cut_row<Value> row(A, cut, item.partial, blockIdx.y, gridDim.y);
+  leave_sums();
   const bool last = row.arrives_last(cut, shape.group_size());
   if (!any_lane(last)) return;
 
@@ -426,8 +427,9 @@ __device__ void finish_cut_row(const segments_view<Value>& A, const work_item<Va
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       if (!columns.valid(i)) continue;
+      const auto piece_sums = load_from_others<sum_type_t<Value>, V>(slot + columns.column(i));
 #pragma unroll
-      for (int v = 0; v < V; ++v) sums[i].lane[v] += __ldcg(slot + columns.column(i) + v);
+      for (int v = 0; v < V; ++v) sums[i].lane[v] += piece_sums.lane[v];
     }
   }
   add_over_nonzero_lanes(sums, shape);
@@ -1065,8 +1067,10 @@ class segment_plan final : public product_plan, public finishing_plan {
  private:
   segment_plan(const device_csr& matrix, const product_request& request, const row_split_shape& shape,
                const device_allocator& allocate)
-      : segments_(matrix, request, request.k, shape.most_tiles(request.k), allocate,
-                  pieces_of_group(1 << shape.threads.nonzero_bits)),
+      : segments_(matrix, request,
+                  segments_by_column(requested_segments(request), request.parameters.at("by_column") != 0,
+                                     pieces_of_group(1 << shape.threads.nonzero_bits)),
+                  request.k, shape.most_tiles(request.k), allocate),
         launch_(shape, segments_.size(), matrix.nnz(), request.parameters.at("segment_length"),
                 request.parameters.at("longest_first") != 0) {}
 

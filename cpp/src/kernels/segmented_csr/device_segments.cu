@@ -55,6 +55,11 @@ __global__ void count_segments_kernel(const row_cutting rows, cut_counts* __rest
   if (begins) begins[row] = exists && !is_cut && rows.begins(row);
 }
 
+struct found_long_rows {
+  unsigned of_blocks = 0;
+  unsigned of_warps = 0;
+};
+
 struct segments_task {
   row_cutting rows;
   const std::int32_t* row_ids;
@@ -62,11 +67,15 @@ struct segments_task {
   const std::int32_t* begin_before;  // segments that whole rows begin, where they are joined
   int num_partials;
   int4* segments;
+  int4* pieces;  // the same, or elsewhere those of cut rows
   std::int32_t* split_of_partial;
   row_segments* splits;
+  bool cut_rows_first;
   int most_pieces;
+  int most_pieces_of_warp;
   long_row* long_rows;  // null: there are none
-  unsigned* num_long_rows;
+  long_row* end_of_long_rows;
+  found_long_rows* found;
 };
 
 __global__ void write_segments_kernel(const segments_task task) {
@@ -78,13 +87,13 @@ __global__ void write_segments_kernel(const segments_task task) {
   const int row = task.row_ids ? task.row_ids[p] : static_cast<int>(p);
   const cut_counts before = task.cut_before ? task.cut_before[p] : cut_counts{};
   const int first_partial = before.segments();
-  // In the order of the rows, or the parts of rows first.
-  int first = rows.joined == 0 ? static_cast<int>(p) - before.rows() + first_partial : first_partial;
+  const int whole_before = static_cast<int>(p) - before.rows();
   if (!rows.cuts(p)) {
     if (rows.joined == 0) {
-      task.segments[first] = {row, begin, length, -1};
+      task.segments[whole_before + (task.cut_rows_first ? task.num_partials : first_partial)] = {row, begin, length,
+                                                                                                 -1};
     } else if (rows.begins(p)) {
-      first = task.num_partials + task.begin_before[p];
+      const int first = task.num_partials + task.begin_before[p];
       unsigned end = p + 1;
       while (end < rows.num_rows && !rows.cuts(end) && !rows.begins(end)) ++end;
       task.segments[first] = {static_cast<int>(p), begin, rows.indptr[end] - begin, -static_cast<int>(end - p)};
@@ -93,20 +102,29 @@ __global__ void write_segments_kernel(const segments_task task) {
   }
   const int most = rows.longest_segment(length);
   const int count = (length - 1) / most + 1;
+  const int first = task.cut_rows_first ? first_partial : whole_before + first_partial;
   for (int i = 0; i < count; ++i) {
-    task.segments[first + i] = {row, begin + i * most, min(most, length - i * most), first_partial + i};
+    task.pieces[first + i] = {row, begin + i * most, min(most, length - i * most), first_partial + i};
     task.split_of_partial[first_partial + i] = before.rows();
   }
   const row_segments pieces{first_partial, count};
   task.splits[before.rows()] = pieces;
-  if (task.long_rows && count > task.most_pieces) task.long_rows[atomicAdd(task.num_long_rows, 1u)] = {row, pieces};
+  if (!task.long_rows || count <= task.most_pieces) return;
+  if (count > task.most_pieces_of_warp) {
+    task.long_rows[atomicAdd(&task.found->of_blocks, 1u)] = {row, pieces};
+  } else {
+    *(task.end_of_long_rows - 1 - atomicAdd(&task.found->of_warps, 1u)) = {row, pieces};
+  }
 }
 
-__global__ void lengths_kernel(const int4* __restrict__ segments, std::int64_t size,
-                               std::uint32_t* __restrict__ lengths, std::int32_t* __restrict__ positions) {
+// The key of every segment: its length, or with `indices` the column in its middle.
+__global__ void sort_keys_kernel(const int4* __restrict__ segments, std::int64_t size,
+                                 const std::int32_t* __restrict__ indices, std::uint32_t* __restrict__ keys,
+                                 std::int32_t* __restrict__ positions) {
   const std::int64_t i = std::int64_t{blockIdx.x} * threads_per_block + threadIdx.x;
   if (i >= size) return;
-  lengths[i] = static_cast<std::uint32_t>(segments[i].z);
+  const int4 segment = segments[i];
+  keys[i] = static_cast<std::uint32_t>(indices ? indices[segment.y + segment.z / 2] : segment.z);
   positions[i] = static_cast<std::int32_t>(i);
 }
 
@@ -116,34 +134,31 @@ __global__ void gather_kernel(const int4* __restrict__ from, const std::int32_t*
   if (i < size) to[i] = from[positions[i]];
 }
 
-void sort_by_length(const int4* segments, int4* sorted, std::int64_t size, std::int64_t longest, cudaStream_t stream) {
+// By decreasing length, or with `indices` by the column in the middle. Keys are below 2^key_bits.
+void sort_segments(const int4* segments, int4* sorted, std::int64_t size, const std::int32_t* indices, int key_bits,
+                   cudaStream_t stream) {
   const pooled_memory memory(4 * size * sizeof(std::uint32_t), stream);
-  auto* const lengths = memory.as<std::uint32_t>();
-  std::uint32_t* const sorted_lengths = lengths + size;
-  auto* const positions = reinterpret_cast<std::int32_t*>(sorted_lengths + size);
+  auto* const keys = memory.as<std::uint32_t>();
+  std::uint32_t* const sorted_keys = keys + size;
+  auto* const positions = reinterpret_cast<std::int32_t*>(sorted_keys + size);
   std::int32_t* const order = positions + size;
-  lengths_kernel<<<blocks_for(size), threads_per_block, 0, stream>>>(segments, size, lengths, positions);
-  check_launch("lengths_kernel");
-  sort_pairs_descending(lengths, sorted_lengths, positions, order, size, bits_for(longest), stream);
+  sort_keys_kernel<<<blocks_for(size), threads_per_block, 0, stream>>>(segments, size, indices, keys, positions);
+  check_launch("sort_keys_kernel");
+  const auto sort = indices ? static_cast<decltype(&sort_pairs_descending)>(sort_pairs) : sort_pairs_descending;
+  sort(keys, sorted_keys, positions, order, size, key_bits, stream);
   gather_kernel<<<blocks_for(size), threads_per_block, 0, stream>>>(segments, order, size, sorted);
   check_launch("gather_kernel");
 }
 
 }  // namespace
 
-segment_list::segment_list(const device_csr& matrix, const std::int32_t* row_ids, int segment_length,
-                           bool longest_first, const device_allocator& allocate, int joined, int most_pieces)
-    : segment_list(matrix.indptr32(), matrix.num_rows(), matrix.summary().longest_row, row_ids, segment_length,
-                   longest_first, matrix.stream(), allocate, joined, most_pieces) {}
-
-segment_list::segment_list(const std::int32_t* indptr, std::int64_t all_rows, std::int64_t longest_row,
-                           const std::int32_t* row_ids, int segment_length, bool longest_first, cudaStream_t stream,
-                           const device_allocator& allocate, int joined, int most_pieces) {
-  const auto num_rows = static_cast<unsigned>(all_rows);
+segment_list::segment_list(const rows_to_cut& to_cut, const std::int32_t* row_ids, const segment_shape& shape,
+                           cudaStream_t stream, const device_allocator& allocate) {
+  const auto num_rows = static_cast<unsigned>(to_cut.num_rows);
   if (num_rows == 0) return;
-  const row_cutting rows{indptr, num_rows, segment_length, static_cast<std::uint32_t>(joined)};
+  const row_cutting rows{to_cut.indptr, num_rows, shape.segment_length, static_cast<std::uint32_t>(shape.joined)};
   const std::size_t counts = num_rows + std::size_t{1};
-  const bool cuts = longest_row > segment_length, joins = joined > 0;
+  const bool cuts = to_cut.longest_row > shape.segment_length, joins = shape.joined > 0;
   const pooled_memory cut(cuts ? counts * sizeof(cut_counts) : 0, stream);
   const pooled_memory begins(joins ? counts * sizeof(std::int32_t) : 0, stream);
   if (cuts || joins) {
@@ -165,18 +180,37 @@ segment_list::segment_list(const std::int32_t* indptr, std::int64_t all_rows, st
   segments = {static_cast<std::size_t>(num_segments), allocate};
   split_of_partial = {static_cast<std::size_t>(all_cut.segments()), allocate};
   splits = {static_cast<std::size_t>(all_cut.rows()), allocate};
-  const bool has_long_rows = most_pieces < max_segments_per_row && longest_row / segment_length >= most_pieces;
-  if (has_long_rows) long_rows = {static_cast<std::size_t>(all_cut.segments() / most_pieces), allocate};
-  const pooled_memory found(has_long_rows ? sizeof(unsigned) : 0, stream);
-  if (has_long_rows) WARPLOOM_CUDA_CHECK(cudaMemsetAsync(found.data(), 0, sizeof(unsigned), stream));
-  const pooled_memory in_row_order(longest_first ? segments.bytes() : 0, stream);
+  const bool has_long_rows =
+      shape.most_pieces < max_segments_per_row && to_cut.longest_row / shape.segment_length >= shape.most_pieces;
+  if (has_long_rows) {
+    long_rows = {std::min(splits.size(), split_of_partial.size() / static_cast<std::size_t>(shape.most_pieces)),
+                 allocate};
+  }
+  const pooled_memory found(has_long_rows ? sizeof(found_long_rows) : 0, stream);
+  if (has_long_rows) WARPLOOM_CUDA_CHECK(cudaMemsetAsync(found.data(), 0, sizeof(found_long_rows), stream));
+  const std::int64_t by_column = shape.by_column ? all_cut.segments() : 0;
+  const std::int64_t sorted = shape.longest_first ? num_segments : by_column;
+  const pooled_memory in_row_order(sorted * sizeof(int4), stream);
   write_segments_kernel<<<blocks_for(num_rows), threads_per_block, 0, stream>>>(
       {rows, row_ids, cut.as<cut_counts>(), begins.as<std::int32_t>(), all_cut.segments(),
-       longest_first ? in_row_order.as<int4>() : segments.data(), split_of_partial.data(), splits.data(), most_pieces,
-       long_rows.data(), found.as<unsigned>()});
+       shape.longest_first ? in_row_order.as<int4>() : segments.data(),
+       sorted > 0 ? in_row_order.as<int4>() : segments.data(), split_of_partial.data(), splits.data(),
+       shape.cut_rows_first(), shape.most_pieces, shape.most_pieces_of_warp, long_rows.data(),
+       long_rows.data() + long_rows.size(), found.as<found_long_rows>()});
   check_launch("write_segments_kernel");
-  if (has_long_rows) num_long_rows = read_back(found.as<unsigned>(), stream);
-  if (longest_first) sort_by_length(in_row_order.as<int4>(), segments.data(), num_segments, longest_row, stream);
+  if (has_long_rows) {
+    const found_long_rows rows_found = read_back(found.as<found_long_rows>(), stream);
+    num_long_rows = rows_found.of_blocks;
+    num_rows_of_warps = rows_found.of_warps;
+  }
+  if (by_column > 0) {
+    sort_segments(in_row_order.as<int4>(), segments.data(), by_column, to_cut.indices, bits_for(to_cut.num_cols),
+                  stream);
+  }
+  if (sorted > by_column) {
+    sort_segments(in_row_order.as<int4>() + by_column, segments.data() + by_column, sorted - by_column, nullptr,
+                  bits_for(to_cut.longest_row), stream);
+  }
 }
 
 }  // namespace warploom::cuda

@@ -6,7 +6,9 @@ namespace warploom {
 
 bool redundant_segments(const matrix_summary& matrix, const product_request& request) {
   const int length = request.parameters.at("segment_length");
-  if (matrix.longest_row <= length && request.parameters.at("longest_first") == 0) return true;
+  const auto by_column = request.parameters.find("by_column");
+  const bool orders_pieces = by_column != request.parameters.end() && by_column->second != 0;
+  if (matrix.longest_row <= length && (orders_pieces || request.parameters.at("longest_first") == 0)) return true;
   return std::any_of(segment_length.tried.begin(), segment_length.tried.end(),
                      [&](int shorter) { return matrix.longest_row <= shorter && shorter < length; });
 }

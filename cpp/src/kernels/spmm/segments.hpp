@@ -18,8 +18,13 @@ inline parameter longest_first(int default_value, std::vector<int> tried) {
           std::move(tried), false,         "1: segments by decreasing length; 0: in the order of the rows"};
 }
 
+inline parameter by_column(std::vector<int> tried) {
+  return {"by_column",      0,     {0, 1},
+          std::move(tried), false, "1: pieces of cut rows first, in the order of their columns"};
+}
+
 // Whether other segments do the same work. Segments longer than every row: shorter ones that still cut no row are the
-// same, and in the order of the rows they are CSR.
+// same, there are no pieces to order, and in the order of the rows they are CSR.
 bool redundant_segments(const matrix_summary& matrix, const product_request& request);
 
 // Segments that the rows are cut into, at most.
