@@ -1,6 +1,6 @@
 """Measure some candidates of the shipped sweeps again, or for the first time, after their kernels have changed.
 
-What is measured (``--what``), all of SpMM:
+What is measured (``--what``), all of SpMM except panels:
 
 dense
     dense/cublas, on matrices that can be stored as dense ones.
@@ -13,6 +13,11 @@ windows
 long-rows
     Candidates that cut rows, on matrices with rows of more than 2,048 nonzeros and at most 5 million in all, in the
     settings and with the parameters that each sweep has.
+by-column
+    Pieces of cut rows in the order of their columns, on matrices with rows of more than 512 nonzeros, or 256 where a
+    sweep has few others, and at most 25 million in all.
+panels
+    Column panels, on matrices with rows of more than 1,000 nonzeros.
 
 ``python tests/gpu/sweep_again.py list --what WHAT`` says on how many matrices of each sweep, and in which settings.
 
@@ -47,7 +52,10 @@ from warploom.bench.run import drawn, sweep
 from warploom.bench.settings import Setting
 from warploom.corpus import Entry
 
-ANCHORS = ("spmm/none/csr/row_split", "spmm/none/csr/cusparse")
+ANCHORS = {
+    "spmm": ("spmm/none/csr/row_split", "spmm/none/csr/cusparse"),
+    "spmv": ("spmv/none/csr/vector", "spmv/none/packed-csr/segmented_sum", "spmv/none/csr/cusparse"),
+}
 SWEEPS = (
     "h200-half",
     "h200-types",
@@ -84,8 +92,14 @@ def _unaligned(size: pd.Series, setting: str) -> bool:
     return _fits(size, setting) and (lines or any(n * itemsize % 16 != 0 for n in (*begins, cols)))
 
 
-def _has_rows_beyond(nonzeros: int) -> Callable[[pd.Series, str], bool]:
-    return lambda size, setting: bool(size["spmm_nnz_per_row_max"] > nonzeros and size["nnz"] <= 5_000_000)
+def _has_rows_beyond(nonzeros: int, most: float = 5e6) -> Callable[[pd.Series, str], bool]:
+    return lambda size, setting: bool(size["spmm_nnz_per_row_max"] > nonzeros and size["nnz"] <= most)
+
+
+def _has_cut_rows(size: pd.Series, setting: str) -> bool:
+    found = Setting.parse(setting)
+    dense = size["nnz"] > 0.02 * size["rows"] * size["cols"]
+    return found.layout == "row" and found.k in (32, 128) and _has_rows_beyond(256 if dense else 512, 25e6)(size, setting)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +112,7 @@ class What:
     """Given a matrix and a setting."""
     new: bool = False
     """Whether a sweep need not have them."""
+    op: str = "spmm"
 
 
 WHAT = {
@@ -107,18 +122,30 @@ WHAT = {
     "long-rows": What(
         ("spmm/*/segmented-csr/*", "spmm/*/csr/nonzero_split*", "spmm/*/hybrid-vectors/*"), _has_rows_beyond(2048)
     ),
+    "by-column": What(
+        (
+            "spmm/none/csr/nonzero_split[by_column=1]",
+            "spmm/none/segmented-csr/row_split[by_column=1]",
+            "spmm/none/segmented-csr/row_split[threads_per_row=16,by_column=1]",
+        ),
+        _has_cut_rows,
+        new=True,
+    ),
+    "panels": What(("spmv/*/column-panels/*",), _has_rows_beyond(1000, np.inf), op="spmv"),
 }
 
 
-def _shipped(name: str) -> tuple[Measurements, pd.DataFrame]:
+def _shipped(name: str, op: str) -> tuple[Measurements, pd.DataFrame]:
     found = Measurements.load(DATA / name)
     rows = found.measurements
-    return found, rows[(rows["op"] == "spmm") & (rows["run"] == 0) & rows["median_us"].notna()]
+    return found, rows[(rows["op"] == op) & (rows["run"] == 0) & rows["median_us"].notna()]
 
 
 def settings_of(name: str, what: What) -> dict[str, list[str]]:
     """Return the settings in which each matrix of a sweep is measured."""
-    found, rows = _shipped(name)
+    found, rows = _shipped(name, what.op)
+    if not what.new:
+        rows = rows[rows["candidate"].isin(candidates_of(name, what))]
     had = rows[["matrix", "setting"]].astype(str).drop_duplicates().groupby("matrix")["setting"].agg(sorted)
     sizes = found.matrices.set_index(found.matrices["matrix"].astype(str))
     chosen = {str(matrix): [s for s in settings if what.on(sizes.loc[matrix], s)] for matrix, settings in had.items()}
@@ -129,7 +156,7 @@ def candidates_of(name: str, what: What) -> list[str]:
     """Return the candidates of a sweep that are measured."""
     if what.new:
         return list(what.candidates)
-    names = sorted(_shipped(name)[1]["candidate"].astype(str).unique())
+    names = sorted(_shipped(name, what.op)[1]["candidate"].astype(str).unique())
     return [name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in what.candidates)]
 
 
@@ -167,7 +194,7 @@ def run(given: argparse.Namespace) -> None:
             drawn(entries, shard=given.part),
             settings,
             given.output / name,
-            candidates=[*candidates_of(name, given.what), *ANCHORS],
+            candidates=[*candidates_of(name, given.what), *ANCHORS[given.what.op]],
             limits=dataclasses.replace(SweepLimits(), repeats=10, matrix_s=20.0, remeasured=0.0),
             ahead=given.ahead,
             minutes=left,
@@ -200,10 +227,11 @@ def join(given: argparse.Namespace) -> None:
             continue
         measured = Measurements.load(*outputs).measurements
         measured = _with_names(measured[(measured["run"] == 0) & measured["median_us"].notna()])
-        shipped, timed = _shipped(name)
+        op = given.what.op
+        shipped, timed = _shipped(name, op)
         rows = shipped.measurements
-        compared = of_one_environment(rows[(rows["op"] == "spmm") & (rows["run"] == 0)], ["matrix", "setting"])
-        known = _with_names(compared[compared["candidate"].isin(ANCHORS) & compared["median_us"].notna()])
+        compared = of_one_environment(rows[(rows["op"] == op) & (rows["run"] == 0)], ["matrix", "setting"])
+        known = _with_names(compared[compared["candidate"].isin(ANCHORS[op]) & compared["median_us"].notna()])
         ratios = _now_over_then(measured, known)
         if ratios.empty:
             print(f"{name}: nothing was measured")
@@ -214,7 +242,7 @@ def join(given: argparse.Namespace) -> None:
             print(f"{name}: this GPU is not as fast, nothing is written")
             continue
         of_rows = known.drop_duplicates(KEY)[[*KEY, "environment"]]
-        new = measured[~measured["candidate"].isin(ANCHORS)]
+        new = measured[~measured["candidate"].isin(ANCHORS[op])]
         new = new.drop(columns="environment").merge(of_rows, on=KEY)
         named = pd.MultiIndex.from_frame(rows[[*KEY, "candidate"]].astype(str))
         of_new = pd.MultiIndex.from_frame(new[[*KEY, "candidate"]])
