@@ -14,8 +14,8 @@ long-rows
     Candidates that cut rows, on matrices with rows of more than 2,048 nonzeros and at most 5 million in all, in the
     settings and with the parameters that each sweep has.
 by-column
-    Pieces of cut rows in the order of their columns, on matrices with rows of more than 512 nonzeros, or 256 where a
-    sweep has few others, and at most 25 million in all.
+    Pieces of cut rows in the order of their columns, on matrices with rows of more than 512 nonzeros, or 256 where 2 %
+    of all places are nonzeros, and at most 25 million in all, for k = 32 and 128.
 panels
     Column panels, on matrices with rows of more than 1,000 nonzeros.
 
@@ -98,8 +98,8 @@ def _has_rows_beyond(nonzeros: int, most: float = 5e6) -> Callable[[pd.Series, s
 
 def _has_cut_rows(size: pd.Series, setting: str) -> bool:
     found = Setting.parse(setting)
-    dense = size["nnz"] > 0.02 * size["rows"] * size["cols"]
-    return found.layout == "row" and found.k in (32, 128) and _has_rows_beyond(256 if dense else 512, 25e6)(size, setting)
+    fewest = 256 if size["nnz"] > 0.02 * size["rows"] * size["cols"] else 512
+    return found.layout == "row" and found.k in (32, 128) and _has_rows_beyond(fewest, 25e6)(size, setting)
 
 
 @dataclasses.dataclass(frozen=True)

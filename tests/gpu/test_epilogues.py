@@ -305,7 +305,9 @@ def test_sums_are_rounded_once_where_they_are_finished(name):
     "name",
     [
         "segmented-csr/row_split[segment_length=32]",
+        "segmented-csr/row_split[segment_length=32,by_column=1]",
         "csr/nonzero_split[work=16]",
+        "csr/nonzero_split[work=16,by_column=1]",
         "hybrid-vectors/tensor_core[segment_length=32]",
     ],
 )

@@ -123,13 +123,14 @@ def test_long_rows(kernel, layout, dtype):
     lengths = [1200, 0, 40, 3, 16]
     rows = [rng.choice(1200, length, replace=False) for length in lengths]
     matrix = csr_array((rng.standard_normal(sum(lengths)), np.concatenate(rows), np.cumsum([0, *lengths])), (5, 1200))
-    for threads in (1, 4):
-        parameters = {"segment_length": 16, "threads_per_row": threads}
+    orders = ({}, {"by_column": 1}) if "row_split" in kernel.name else ({},)
+    for threads, order in itertools.product((1, 4), orders):
+        parameters = {"segment_length": 16, "threads_per_row": threads, **order}
         assert check(kernel, layout, typed(matrix, dtype), 33, parameters)
 
 
 CUT_AMONG_OTHERS = {
-    "csr/nonzero_split": [{"work": 16}],
+    "csr/nonzero_split": [{"work": 16}, {"work": 16, "by_column": 1}],
     "hybrid-vectors/tensor_core": [{"segment_length": 32}],
     "hybrid-vectors/tensor_core_tf32": [{"segment_length": 32}],
     "column-vectors/tensor_core": [{"segment_length": 64, "vector_rows": rows} for rows in (8, 16)],

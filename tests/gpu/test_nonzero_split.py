@@ -30,11 +30,12 @@ def matrix_of(lengths, n=1200):
 
 
 @pytest.mark.parametrize("name", LENGTHS)
+@pytest.mark.parametrize("by_column", [0, 1])
 @pytest.mark.parametrize("work", [16, 32, 64])
-def test_any_rows_in_any_order(name, work):
+def test_any_rows_in_any_order(name, work, by_column):
     matrix = matrix_of(LENGTHS[name])
     for permutation in ("none", "lpt", "degree"):
-        select = f"spmm/{permutation}/csr/nonzero_split[work={work}]"
+        select = f"spmm/{permutation}/csr/nonzero_split[work={work},by_column={by_column}]"
         for k in (1, 8, 32, 130):
             B = operand((matrix.shape[1], k), matrix.dtype, "row", seed=k)
             plan = wl.plan(matrix, "spmm", k=k, device="cuda", select=select)

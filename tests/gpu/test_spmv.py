@@ -267,3 +267,19 @@ def test_threads_per_row_of_every_block(dtype):
     threads = np.random.default_rng(0).choice([1, 2, 4, 8, 16, 32], short)
     plan = wl.plan(matrix, op="spmv", device="cuda", select=name, inputs={"block_threads_per_row": threads})
     assert_product(matrix, x[:, None], (plan @ x)[:, None])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_neighbouring_rows_in_many_chunks_of_panels(dtype):
+    """Of 32 rows that a warp adds up most are cut, some into more chunks than a lane adds up."""
+    rng = np.random.default_rng(5)
+    lengths = np.concatenate([[200_000, 150_000], rng.integers(3000, 9000, 31), [0] * 7, rng.integers(0, 4, 60_000)])
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    indices = rng.integers(0, 220_000, indptr[-1], dtype=np.int32)
+    matrix = csr_array((rng.standard_normal(indptr[-1]).astype(dtype), indices, indptr), (len(lengths), 220_000))
+    x = vector(matrix.shape[1], matrix.dtype)
+    for panel_kb in (64, 224):
+        plan = wl.plan(matrix, "spmv", device="cuda", select=f"spmv/none/column-panels/shared_x[panel_kb={panel_kb}]")
+        y = plan @ x
+        assert_product(matrix, x.reshape(-1, 1), y.reshape(-1, 1))
+        np.testing.assert_array_equal(y, plan @ x, "the same in every run")

@@ -264,7 +264,7 @@ __global__ void __launch_bounds__(add_panels_threads) add_panels_kernel(const pa
   const int2* of_block = A.row_blocks + std::int64_t{block} * A.num_panels;
   const int first_cut = __ldg(A.block_cuts + block);
   const int num_cuts = __ldg(A.block_cuts + block + 1) - first_cut;  // at most 32, a lane for each
-  int2 cut{0, 0};  // its chunks
+  int2 cut{0, 0};                                                    // its chunks
   int cut_row = 0;
   if (lane < num_cuts) {
     cut = {__ldg(A.cut_ptr + first_cut + lane), __ldg(A.cut_ptr + first_cut + lane + 1)};

@@ -4,6 +4,7 @@
 
 #include "kernels/bsr/reason.hpp"
 #include "kernels/column_vectors/column_vectors.hpp"
+#include "kernels/column_vectors/long_windows.cuh"
 #include "kernels/column_vectors/tensor_core.cuh"
 #include "kernels/description.hpp"
 #include "kernels/dispatch_constant.hpp"

@@ -35,7 +35,6 @@
 #include <utility>
 
 #include "kernels/bsr/device_bsr.hpp"
-#include "kernels/device/dependent_launch.cuh"
 #include "kernels/device/finish.cuh"
 #include "kernels/device/last_arrival.cuh"
 #include "kernels/device/tensor_core.cuh"
@@ -396,7 +395,9 @@ struct slot_sums {
 };
 
 // Of the tiles that a product with `columns` columns has.
-constexpr int tile_columns(std::int64_t columns) { return columns > 64 ? widest_tile : columns > 32 ? 64 : narrowest_tile; }
+constexpr int tile_columns(std::int64_t columns) {
+  return columns > 64 ? widest_tile : columns > 32 ? 64 : narrowest_tile;
+}
 
 // Columns of the workspace that a plan for `columns` columns needs: whole tiles.
 inline std::int64_t stored_columns(std::int64_t columns) {
@@ -449,51 +450,8 @@ __device__ __forceinline__ void multiply_window(const Product& product, unsigned
   store_window<Value, V, N, S, Moved>(sums, product, segment.x, columns);
 }
 
-// Windows of more segments than a warp adds up itself: each warp adds every so many of them, and the first one adds
-// what the others have.
+// Segments of a window that a warp adds up itself; see long_windows.cuh.
 constexpr int most_pieces_of_warp(std::int64_t columns) { return 8 * widest_tile / tile_columns(columns); }
-constexpr int warps_of_long_window = 8;
-
-template <class Value, int V, int N, int S, moved Moved, class Product>
-__global__ void __launch_bounds__(32 * warps_of_long_window) long_windows_kernel(const Product product) {
-  constexpr int fours = lane_sums<V, N>::fours;
-  __shared__ float4 of_others[warps_of_long_window - 1][fours][32];
-  const cuda::segments_view<Value>& A = product.A;
-  const cuda::long_row window = A.long_rows[blockIdx.x];
-  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(cuda::lane_id());
-  lane_sums<V, N> sums[S];
-  cuda::wait_for_previous_kernel();
-#pragma unroll 2
-  for (int piece = warp; piece < window.pieces.count; piece += warps_of_long_window) {
-    slot_sums<V, N, S>(A.slot(window.pieces.first + piece)).add_to(sums);
-  }
-#pragma unroll
-  for (int s = 0; s < S; ++s) {
-    if (s > 0) __syncthreads();  // the strip before is still read
-#pragma unroll
-    for (int i = 0; i < fours; ++i) {
-      if (warp > 0) of_others[warp - 1][i][lane] = sums[s].four(i);
-    }
-    __syncthreads();
-    if (warp > 0) continue;
-    for (int other = 0; other < warps_of_long_window - 1; ++other) {
-#pragma unroll
-      for (int i = 0; i < fours; ++i) sums[s].add_four(i, of_others[other][i][lane]);
-    }
-  }
-  if (warp > 0) return;
-  store_window<Value, V, N, S, Moved>(sums, product, window.row, lane_columns<V, N>(product.k));
-}
-
-// Enqueues the sums of such windows, if there are any, after the kernel that left them.
-template <class Value, int V, int N, int S, moved Moved, class Product>
-void add_long_windows(const Product& product, cudaStream_t stream) {
-  if (product.A.num_long_rows == 0) return;
-  constexpr int tile = 8 * V * N;
-  const dim3 blocks(product.A.num_long_rows, static_cast<unsigned>((product.k + tile - 1) / tile));
-  cuda::launch_second(long_windows_kernel<Value, V, N, S, Moved, Product>, blocks, 32 * warps_of_long_window, stream,
-                      cuda::launches_overlap(), product);
-}
 
 template <class Value>
 constexpr int widest_vector = 16 / sizeof(Value);
@@ -525,10 +483,7 @@ class device_windows {
         most_pieces_(most_pieces_of_warp(columns)),
         segments_({vectors_.indptr(), vectors_.indices(), vectors_.num_block_rows(), vectors_.num_cols(),
                    vectors_.block_size() * longest_row},
-                  nullptr,
-                  {.segment_length = segment_length,
-                   .longest_first = true,
-                   .most_pieces = most_pieces_},
+                  nullptr, {.segment_length = segment_length, .longest_first = true, .most_pieces = most_pieces_},
                   stream, allocate),
         workspace_(segments_.split_of_partial.size() * vectors_.block_size() * stored_columns(columns_), allocate),
         arrived_(segments_.splits.size() * ((columns_ + narrowest_tile - 1) / narrowest_tile), allocate) {

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/column_vectors/long_windows.cuh"
 #include "kernels/column_vectors/tensor_core.cuh"
 #include "kernels/description.hpp"
 #include "kernels/finishing.hpp"
@@ -85,8 +86,8 @@ class hybrid_plan final : public product_plan, public finishing_plan {
               const product_request& request, bool as_one, const device_allocator& allocate)
       : windows_(std::move(vectors), std::move(vector_rows), others.summary().longest_row, request.k,
                  request.parameters.at("segment_length"), others.stream(), allocate),
-        others_(others, request, requested_segments(request, pieces_of_group(lanes_that_share(request.k))), request.k, most_tiles(request),
-                allocate),
+        others_(others, request, requested_segments(request, pieces_of_group(lanes_that_share(request.k))), request.k,
+                most_tiles(request), allocate),
         row_ids_(request.row_ids),
         num_others_(others.num_rows()),
         as_one_(as_one),

@@ -81,7 +81,7 @@ const std::vector<parameter> padded_parameters{threads_per_row, column_threads, 
 
 const std::vector<parameter> segmented_parameters{
     threads_per_row, column_threads, columns_per_thread({4, 8}), threads_per_block,
-    unroll({4, 8}),  segment_length, longest_first(1, {1}),  by_column({0}),
+    unroll({4, 8}),  segment_length, longest_first(1, {1}),      by_column({0}),
 };
 
 std::string padded_reason(const matrix_summary& matrix, const product_request&) {

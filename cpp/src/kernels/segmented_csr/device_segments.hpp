@@ -50,9 +50,9 @@ struct segment_list {
                const device_allocator& allocate);
   segment_list(const device_csr& matrix, const std::int32_t* row_ids, const segment_shape& shape,
                const device_allocator& allocate)
-      : segment_list({matrix.indptr32(), matrix.indices(), matrix.num_rows(), matrix.num_cols(),
-                      matrix.summary().longest_row},
-                     row_ids, shape, matrix.stream(), allocate) {}
+      : segment_list(
+            {matrix.indptr32(), matrix.indices(), matrix.num_rows(), matrix.num_cols(), matrix.summary().longest_row},
+            row_ids, shape, matrix.stream(), allocate) {}
   std::size_t bytes() const { return segments.bytes() + split_of_partial.bytes() + splits.bytes() + long_rows.bytes(); }
 };
 

@@ -78,7 +78,7 @@ __device__ __forceinline__ void add_row_of_warp(const segments_view<Value>& segm
   const auto piece_of = [&](int piece) { return slots + std::int64_t{piece} * segments.workspace_columns; };
   const int step = 32 >> lanes.bits;
   if (first + W <= k) {
-#pragma unroll 4
+#pragma unroll 8
     for (int piece = lane >> lanes.bits; piece < row.pieces.count; piece += step) {
       const auto of_piece = load_from_others<sum_type, W>(piece_of(piece));
 #pragma unroll
