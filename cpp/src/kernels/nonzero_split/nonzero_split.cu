@@ -7,7 +7,8 @@
 //
 // Rows of more than 4 `work` nonzeros are cut. Their pieces come first, a warp for each, as in row_split on segments:
 // the last one to arrive adds up the partial sums of a row, in their order, or another kernel does where they are many
-// (kernels/spmm/long_rows.cuh).
+// (kernels/spmm/long_rows.cuh). In the order of their columns (`by_column`), those under way at the same time read the
+// same part of B, which the caches then hold; the other kernel adds up all of them.
 //
 // The bytes are those of row_split, and 16 for each segment. With an epilogue, sums are finished where they are stored.
 #include <algorithm>

@@ -7,7 +7,8 @@
 //
 // With row segments (format segmented-csr), different warps work on the segments of a long row. Each of them stores its
 // partial sums in a workspace; the one that finishes last adds them in their order, so that the result does not depend
-// on which one that was. Hundreds of segments are added up by another kernel (kernels/spmm/long_rows.cuh).
+// on which one that was. Hundreds of segments are added up by another kernel (kernels/spmm/long_rows.cuh), and so are
+// all where those of long rows come first, in the order of their columns (`by_column`; see nonzero_split.cu).
 //
 // What limits the kernel is how many bytes of B are under way at once. A grid that fills the GPU has most of them with
 // many threads that load few rows each (`few_rows`); threads of small grids load more, and nonzeros ahead of them

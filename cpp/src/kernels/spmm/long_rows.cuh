@@ -1,6 +1,6 @@
 // Long rows of products whose rows are cut: a group of threads that added up hundreds of pieces would take longer for
 // it than all others took to multiply them. Groups leave their pieces in the workspace, and another kernel adds them
-// up, with a thread block for each row and few columns.
+// up, with a thread block for each row and few columns, or a warp where pieces are few.
 //
 // Device code only.
 #pragma once
