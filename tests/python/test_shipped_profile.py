@@ -33,6 +33,10 @@ def test_without_an_order_no_kernel_of_the_vendor_is_chosen_untried(sweep, dtype
     numbers = {name: column.to_numpy() for name, column in matrices.select_dtypes("number").items()}
     scores = model.predict(np.nan_to_num(model_inputs(numbers, k, model.inputs), nan=NOT_MEASURED))
     columns = [i for i, name in enumerate(model.outputs) if "/none/" in name and name.split("/")[2] not in NOT_FOR_ALL]
+    # Pieces in the order of columns: most matrices have none, and on some that have the sweep lacks them.
+    by_column = [i for i, name in enumerate(model.outputs) if "by_column=1" in name]
+    of_sweep = [[model.outputs[i] in tried[matrix] for i in by_column] for matrix in matrices.index]
+    scores[:, by_column] = np.where(of_sweep, scores[:, by_column], np.inf)
     chosen = np.array(model.outputs)[np.array(columns)[scores[:, columns].argmin(axis=1)]]
     of_vendor = ["cusparse" in name for name in chosen]
     untried = [name not in tried[matrix] for name, matrix in zip(chosen, matrices.index, strict=True)]

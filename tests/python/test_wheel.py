@@ -36,7 +36,7 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT]
     if warploom._core.cuda_info()["built"]:
-        command += ["-C", "build-dir=build/wheel"]  # else only the bindings are compiled again
+        command += ["--config-settings", "build-dir=build/wheel"]  # else only the bindings are compiled again
     run(*command, environment={"WARPLOOM_WHEEL": "cpu"}, cwd=folder)
     (made,) = folder.glob("warploom-*.whl")
     return made

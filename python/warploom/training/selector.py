@@ -63,7 +63,7 @@ without a row permutation: where those gain much, what was not tried would else 
 LEAF_BITS = 9
 """Of what leaves of boosted trees add. A wheel has a limit, and profiles are a quarter smaller in it than with all."""
 
-THRESHOLD_BITS = 24
+THRESHOLD_BITS = 28
 """Of what inputs are compared with, for the same reason. They are rounded up: an input may be equal to one."""
 
 CAUTION = 0.015
