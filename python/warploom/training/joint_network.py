@@ -33,7 +33,7 @@ SETTING_INPUTS = ("is_cold", "is_column_major", "log_itemsize")
 """Inputs that say which setting it is; they are constants in what is exported."""
 
 WEIGHT_BITS = 10
-"""Of exported weights, which a wheel has no room for in full. Predictions change by 10^-3 at most."""
+"""Of exported weights, which a wheel has no room for in full. Predictions change by about 10^-3 at most."""
 
 _Array = NDArray[np.float64]
 _Rows = NDArray[np.intp]
