@@ -197,6 +197,7 @@ void bind_explanation(py::module_& module) {
       .def_readonly("share_of_network", &explanation::share_of_network)
       .def_readonly("not_predicted", &explanation::not_predicted)
       .def_readonly("not_measured", &explanation::not_measured)
+      .def_readonly("small_on_host", &explanation::small_on_host)
       .def_readonly("lacked_memory", &explanation::lacked_memory)
       .def_readonly("stands_in", &explanation::stands_in)
       .def_readonly("calls", &explanation::calls)
@@ -229,6 +230,10 @@ void bind_plan(py::module_& module) {
       .def_property_readonly(
           "preparation_ms", [](const bound_plan& b) { return steps_of(b.planned->spent()); },
           "Milliseconds spent on each step of planning.")
+      .def(
+          "multiplies_on_host",
+          [](const bound_plan& b, std::int64_t columns) { return b.planned->multiplies_on_host(columns); },
+          py::arg("columns"), "Whether the CPU multiplies so many columns in host memory.")
       .def("explanation",
            [](bound_plan& b) {
              const py::gil_scoped_release release;  // another thread may be making it

@@ -598,6 +598,8 @@ class Explanation:
     @property
     def share_of_network(self) -> float: ...
     @property
+    def small_on_host(self) -> bool: ...
+    @property
     def spent(self) -> dict[str, typing.Any]: ...
     @property
     def stands_in(self) -> str: ...
@@ -659,6 +661,10 @@ class Plan:
     ) -> None:
         """
         C = activation(alpha A B + beta C + bias) on host arrays; `bias` is the address of a value for each column of C, or for each row, or 0.
+        """
+    def multiplies_on_host(self, columns: int) -> bool:
+        """
+        Whether the CPU multiplies so many columns in host memory.
         """
     def run_device(self, B: int, ldb: int, C: int, ldc: int, k: int, stream: int) -> None:
         """
@@ -761,6 +767,7 @@ class PlanOptions:
         inputs: collections.abc.Mapping[str, numpy.typing.NDArray[numpy.int32]] = {},
         updatable: bool = False,
         budget: float = 2.0,
+        small_on_host: bool | None = None,
     ) -> None: ...
 
 class Planner:

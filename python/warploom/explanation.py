@@ -390,6 +390,7 @@ def _of_measurements(found: _core.Explanation, product: Product) -> list[str]:
         + (f"; speedup over {found.baseline}" if found.baseline in timed else ""),
         *_left_out(found),
         *_of_memory(found),
+        *_of_host(found),
         *(_of_the_fastest(measured, found.chosen) if product.device.startswith("CPU") else []),
         floor,
     ]
@@ -432,6 +433,11 @@ def _of_memory(found: _core.Explanation) -> list[str]:
     ]
 
 
+def _of_host(found: _core.Explanation) -> list[str]:
+    """Say that small operands do not go to the GPU."""
+    return ["operands in host memory are multiplied there: copying them to the GPU takes longer"] * found.small_on_host
+
+
 def _of_prediction(found: _core.Explanation, product: Product) -> list[str]:
     weighed = math.isfinite(found.calls)
     return [
@@ -445,6 +451,7 @@ def _of_prediction(found: _core.Explanation, product: Product) -> list[str]:
             * (found.share_of_network > 0)
         ),
         *_of_memory(found),
+        *_of_host(found),
         *(note for note in (found.profile_note, found.stands_in, found.not_predicted) if note),
         f"break-even: products after which preparing a candidate instead of {found.baseline} has paid off"
         + (f"; over vendor: instead of {found.vendor}" if found.vendor else ""),

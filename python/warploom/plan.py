@@ -316,7 +316,7 @@ class _Settings:
         self.of_paper = paper_models.find(self.model)
         self.options = self._options(self.select, self.inputs)
 
-    def _options(self, select: str, inputs: Mapping[str, Any]) -> _core.PlanOptions:
+    def _options(self, select: str, inputs: Mapping[str, Any], restored: bool = False) -> _core.PlanOptions:
         return _core.PlanOptions(
             select=select,
             calls=self.calls,
@@ -325,14 +325,17 @@ class _Settings:
             inputs=inputs,
             updatable=self.updatable,
             budget=self.budget,
+            small_on_host=True if restored else None,
         )
 
     @property
     def restore(self) -> Callable[[bytes], Plan | Operator]:
         return _restore
 
-    def plan(self, problem: _core.Problem, A: Any, select: str, inputs: Mapping[str, Any]) -> Plan:
-        """Choose and prepare. Without `A`, the plan has no transpose."""
+    def plan(
+        self, problem: _core.Problem, A: Any, select: str, inputs: Mapping[str, Any], *, restored: bool = False
+    ) -> Plan:
+        """Choose and prepare. Without `A`, the plan has no transpose; `restored`: nobody has named what `select` is."""
         on_cpu = self.target.kind == "cpu"
         if not on_cpu:
             _device.load_libraries(problem)
@@ -341,8 +344,8 @@ class _Settings:
         if model is not None and select in ("auto", "predict") and A is not None and problem.op == model.op:
             return self._plan_as_in(model, problem, A)
         options = self.options
-        if select is not self.select or inputs is not self.inputs:
-            options = self._options(select, inputs)
+        if restored or select is not self.select or inputs is not self.inputs:
+            options = self._options(select, inputs, restored)
         planner = _planner_of(self.model)
         measures = select == "measure" or (select == "auto" and on_cpu)
         if measures or self.progress:
@@ -377,7 +380,8 @@ class _Settings:
         """Prepare what was chosen before."""
         problem = self._problem(A, op, k, layout)
         kernel_inputs = self.inputs if set(self.inputs) <= set(candidate.kernel.inputs) else {}
-        return self.plan(problem, A, candidate.name, kernel_inputs)
+        named = "/" in self.select and self._is_for(op)
+        return self.plan(problem, A, candidate.name, kernel_inputs, restored=not named)
 
     def make_transposed(self, A: Any, op: str, k: int, layout: str) -> Plan:
         problem = self._problem(A, op, k, layout)

@@ -109,9 +109,14 @@ def cupy_cases(A: Any, plan: wl.Plan, values: Any) -> Iterator[Case]:
 
 
 def numpy_cases(A: Any, plan: wl.Plan, values: Any) -> Iterator[Case]:
-    """Yield the calls with NumPy arrays, which travel to the GPU and back."""
+    """Yield the calls with NumPy arrays, which travel to the GPU and back, and those of a plan that need not do so."""
     x = np.asarray(values, order="C" if plan.layout == "row" else "F")
-    yield from calls_of(plan, x, plan @ x)
+    y = plan @ x
+    yield from calls_of(plan, x, y)
+    columns = plan.k if plan.op == "spmm" else None
+    chosen = wl.plan(A, plan.op, k=columns, layout=plan.layout, device="cuda")
+    yield "chosen plan @ x", lambda: chosen @ x
+    yield "chosen plan(x, out=y)", lambda: chosen(x, out=y)
     yield "SciPy: A @ x", lambda: A @ x
 
 

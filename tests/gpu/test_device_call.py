@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import pickle
 import threading
 
 import numpy as np
@@ -327,6 +328,55 @@ def test_host_operands_of_growing_and_shrinking_size(matrix, layout):
         held[1 : M + 1, 2 : k + 2] = 7
         assert (held == 7).all()
     assert (plan @ np.empty((N, 0), np.float32)).shape == (M, 0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("op", "k", "layout"), [("spmv", 1, "row"), ("spmm", 8, "row"), ("spmm", 8, "column")])
+def test_small_operands_of_the_host_stay_there(op, k, layout, dtype):
+    """Whatever is asked of the product; those in GPU memory, and those of a candidate that is named, do not."""
+    A = csr_array(random_array((M, M), density=0.02, rng=np.random.default_rng(1), format="csr")).astype(dtype)
+    B = operand((M, k), dtype, layout) if op == "spmm" else operand((M, 1), dtype, "column")[:, 0]
+    plan = wl.plan(A, op, k=k if op == "spmm" else None, layout=layout, device="cuda")
+    assert plan._core.multiplies_on_host(k)
+    assert not plan._core.multiplies_on_host(1 << 14)
+    assert "multiplied there" in str(plan.explain())
+    C = assert_taken_on_host(plan, B)
+    check(A, B, C)
+    out = np.full(C.shape, np.nan, dtype, order=ORDER[layout])
+    assert plan(B, out=out) is out
+    np.testing.assert_array_equal(out, C)
+    finished = plan(B, out=out, alpha=2, beta=-1, activation="relu")
+    np.testing.assert_allclose(finished, np.maximum(C, 0), rtol=1e-5, atol=1e-6)
+    restored = pickle.loads(pickle.dumps(plan))
+    assert restored._core.multiplies_on_host(k)
+    np.testing.assert_array_equal(restored @ B, C)
+    named = wl.plan(A, op, k=k if op == "spmm" else None, layout=layout, device="cuda", select=plan.candidate)
+    assert not named._core.multiplies_on_host(k)
+    assert not pickle.loads(pickle.dumps(named))._core.multiplies_on_host(k)
+    check(A, B, named @ B)
+
+
+def check(A, B, C):
+    """`assert_product` of vectors, too."""
+    assert_product(A, B.reshape(len(B), -1), C.reshape(len(C), -1))
+
+
+def test_values_of_small_matrices_are_updated_where_they_are(matrix):
+    plan = wl.plan(matrix, "spmv", device="cuda", updatable=True)
+    assert not plan._core.multiplies_on_host(1)
+    x = operand((N, 1), np.float32, "column")[:, 0]
+    plan.update_values(2 * matrix.data)
+    check(2 * matrix, x, plan @ x)
+
+
+def test_a_matrix_that_changes_does_not_change_its_plan(matrix):
+    """Products of operands in host memory have a copy of it."""
+    A = matrix.copy()
+    plan = wl.plan(A, "spmv", device="cuda")
+    x = operand((N, 1), np.float32, "column")[:, 0]
+    before = plan @ x
+    A.data[:] = 7
+    np.testing.assert_array_equal(plan @ x, before)
 
 
 def assert_taken_on_host(plan, B):

@@ -101,6 +101,7 @@ struct explanation {
   std::string vendor;                   // the vendor's fastest candidate, or empty
   std::vector<preparation_step> spent;  // on this plan, choosing included
   std::int64_t lacked_memory = 0;       // candidates that were tried and did not fit into memory
+  bool small_on_host = false;           // the CPU multiplies operands as small as these in host memory
   std::string not_measured;             // why nothing was measured although that was asked for, or empty
 
   // Of measurements.
@@ -122,6 +123,7 @@ struct explanation {
   std::vector<std::string> deciding_inputs;  // inputs of the model, the most important first
 };
 
+class host_product;
 class stream_order;
 class value_updates;
 
@@ -137,8 +139,9 @@ class plan {
   // Enqueues C = A B on `stream`, for operands where the plan is: in GPU memory, or on the CPU, where the product is
   // complete on return. Throws error_kind::shape where shapes do not fit.
   void multiply(const dense_view& B, const dense_view& C, CUstream_st* stream = nullptr);
-  // The same for operands in host memory, which a plan on a GPU copies there and back. Complete on return, and safe to
-  // call from several threads. The plan keeps the memory that small operands are copied through.
+  // The same for operands in host memory, which a plan on a GPU copies there and back, or has the CPU multiply where it
+  // was given what that takes. Complete on return, and safe to call from several threads. The plan keeps the memory
+  // that small operands are copied through.
   void multiply_on_host(const dense_view& B, const dense_view& C);
 
   // C = activation(alpha A B + beta C + bias), where `by.bias` is where the operands are. In one launch if the kernel
@@ -185,9 +188,13 @@ class plan {
   layout order() const { return order_; }
   std::int64_t nnz() const { return nnz_; }
   int device() const { return device_; }
+  // Whether the CPU multiplies so many columns in host memory.
+  bool multiplies_on_host(std::int64_t columns) const;
 
   // For whoever plans: the stream that the memory of the plan is ordered on.
   void ordered_on(CUstream_st* stream) { stream_ = stream; }
+  // Operands in host memory for which it is quicker are multiplied by the CPU from now on. Null: none.
+  void multiply_small_on_host(std::unique_ptr<host_product> by);
   // What make_updatable needs is kept until then, and dropped there. A plan for which it throws is
   // not to be used.
   void keep_permutation(const row_permutation& perm) { perm_ = perm; }
@@ -212,11 +219,13 @@ class plan {
   // Where work is enqueued, for as long as it lives.
   class turn;
   void run(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream);
+  void run_on_cpu(product_plan& prepared, const dense_view& B, const dense_view& C, const epilogue& by) const;
   void run_staged(const dense_view& B, const dense_view& C, const epilogue& by);
 
   candidate chosen_;
   std::unique_ptr<product_plan> prepared_;
   std::unique_ptr<value_updates> updates_;  // null: values stay as they are
+  std::unique_ptr<host_product> on_host_;   // guarded by running_; null: all operands go to the GPU
   row_permutation perm_;                    // until make_updatable
   std::vector<preparation_step> preparation_;
   std::vector<preparation_step> choosing_;

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct plan_options {
   // Seconds for measuring all candidates: the most promising come first, and those that there is no time for are left
   // out. One at least is measured, however long it takes. Infinite: all of them.
   double budget = default_budget;
+  // Whether the CPU may multiply small operands in host memory, where that is quicker than a GPU with its transfers. By
+  // default unless a candidate is named.
+  std::optional<bool> small_on_host;
   std::vector<compared_product> compared;  // the first is the baseline, on the CPU
   progress_function progress;
 };

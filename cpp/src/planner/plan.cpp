@@ -11,6 +11,7 @@
 #include "device/release.hpp"
 #include "device/stream_order.hpp"
 #include "kernels/finishing.hpp"
+#include "planner/host_product.hpp"
 #include "planner/value_updates.hpp"
 #include "warploom/error.hpp"
 #include "warploom/formats/csr.hpp"
@@ -177,18 +178,28 @@ void plan::multiply_on_host(const dense_view& B, const dense_view& C) { multiply
 void plan::multiply_on_host(const dense_view& B, const dense_view& C, const epilogue& by) {
   check_operands(B, C);
   const std::lock_guard<process_mutex> one_at_a_time(running_);
-  if (device_ < 0) {
-    run(B, C, by, nullptr);
-  } else {
-    run_staged(B, C, by);
-  }
+  if (device_ < 0) return run_on_cpu(*prepared_, B, C, by);
+  if (multiplies_on_host(B.num_cols)) return run_on_cpu(on_host_->on_cpu(), B, C, by);
+  run_staged(B, C, by);
+}
+
+bool plan::multiplies_on_host(std::int64_t columns) const {
+  return device_ < 0 || (on_host_ != nullptr && on_host_->is_quicker(columns));
+}
+
+void plan::multiply_small_on_host(std::unique_ptr<host_product> by) { on_host_ = std::move(by); }
+
+void plan::run_on_cpu(product_plan& prepared, const dense_view& B, const dense_view& C, const epilogue& by) const {
+  if (by.changes_nothing()) return prepared.run(B, C, nullptr);
+  if (C.num_rows == 0 || C.num_cols == 0) return;
+  run_then_finish_on_cpu(prepared, B, {C, order_, dtype_, by});
 }
 
 void plan::run(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) {
+  if (device_ < 0) return run_on_cpu(*prepared_, B, C, by);
   if (by.changes_nothing()) return prepared_->run(B, C, stream);
   if (C.num_rows == 0 || C.num_cols == 0) return;
   const finished_product finished{C, order_, dtype_, by};
-  if (device_ < 0) return run_then_finish_on_cpu(*prepared_, B, finished);
   auto* const finishes = by.alpha == 0 ? nullptr : dynamic_cast<finishing_plan*>(prepared_.get());
   if (finishes && finishes->run_finished(B, C, by, stream)) return;
   run_then_finish_on_gpu(*prepared_, B, finished, stream);
@@ -340,6 +351,7 @@ const explanation& plan::why() {
   if (explain_) {
     explanation found = explain_();
     found.spent = spent();
+    found.small_on_host = on_host_ != nullptr;
     why_ = std::make_unique<const explanation>(std::move(found));
     explain_ = nullptr;  // it may hold the matrix
     return *why_;
@@ -355,6 +367,7 @@ const explanation& plan::why() {
   row.note = "named by the caller";
   named.rows.push_back(row);
   named.spent = spent();
+  named.small_on_host = on_host_ != nullptr;
   why_ = std::make_unique<const explanation>(std::move(named));
   return *why_;
 }

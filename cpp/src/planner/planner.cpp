@@ -6,6 +6,7 @@
 #include <limits>
 #include <new>
 
+#include "planner/host_product.hpp"
 #include "planner/measuring.hpp"
 #include "planner/predicting.hpp"
 #include "warploom/cusparse.hpp"
@@ -111,9 +112,10 @@ std::unique_ptr<plan> measure_all(const problem& given, const plan_options& opti
 }  // namespace
 
 std::unique_ptr<plan> planner::make(const problem& given, const plan_options& options) {
-  std::unique_ptr<plan> planned = choose(given, options);
-  if (!given.updatable) return planned;
   const bool named = options.select != "auto" && options.select != "predict" && options.select != "measure";
+  std::unique_ptr<plan> planned = choose(given, options);
+  if (options.small_on_host.value_or(!named)) planned->multiply_small_on_host(host_product::prepare(given));
+  if (!given.updatable) return planned;
   try {
     planned->make_updatable(given, options.inputs);
     return planned;
