@@ -490,10 +490,17 @@ def _codes(values: pd.Series) -> tuple[NDArray[np.int64], int]:
 
 def sort(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Return the rows in the order of these columns, the first one first; categories count in their own order."""
-    keys = [
-        rows[name].cat.codes if isinstance(rows[name].dtype, pd.CategoricalDtype) else rows[name] for name in columns
-    ]
+    keys = [_sort_key(rows[name]) for name in columns]
     return rows.iloc[np.lexsort(keys[::-1])].reset_index(drop=True)
+
+
+def _sort_key(values: pd.Series) -> NDArray[Any]:
+    """Return numbers in the order of the values of a column: texts take long to compare."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return values.cat.codes.to_numpy()
+    if pd.api.types.is_numeric_dtype(values.dtype):
+        return values.to_numpy()
+    return pd.factorize(values, sort=True)[0]
 
 
 def _arrow(frame: pd.DataFrame, columns: Sequence[schema.Column]) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -67,8 +68,9 @@ def train(
     wanted = models or (profiles.MODELS if kept is None else ("trees",))
     target = Path(output)
     held_out_trees: dict[str, HeldOut] = {}
+    sweeps = functools.cache(lambda: sweeps_of(inputs))
     if "trees" in wanted:
-        trees = _train_trees(inputs, held_out, kept, held_out_trees)
+        trees = _train_trees(inputs, sweeps, held_out, kept, held_out_trees)
         _save(target, trees)
         _refit_beside(target.parent / "network" / target.name, trees, wanted)
     elif kept is None and not target.exists():
@@ -83,7 +85,7 @@ def train(
         if model == "trees":
             continue
         try:
-            profile = _TRAINERS[model](sweeps_of(inputs), trees, held_out_trees, workers)
+            profile = _TRAINERS[model](sweeps(), trees, held_out_trees, workers)
         except ParameterError as error:
             if models:  # somebody asked for it
                 raise
@@ -124,7 +126,11 @@ def sweeps_of(inputs: Sequence[str]) -> list[Measurements]:
 
 
 def _train_trees(
-    inputs: tuple[str, ...], held_out: bool, kept: str | None, held_out_trees: dict[str, HeldOut]
+    inputs: tuple[str, ...],
+    sweeps: Callable[[], list[Measurements]],
+    held_out: bool,
+    kept: str | None,
+    held_out_trees: dict[str, HeldOut],
 ) -> profiles.Profile:
     from warploom.bench import shipped
     from warploom.experiments import load as load_findings
@@ -133,7 +139,7 @@ def _train_trees(
 
     findings = load_findings("preparation", inputs)
     if kept is None:
-        profile = train_profile(sweeps_of(inputs), splits=held_out, keep=held_out_trees)
+        profile = train_profile(sweeps(), splits=held_out, keep=held_out_trees)
     elif findings is None and not any(Path(name).exists() or name in shipped() for name in inputs):
         raise _data_package.missing(f"{', '.join(inputs)}: no such folder, and there are no measurements with a name")
     elif findings is None:

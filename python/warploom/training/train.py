@@ -291,9 +291,10 @@ def datasets_of(
     named: dict[str, dict[str, list[Dataset]]] = {}
     for part in parts:
         within = tolerances_of(part)
+        measured = set(measured_settings(part))
         for settings in kinds_of_settings(part):
             for cache in caches if settings[0].startswith(only) else ():
-                if any((setting, cache) in measured_settings(part) for setting in settings):
+                if any((setting, cache) in measured for setting in settings):
                     dataset = widely_measured(Dataset.of(part, settings, cache, within=within))
                     name = model_name(dataset.op, dataset.dtype, dataset.layout, cache)
                     named.setdefault(name.rpartition("-")[0], {}).setdefault(name, []).append(dataset)
