@@ -134,7 +134,8 @@ def run_sanitizer(seconds: float, workers: int | None, left: dict[str, list[str]
     logs.mkdir(parents=True)
     gpus = visible_gpus()
     workers = workers or (os.cpu_count() or 1) * 3 // 4
-    shares = {tool: share for tool, share in TOOLS.items() if not left or tool in left}
+    # By what each tool takes for a test, and how many it has left.
+    shares = {tool: share * len(left.get(tool, "1")) for tool, share in TOOLS.items() if not left or tool in left}
     parts_of = {tool: max(1, workers * share // sum(shares.values())) for tool, share in shares.items()}
     for tool, names in left.items():
         (logs / f"{tool}-left.txt").write_text("\n".join(names))
