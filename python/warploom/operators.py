@@ -173,7 +173,8 @@ class Plan(Multiplier):
         B : array of shape (n, k) or (n,)
             NumPy array, torch or CuPy tensor, or any GPU array with DLPack, of the plan's dtype or of one that SciPy
             promotes to it, such as integers or float32 for float64. Lists, and Series and DataFrames of pandas, are
-            arrays. Complex numbers are multiplied as real and imaginary parts.
+            arrays. Complex numbers are multiplied as real and imaginary parts. From host memory it is copied to the
+            GPU, and the result back, unless the CPU needs less time for the product than that takes.
         out : array of shape (m, k) or (m,), optional
             Overwritten with the result; on the same device as `B`, in the plan's layout, apart from `B` in memory.
         alpha, beta : float
