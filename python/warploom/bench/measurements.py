@@ -497,10 +497,10 @@ def sort(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
 def _sort_key(values: pd.Series) -> NDArray[Any]:
     """Return numbers in the order of the values of a column: texts take long to compare."""
     if isinstance(values.dtype, pd.CategoricalDtype):
-        return values.cat.codes.to_numpy()
+        return np.asarray(values.cat.codes)
     if pd.api.types.is_numeric_dtype(values.dtype):
-        return values.to_numpy()
-    return pd.factorize(values, sort=True)[0]
+        return np.asarray(values)
+    return np.asarray(pd.factorize(values, sort=True)[0])
 
 
 def _arrow(frame: pd.DataFrame, columns: Sequence[schema.Column]) -> pa.Table:
