@@ -313,3 +313,23 @@ def test_large_tables_take_seconds(tmp_path):
     assert len(twice) == len(loaded) == 300_000
     assert size < 20 * len(loaded)
     assert took < 10  # about two seconds
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["b", "a", "ab", "", "é"]), st.sampled_from(["warm", "cold"]), st.integers(-3, 3)),
+        max_size=20,
+    )
+)
+def test_rows_are_sorted_as_python_sorts_them(entries):
+    """Texts by their letters, categories in their own order, rows that are equal as they came."""
+    rows = pd.DataFrame(entries, columns=["matrix", "cache", "k"])
+    rows = rows.assign(cache=pd.Categorical(rows["cache"], ["warm", "cold"]), place=range(len(entries)))
+    found = module.sort(rows, ["matrix", "cache", "k"])
+
+    def key(place):
+        matrix, cache, k = entries[place]
+        return matrix, ["warm", "cold"].index(cache), k
+
+    assert found["place"].tolist() == sorted(range(len(entries)), key=key)
+    assert found.index.tolist() == list(range(len(entries)))
