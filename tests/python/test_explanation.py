@@ -158,6 +158,7 @@ def test_says_how_a_product_can_be_faster_than_the_floor(matrix):
             copy_bandwidth=1e9,
             left_out=0,
             lacked_memory=0,
+            small_on_host=False,
             not_measured="",
         )
         explanation = Explanation.of(found, product)
@@ -182,6 +183,7 @@ def test_says_why_the_fastest_on_a_cpu_is_not_chosen(matrix, device, chosen, sai
         copy_bandwidth=1e9,
         left_out=0,
         lacked_memory=0,
+        small_on_host=False,
         not_measured="",
     )
     product = Product("spmm", matrix.shape, matrix.nnz, matrix.dtype, 4, "row", "warm", device)
