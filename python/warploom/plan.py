@@ -336,7 +336,7 @@ class _Settings:
     def plan(
         self, problem: _core.Problem, A: Any, select: str, inputs: Mapping[str, Any], *, restored: bool = False
     ) -> Plan:
-        """Choose and prepare. Without `A`, the plan has no transpose; `restored`: nobody has named what `select` is."""
+        """Choose and prepare. Without `A`, the plan has no transpose; `restored`: our models chose `select` before."""
         on_cpu = self.target.kind == "cpu"
         if not on_cpu:
             _device.load_libraries(problem)
@@ -382,7 +382,8 @@ class _Settings:
         problem = self._problem(A, op, k, layout)
         kernel_inputs = self.inputs if set(self.inputs) <= set(candidate.kernel.inputs) else {}
         named = "/" in self.select and self._is_for(op)
-        return self.plan(problem, A, candidate.name, kernel_inputs, restored=not named)
+        by_paper = self.of_paper is not None and self.of_paper.op == op
+        return self.plan(problem, A, candidate.name, kernel_inputs, restored=not (named or by_paper))
 
     def make_transposed(self, A: Any, op: str, k: int, layout: str) -> Plan:
         problem = self._problem(A, op, k, layout)
