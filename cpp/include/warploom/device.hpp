@@ -79,6 +79,10 @@ std::shared_ptr<void> allocate_pinned_memory(std::size_t bytes);
 void fill_device(void* to, int byte, std::size_t bytes, CUstream_st* stream);
 void copy_to_device(void* to, const void* from, std::size_t bytes, CUstream_st* stream);
 void copy_to_host(void* to, const void* from, std::size_t bytes, CUstream_st* stream);  // complete on return
+// The same on the default stream, complete on return, and quick where there are megabytes: several threads copy them by
+// way of page-locked memory. `upload` of less than 1 MiB may still be reading `from` if that is page-locked.
+void upload(void* to, const void* from, std::size_t bytes);
+void download(void* to, const void* from, std::size_t bytes);
 void synchronize(CUstream_st* stream);
 // Returns when the current device has done all that was enqueued, on whatever stream.
 void wait_for_device() noexcept;

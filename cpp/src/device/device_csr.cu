@@ -7,7 +7,7 @@
 
 #include "device/algorithms.hpp"
 #include "device/device_csr.hpp"
-#include "device/host_upload.hpp"
+#include "device/host_transfer.hpp"
 #include "device/workspace.hpp"
 #include "features/device_boundary.hpp"
 #include "kernels/device/nonzeros.cuh"

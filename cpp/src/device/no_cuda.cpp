@@ -43,6 +43,8 @@ void release_unused_memory() {}
 void fill_device(void*, int, std::size_t, CUstream_st*) { no_cuda(); }
 void copy_to_device(void*, const void*, std::size_t, CUstream_st*) { no_cuda(); }
 void copy_to_host(void*, const void*, std::size_t, CUstream_st*) { no_cuda(); }
+void upload(void*, const void*, std::size_t) { no_cuda(); }
+void download(void*, const void*, std::size_t) { no_cuda(); }
 void synchronize(CUstream_st*) { no_cuda(); }
 void wait_for_device() noexcept {}
 

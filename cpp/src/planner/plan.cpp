@@ -249,14 +249,15 @@ void plan::run_staged(const dense_view& B, const dense_view& C, const epilogue& 
   const turn on_gpu(*this, nullptr, /*complete=*/true);
   const std::size_t B_bytes = span_bytes(B, order_, dtype_), C_bytes = span_bytes(C, order_, dtype_);
   const staging B_there = make_staging(staged_B_, B_bytes), C_there = make_staging(staged_C_, C_bytes);
-  const auto upload = [](const staging& to, const void* from, std::size_t bytes) {
+  const auto send = [](const staging& to, const void* from, std::size_t bytes) {
     if (bytes == 0) return;
-    if (to.pinned) from = std::memcpy(to.pinned.get(), from, bytes);
-    copy_to_device(to.device.get(), from, bytes, nullptr);
+    if (!to.pinned) return upload(to.device.get(), from, bytes);
+    std::memcpy(to.pinned.get(), from, bytes);
+    copy_to_device(to.device.get(), to.pinned.get(), bytes, nullptr);
   };
-  upload(B_there, B.data, B_bytes);
+  send(B_there, B.data, B_bytes);
   const std::int64_t tight = order_ == layout::row_major ? C.num_cols : C.num_rows;
-  if (C.leading_dimension != tight || by.beta != 0) upload(C_there, C.data, C_bytes);
+  if (C.leading_dimension != tight || by.beta != 0) send(C_there, C.data, C_bytes);
   epilogue there = by;
   std::shared_ptr<void> bias;
   if (by.bias != nullptr) {
@@ -267,8 +268,9 @@ void plan::run_staged(const dense_view& B, const dense_view& C, const epilogue& 
   }
   run({B_there.device.get(), B.num_rows, B.num_cols, B.leading_dimension},
       {C_there.device.get(), C.num_rows, C.num_cols, C.leading_dimension}, there, nullptr);
-  copy_to_host(C_there.pinned ? C_there.pinned.get() : C.data, C_there.device.get(), C_bytes, nullptr);
-  if (C_there.pinned && C_bytes > 0) std::memcpy(C.data, C_there.pinned.get(), C_bytes);
+  if (!C_there.pinned) return download(C.data, C_there.device.get(), C_bytes);
+  copy_to_host(C_there.pinned.get(), C_there.device.get(), C_bytes, nullptr);
+  if (C_bytes > 0) std::memcpy(C.data, C_there.pinned.get(), C_bytes);
 }
 
 void plan::make_updatable(const problem& of, const kernel_inputs& inputs) {
@@ -303,7 +305,7 @@ void plan::update_values_on_host(const void* data) {
   const std::size_t bytes = nnz_ * size_of(dtype_);
   if (bytes == 0) return;
   const std::shared_ptr<void> there = allocate_device_memory(bytes);
-  copy_to_device(there.get(), data, bytes, nullptr);
+  upload(there.get(), data, bytes);
   updates.update(prepared_, there.get(), nullptr);
   synchronize(nullptr);
 }
