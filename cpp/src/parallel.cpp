@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -16,6 +17,7 @@ namespace warploom {
 namespace {
 
 std::atomic<int> requested_threads{0};
+thread_local int limit_of_this_thread = std::numeric_limits<int>::max();
 
 int default_num_threads() {
   if (const char* text = std::getenv("WARPLOOM_NUM_THREADS")) {
@@ -34,10 +36,15 @@ int default_num_threads() {
 int num_threads() {
   static const int from_environment = default_num_threads();
   const int requested = requested_threads.load();
-  return requested > 0 ? requested : from_environment;
+  return std::min(limit_of_this_thread, requested > 0 ? requested : from_environment);
 }
 
 void set_num_threads(int count) { requested_threads = std::max(0, count); }
+
+fewer_threads::fewer_threads(int most) : outer_(limit_of_this_thread) {
+  limit_of_this_thread = std::min(outer_, std::max(1, most));
+}
+fewer_threads::~fewer_threads() { limit_of_this_thread = outer_; }
 
 void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain,
                   const std::function<void(std::int64_t, std::int64_t)>& body) {

@@ -42,6 +42,27 @@ ranges ranges_of(std::int64_t begin, std::int64_t end, std::int64_t grain) {
 
 }  // namespace
 
+TEST_CASE("a limit holds for its thread, while it lives, and within an outer one") {
+  const threads_for_scope scope(8);
+  {
+    const fewer_threads limit(3);
+    CHECK(num_threads() == 3);
+    CHECK(ranges_of(0, 1000, 1).size() <= 8 * 3);
+    {
+      const fewer_threads wider(5);
+      CHECK(num_threads() == 3);
+      const fewer_threads none(0);
+      CHECK(num_threads() == 1);
+      CHECK(ranges_of(0, 1000, 1) == ranges{{0, 1000}});
+    }
+    CHECK(num_threads() == 3);
+    int elsewhere = 0;
+    std::thread([&] { elsewhere = num_threads(); }).join();
+    CHECK(elsewhere == 8);
+  }
+  CHECK(num_threads() == 8);
+}
+
 TEST_CASE("parallel_for: every index once, in ranges of at least the grain") {
   for (const int threads : {1, 2, 3, 8}) {
     const threads_for_scope scope(threads);

@@ -31,15 +31,20 @@ bool host_product::is_quicker(const matrix_summary& sizes, std::int64_t columns,
   constexpr std::size_t cached = std::size_t{2} << 20;  // by each core, which waits for operands beyond that
   if (sizes.nnz > most_nonzeros) return false;
   const std::int64_t work = sizes.nnz + sizes.num_rows;
-  const auto threads = std::clamp<std::int64_t>(std::min(work * columns >> 16, work >> 12), 1, num_threads());
+  const std::int64_t worth = transposes ? std::max(sizes.num_rows, sizes.num_cols) * columns >> 16
+                                        : std::min(work * columns >> 16, work >> 12);
+  const auto threads = std::clamp<std::int64_t>(worth, 1, num_threads());
   const std::size_t bytes = (sizes.num_rows + sizes.num_cols) * columns * size_of(sizes.dtype);
   if (bytes > cached * threads) return false;
   if (transposes && threads > 1) return false;  // between the caches of different cores
   const double per_nonzero = columns == 1 ? 0.5 : std::max(1.2, 0.03 * columns * size_of(sizes.dtype));
-  const double on_a_core = 5.0 * sizes.num_rows + per_nonzero * sizes.nnz + (transposes ? 0.1 * bytes : 0.0);
+  const double on_a_core = 5.0 * sizes.num_rows + per_nonzero * sizes.nnz + (transposes ? 0.03 * bytes : 0.0);
   // Waking threads takes a while, and each of them adds about half of what it could.
   const double on_cpu = threads == 1 ? on_a_core : 10'000 + 2 * on_a_core / (threads + 1);
-  const double there_and_back = 20'000 + bytes / 9.0;
+  // More goes through page-locked memory by several threads.
+  constexpr std::size_t one_by_one = std::size_t{2} << 20;
+  const double there_and_back =
+      20'000 + std::min(bytes, one_by_one) / 9.0 + (bytes - std::min(bytes, one_by_one)) / 20.0;
   return on_cpu < 0.75 * there_and_back;  // not where it is about the same
 }
 

@@ -1,7 +1,6 @@
 // Products of small operands in host memory by the CPU, which has the result before a GPU would have given it back.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>

@@ -109,7 +109,7 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& given, const product_r
     moved.data = rows.data;
     bsr_matrix vectors = to_bsr(moved, vectors_of(same.parameters.at("vector_rows")));
     auto plan = make_column_vectors_plan(std::move(vectors), rows.row_ids, Precision);
-    return in_requested_order(std::move(plan), matrix.dtype, same.order);
+    return in_requested_order(std::move(plan), matrix, same.order);
   });
 }
 

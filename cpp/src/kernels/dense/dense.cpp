@@ -129,7 +129,7 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& given, const product_r
     } else {
       plan = std::make_unique<dense_plan<float, false>>(to_dense(matrix));
     }
-    return in_requested_order(std::move(plan), matrix.dtype, same.order);
+    return in_requested_order(std::move(plan), matrix, same.order);
   });
 }
 

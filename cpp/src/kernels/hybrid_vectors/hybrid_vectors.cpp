@@ -109,7 +109,7 @@ std::unique_ptr<product_plan> prepare_cpu(const csr_view& given, const product_r
     others.owner = owner;
     auto plan = std::make_unique<hybrid_plan>(make_rows_plan(std::move(others), same.parameters, multiply_others),
                                               std::move(vectors));
-    return in_requested_order(std::move(plan), matrix.dtype, same.order);
+    return in_requested_order(std::move(plan), matrix, same.order);
   });
 }
 

@@ -33,14 +33,14 @@ void row_split(const balanced_rows& rows, const parameter_values&, const dense_v
 std::unique_ptr<product_plan> prepare_cpu_dcsr(const csr_view& given, const product_request& request) {
   return in_float32_at_least(given, request, [](const csr_view& matrix, const product_request& same) {
     auto plan = make_rows_plan(store_nonempty_rows(matrix, same.perm), same.parameters, row_split);
-    return in_requested_order(std::move(plan), matrix.dtype, same.order);
+    return in_requested_order(std::move(plan), matrix, same.order);
   });
 }
 
 std::unique_ptr<product_plan> prepare_cpu_padded_csr(const csr_view& given, const product_request& request) {
   return in_float32_at_least(given, request, [](const csr_view& matrix, const product_request& same) {
     auto plan = make_padded_plan(to_padded(store_all_rows(matrix, same.perm)), layout::row_major);
-    return in_requested_order(std::move(plan), matrix.dtype, same.order);
+    return in_requested_order(std::move(plan), matrix, same.order);
   });
 }
 
@@ -129,7 +129,7 @@ std::string segment_thread_limit(const matrix_summary& matrix, const product_req
 std::unique_ptr<product_plan> prepare_cpu_spmm_csr(const csr_view& given, const product_request& request) {
   return in_float32_at_least(given, request, [](const csr_view& matrix, const product_request& same) {
     auto plan = make_rows_plan(store_all_rows(matrix, same.perm), same.parameters, row_split);
-    return in_requested_order(std::move(plan), matrix.dtype, same.order);
+    return in_requested_order(std::move(plan), matrix, same.order);
   });
 }
 

@@ -7,11 +7,9 @@
 
 namespace warploom {
 
-// Copies B to row-major order, runs `inner`, and copies the result back to column-major order.
-std::unique_ptr<product_plan> make_cpu_transposing_plan(std::unique_ptr<product_plan> inner, value_type dtype);
-
-// A row-major plan as it is, or transposing B and C around it in column-major order.
-std::unique_ptr<product_plan> in_requested_order(std::unique_ptr<product_plan> row_major, value_type dtype,
+// A plan of `matrix` for row-major operands as it is; for column-major ones between copies of B to row-major order and
+// of C from it.
+std::unique_ptr<product_plan> in_requested_order(std::unique_ptr<product_plan> row_major, const csr_view& matrix,
                                                  layout order);
 
 }  // namespace warploom

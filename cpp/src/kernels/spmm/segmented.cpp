@@ -92,7 +92,7 @@ std::unique_ptr<product_plan> make_segmented_plan_in_requested_order(const csr_v
   constexpr bool longest_first = false;
   auto plan = make_segmented_plan(to_segmented(own_arrays(store_all_rows(matrix, request.perm)),
                                                request.parameters.at("segment_length"), longest_first));
-  return in_requested_order(std::move(plan), matrix.dtype, request.order);
+  return in_requested_order(std::move(plan), matrix, request.order);
 }
 
 }  // namespace warploom
