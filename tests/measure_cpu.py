@@ -176,7 +176,7 @@ def main() -> None:
                         "dtype": given.dtype,
                         "threads": threads,
                         "candidate": plan.candidate,
-                        "planning_s": f"{planning:.4f}",
+                        "planning_s": f"{planning:.6f}",
                         "plan_us": f"{np.median(ours):.3f}",
                         "scipy_us": f"{np.median(theirs):.3f}",
                         "ratio": f"{np.median(theirs) / np.median(ours):.3f}",

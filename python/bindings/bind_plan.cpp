@@ -189,6 +189,7 @@ void bind_explanation(py::module_& module) {
       .def_readonly("vendor", &explanation::vendor)
       .def_property_readonly("spent", [](const explanation& e) { return steps_of(e.spent); })
       .def_readonly("budget", &explanation::budget)
+      .def_readonly("calls_of_budget", &explanation::calls_of_budget)
       .def_readonly("left_out", &explanation::left_out)
       .def_readonly("floor_bytes", &explanation::floor_bytes)
       .def_readonly("copy_bandwidth", &explanation::copy_bandwidth)

@@ -89,8 +89,8 @@ struct bound_options {
 };
 
 bound_options make_options(const std::string& select, double calls, bool verify, name_patterns patterns,
-                           std::map<std::string, permutation_array> inputs, bool updatable, double budget,
-                           std::optional<bool> small_on_host) {
+                           std::map<std::string, permutation_array> inputs, bool updatable,
+                           std::optional<double> budget, std::optional<bool> small_on_host) {
   bound_options made;
   made.options.select = select;
   made.options.calls = calls;
@@ -135,7 +135,7 @@ void bind_planning(py::module_& module) {
       .def(py::init(&make_options), py::kw_only(), py::arg("select") = "auto", py::arg("calls") = default_calls,
            py::arg("verify") = false, py::arg("patterns") = py::none(),
            py::arg("inputs") = std::map<std::string, permutation_array>(), py::arg("updatable") = false,
-           py::arg("budget") = default_budget, py::arg("small_on_host") = py::none());
+           py::arg("budget") = py::none(), py::arg("small_on_host") = py::none());
   py::class_<planner>(module, "Planner", "Plans products, with the profiles of some folders.")
       .def(py::init([](const std::vector<std::string>& folders, bool blend) {
              return std::make_unique<planner>(std::vector<std::filesystem::path>(folders.begin(), folders.end()),

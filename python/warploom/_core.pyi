@@ -570,6 +570,8 @@ class Explanation:
     @property
     def calls(self) -> float: ...
     @property
+    def calls_of_budget(self) -> float: ...
+    @property
     def chosen(self) -> str: ...
     @property
     def copy_bandwidth(self) -> float: ...
@@ -766,7 +768,7 @@ class PlanOptions:
         patterns: collections.abc.Sequence[str] | None = None,
         inputs: collections.abc.Mapping[str, numpy.typing.NDArray[numpy.int32]] = {},
         updatable: bool = False,
-        budget: float = 2.0,
+        budget: float | None = None,
         small_on_host: bool | None = None,
     ) -> None: ...
 

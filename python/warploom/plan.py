@@ -63,7 +63,7 @@ def plan(
     progress: Progress | bool | None = None,
     inputs: Mapping[str, Any] | None = None,
     updatable: bool = False,
-    budget: float = _core.DEFAULT_BUDGET,
+    budget: float | None = None,
     model: str | None = None,
     precision: str | None = None,
 ) -> Plan | Operator:
@@ -98,13 +98,13 @@ def plan(
         where it is unsure, the few candidates that may be the fastest are measured. ``"measure"`` prepares every
         candidate, times each on the device and keeps the fastest, which takes as long as some hundred to thousand
         products. ``"auto"`` predicts if there is a profile for the GPU (shipped, or from ``warploom calibrate``) and
-        measures otherwise. The name of a candidate takes that one, also for small operands in host memory,
+        measures otherwise; on a CPU only what there is time for, see `budget`. The name of a candidate takes that one, also for small operands in host memory,
         which other plans multiply there; for another operation, or a transpose that it cannot multiply, ``"auto"``
         decides.
     calls : float
         How often the plan will be used: what choosing and preparing take is weighed against the time of so many
-        products. `math.inf` is the fastest kernel at any price. Where all candidates are measured, preparation is
-        weighed as measured.
+        products. `math.inf` is the fastest kernel at any price. Where candidates are measured, preparation is weighed
+        as measured.
     verify : bool
         Measure a predicted choice against the vendor's candidates, and take the fastest of those if the choice is
         slower.
@@ -122,9 +122,10 @@ def plan(
         Arrays that a candidate named in `select` takes beside the matrix (`Kernel.inputs` lists them). For
         ``csr/blockwise`` this is ``block_threads_per_row``: threads for each row of every block of short rows, in the
         order of `warploom.partition.partition_rows` (Gao et al. 2024, Sec. 4.3); 1, 2, 4, 8, 16 or 32 each.
-    budget : float
-        Seconds that measuring all candidates may take: the most promising come first, and those for which there is no
-        time are left out. One at least is measured, however long it takes. `math.inf` leaves none out.
+    budget : float, optional
+        Seconds that measuring candidates may take: the most promising come first, and those for which there is no time
+        are left out. One at least is measured, however long it takes. `math.inf` leaves none out. By default 2; where
+        ``"auto"`` measures on a CPU, without `candidates`, about a twentieth of the time of all `calls`, 2 at most.
     model : str, optional
         What predicts: ``"trees"`` or ``"network"``, both trained on all kernels; or ``"blend"``, which is the default:
         trees, averaged with the network where that is better with families of matrices left out. Or a model of a
@@ -238,7 +239,7 @@ def _checked(
     candidates: str | Sequence[str] | None,
     cache: str,
     updatable: bool,
-    budget: float,
+    budget: float | None,
     model: str | None,
     precision: str | None,
 ) -> _Request:
@@ -267,7 +268,7 @@ def _checked(
         patterns=patterns,
         cache=cache,
         updatable=bool(updatable),
-        budget=positive("budget", budget),
+        budget=None if budget is None else positive("budget", budget),
         model=checked_model(model),
         precision=checked_precision(precision),
     )
@@ -303,7 +304,8 @@ class _Settings:
     patterns: list[str] | None
     cache: str
     updatable: bool
-    budget: float
+    budget: float | None
+    """None: as `calls` have it."""
     progress: Progress | bool | None = None
     inputs: dict[str, np.ndarray[Any, Any]] = dataclasses.field(default_factory=dict)
     model: str = profiles.BLEND
@@ -431,7 +433,7 @@ class _Settings:
             "cache": self.cache,
             "inputs": {name: values.tolist() for name, values in self.inputs.items()},
             "updatable": self.updatable,
-            "budget": self.budget if math.isfinite(self.budget) else None,
+            "budget": self.budget if self.budget is None or math.isfinite(self.budget) else "inf",
             "model": self.model,
             "precision": self.precision,
         }
@@ -533,7 +535,7 @@ def _loaded(
             cache=_a(str, given["cache"]),
             inputs={key: integers(key, values) for key, values in given["inputs"].items()},
             updatable=_a(bool, given["updatable"]),
-            budget=math.inf if given["budget"] is None else positive("budget", given["budget"]),
+            budget=None if given["budget"] is None else positive("budget", float(given["budget"])),
             model=checked_model(given.get("model")),
             precision=checked_precision(given.get("precision")),
         )

@@ -98,7 +98,7 @@ def test_plan_prints_the_table(asked):
         "verify": False,
         "candidates": None,
         "cache": "warm",
-        "budget": 2.0,
+        "budget": None,
         "model": None,
     }
 
@@ -120,7 +120,7 @@ def test_plan_passes_its_options_on(asked):
         "verify": False,
         "candidates": ["spmm/*", "*dcsr*"],
         "cache": "cold",
-        "budget": 2.0,
+        "budget": None,
         "model": None,
     }
 

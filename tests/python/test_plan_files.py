@@ -118,6 +118,17 @@ def test_what_was_asked_for_comes_back(tmp_path):
     np.testing.assert_allclose(back @ np.ones(30), 2 * (A @ np.ones(30)))
 
 
+@pytest.mark.parametrize("budget", [None, 0.25, np.inf])
+def test_limits_of_measuring_come_back(budget):
+    operator = wl.plan(matrix(), device="cpu", calls=1, budget=budget)
+    back = pickle.loads(pickle.dumps(operator))
+    back @ np.ones(30)
+    (plan,) = back.plans.values()
+    explanation = plan.explain()
+    left_out = [r for r in explanation.rows if r.note.startswith("left out")]
+    assert bool(left_out) == (budget is None)
+
+
 def test_updated_values():
     A = matrix()
     operator = make("operator", A, updatable=True)
@@ -185,6 +196,8 @@ def test_unknown_versions_and_candidates(tmp_path):
                 {"shape": [40]},
                 {"shape": [-1, 30]},
                 {"calls": "often"},
+                {"budget": "much"},
+                {"budget": -1.0},
                 {"inputs": 3},
                 {"patterns": [1]},
                 {"patterns": "*"},

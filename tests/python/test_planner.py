@@ -127,7 +127,27 @@ def test_what_there_is_no_time_for_is_left_out_and_said(matrix):
     assert "left out" not in str(wl.plan(matrix, "spmv", device="cpu", budget=math.inf).explain())
 
 
-@pytest.mark.parametrize("budget", [0, -1, math.nan, "2", None])
+def test_on_the_cpu_measuring_is_limited_by_the_calls(matrix):
+    def measured(**options):
+        explanation = wl.plan(matrix, "spmv", device="cpu", **options).explain()
+        return explanation, {r.candidate for r in explanation.rows if r.median_us > 0} - {"scipy"}
+
+    explanation, few = measured(calls=1)
+    assert few == {explanation.chosen} == {"spmv/none/csr/vector"}
+    text = " ".join(str(explanation).split())
+    assert (
+        "left out, as measuring is to take about a twentieth of the time of all calls (calls=1); select='measure'"
+        in text
+    )
+    _, everything = measured(calls=math.inf)
+    listed = {r.candidate for r in explanation.rows} - {"scipy"}
+    assert everything == listed
+    for options in ({"select": "measure"}, {"budget": math.inf}, {"candidates": "spmv/none/*"}):
+        assert measured(calls=1, **options)[1] >= listed - {"spmv/none/csr/vector"}
+    assert measured(calls=1e9)[1] == listed  # though in a share of their time
+
+
+@pytest.mark.parametrize("budget", [0, -1, math.nan, "2"])
 def test_a_budget_is_a_positive_number(matrix, budget):
     with pytest.raises(errors.ParameterError) as caught:
         wl.plan(matrix, k=4, device="cpu", budget=budget)

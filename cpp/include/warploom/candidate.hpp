@@ -42,6 +42,7 @@ struct candidate_filter {
   bool on_gpu = true;           // else the CPU, where parameters that it does not depend on stay at their default
   std::optional<value_type> dtype;
   product_precision precision = product_precision::full;  // tf32: kernels that round to it, too
+  bool tried_on_cpu = false;  // only what is tried on a CPU: kernels that say so, in the caller's row order
 };
 
 // Every tried setting in the caller's row order, kernel by kernel, then every row permutation with default parameters.

@@ -105,10 +105,11 @@ struct explanation {
   std::string not_measured;             // why nothing was measured although that was asked for, or empty
 
   // Of measurements.
-  double budget = std::numeric_limits<double>::infinity();  // seconds
-  std::int64_t left_out = 0;                                // candidates for which there was no time
-  std::int64_t floor_bytes = 0;                             // product_floor_bytes
-  double copy_bandwidth = candidate_row::unknown;           // bytes per second
+  double budget = std::numeric_limits<double>::infinity();           // seconds
+  double calls_of_budget = std::numeric_limits<double>::infinity();  // what it was a share of, on a CPU, or infinite
+  std::int64_t left_out = 0;                                         // candidates for which there was no time
+  std::int64_t floor_bytes = 0;                                      // product_floor_bytes
+  double copy_bandwidth = candidate_row::unknown;                    // bytes per second
 
   // Of predictions.
   std::string gpu;              // whose profile predicted
@@ -209,7 +210,7 @@ class plan {
   struct staging {
     std::size_t bytes = 0;
     std::shared_ptr<void> device{};
-    std::shared_ptr<void> pinned{};  // between the operand and the device; null if it is copied at once
+    std::shared_ptr<void> pinned{};  // between the operand and the device; null: other memory is
   };
 
   value_updates& updates() const;

@@ -158,7 +158,7 @@ std::vector<candidate> enumerate_candidates(operation op, const candidate_filter
   for (const product_kernel& kernel : kernels(op)) {
     const bool fits = (!filter.order || kernel.works_on(*filter.order)) &&
                       (!filter.dtype || kernel.works_on(*filter.dtype)) && (filter.on_gpu || kernel.runs_on_cpu()) &&
-                      is_precise_enough(kernel, filter.precision);
+                      is_precise_enough(kernel, filter.precision) && (!filter.tried_on_cpu || kernel.tried_on_cpu);
     if (fits) chosen.push_back(&kernel);
   }
   std::vector<candidate> found;
@@ -168,7 +168,7 @@ std::vector<candidate> enumerate_candidates(operation op, const candidate_filter
     }
   }
   for (const product_kernel* kernel : chosen) {
-    if (!kernel->permutes) continue;
+    if (!kernel->permutes || filter.tried_on_cpu) continue;
     for (const permutation_algorithm& permutation : permutation_algorithms()) {
       if (std::string_view(permutation.name) != "none") found.push_back(make_candidate(*kernel, permutation.name));
     }

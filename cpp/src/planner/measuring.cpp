@@ -17,14 +17,16 @@ bool is_of_the_candidate(error_kind kind) {
 
 bool searches(const candidate& permuted) { return find_permutation(permuted.permutation).searches; }
 
-// Row permutations balance warps and thread blocks, which a CPU has not.
-bool is_worth_trying(const candidate& listed, const problem& given) {
-  return given.on_gpu() || (listed.kernel->tried_on_cpu && !listed.is_permuted());
-}
-
 bool is_plain_csr(const candidate& tried, const problem& given) {
   return !tried.is_permuted() && tried.kernel == &cpu_baseline_kernel(given.op, given.order) &&
          tried.has_default_parameters();
+}
+
+// Whether it won most often among the settings of its kernel, where kernels other than plain CSR won at all.
+bool is_first_on_cpu(const candidate& listed) {
+  const product_kernel& kernel = *listed.kernel;
+  return kernel.first_on_cpu && !listed.is_permuted() &&
+         listed.parameters == complete_parameters(kernel, *kernel.first_on_cpu);
 }
 
 // The candidate that a pattern without wildcards names, even if the list lacks it.
@@ -45,11 +47,13 @@ void add_named(const problem& given, const std::string& pattern, std::vector<can
 }  // namespace
 
 std::vector<candidate> candidates_to_measure(const problem& given, const name_patterns& patterns, bool try_all_on_cpu) {
+  candidate_filter filter{given.order, given.on_gpu(), given.dtype(), given.precision};
+  // Row permutations balance warps and thread blocks, which a CPU has not.
+  filter.tried_on_cpu = !given.on_gpu() && !patterns && !try_all_on_cpu;
   std::vector<candidate> found;
-  for (candidate& c : enumerate_candidates(given.op, {given.order, given.on_gpu(), given.dtype(), given.precision})) {
-    const bool wanted = patterns ? matches(c.name(), patterns)
-                                 : (try_all_on_cpu || is_worth_trying(c, given)) &&
-                                       !is_redundant(c, given.summary(), given.k, given.order);
+  for (candidate& c : enumerate_candidates(given.op, filter)) {
+    const bool wanted =
+        patterns ? matches(c.name(), patterns) : !is_redundant(c, given.summary(), given.k, given.order);
     if (wanted) found.push_back(std::move(c));
   }
   if (patterns) {
@@ -67,20 +71,24 @@ void measuring::measure_all(const name_patterns& patterns, const progress_functi
     throw error(error_kind::parameter, "candidates", -1,
                 std::string("no candidate for ") + name_of(problem_.order) + "-major operands matches the patterns");
   }
+  const bool is_short = std::isfinite(options_.products);
+  const auto is_first = [&](const candidate& c) { return is_short && is_first_on_cpu(c); };
   // Settings that are not the default ones, and permutations, last: those of kernels that turned out fast first.
-  const auto defaults_end = std::stable_partition(
-      listed.begin(), listed.end(), [](const candidate& c) { return !c.is_permuted() && c.has_default_parameters(); });
+  const auto defaults_end = std::stable_partition(listed.begin(), listed.end(), [&](const candidate& c) {
+    return (!c.is_permuted() && c.has_default_parameters()) || is_first(c);
+  });
   const auto defaults = defaults_end - listed.begin();
+  std::stable_partition(listed.begin(), defaults_end, is_first);
   std::stable_partition(listed.begin(), defaults_end, [&](const candidate& c) {
     return c.kernel->vendor || is_plain_csr(c, problem_) || c.kernel == &baseline_kernel(problem_.op, problem_.order);
   });
   const auto total = static_cast<std::int64_t>(listed.size());
-  measure_compared();
+  if (!is_short) measure_compared();
   for (std::int64_t i = 0; i < total; ++i) {
     if (i == defaults) sort_by_promise(listed.begin() + i, listed.end());
     const candidate& next = listed[i];
     if (progress) progress(i, total, next.name());
-    if (!rows_.empty() && has_best() && seconds() + expected_time(next) > options_.budget) {
+    if (!rows_.empty() && has_best() && seconds() + expected_time(next) > limit()) {
       leave_out(next);
     } else if (next.is_permuted()) {
       measure_permuted(next, patterns);
@@ -89,6 +97,7 @@ void measuring::measure_all(const name_patterns& patterns, const progress_functi
     }
   }
   prefer_plain_csr();
+  if (is_short) measure_compared();  // which the others need not wait for
   if (has_best()) return;
   std::string reasons;
   for (std::size_t i = 0; i < std::min<std::size_t>(rows_.size(), 5); ++i) {
@@ -114,6 +123,8 @@ void measuring::sort_by_promise(std::vector<candidate>::iterator first, std::vec
   };
   std::stable_sort(first, last, [&](const candidate& a, const candidate& b) { return key(a) < key(b); });
 }
+
+double measuring::limit() const { return std::min(options_.budget, options_.products * 1e-6 * plain_us_); }
 
 double measuring::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
@@ -142,7 +153,8 @@ void measuring::measure_compared() {
     try {
       row.note = trial_.check(*other.product);
       if (row.note.empty()) {
-        const timing times = trial_.time(*other.product, problem_.cache, options_.repeats, 2, options_.budget_ms);
+        const timing times =
+            trial_.time(*other.product, problem_.cache, options_.repeats, warmup(), options_.budget_ms);
         row.median_us = times.median;
         row.p10_us = times.p10;
         row.p90_us = times.p90;
@@ -158,11 +170,12 @@ void measuring::measure_compared() {
 void measuring::prefer_plain_csr() {
   constexpr double margin = 0.97;
   constexpr int turns = 5;
+  const int repeats = std::max(1, options_.repeats / 3);
   if (!plain_ || !best_ || options_.timer) return;
   int faster = 0;
   for (int turn = 0; turn < turns; ++turn) {
-    const double plain = trial_.time(plain_->kernel_plan(), problem_.cache, 10, 1, options_.budget_ms / 10).median;
-    const double best = trial_.time(best_->kernel_plan(), problem_.cache, 10, 1, options_.budget_ms / 10).median;
+    const double plain = trial_.time(plain_->kernel_plan(), problem_.cache, repeats, 1, options_.budget_ms / 10).median;
+    const double best = trial_.time(best_->kernel_plan(), problem_.cache, repeats, 1, options_.budget_ms / 10).median;
     faster += best < margin * plain;
   }
   if (faster + 1 < turns) best_ = std::move(plain_);
@@ -242,7 +255,7 @@ std::unique_ptr<plan> measuring::take_best() {
 
 timing measuring::time(plan& prepared) {
   if (options_.timer) return options_.timer(prepared);
-  return trial_.time(prepared.kernel_plan(), problem_.cache, options_.repeats, 2, options_.budget_ms);
+  return trial_.time(prepared.kernel_plan(), problem_.cache, options_.repeats, warmup(), options_.budget_ms);
 }
 
 void measuring::keep(std::unique_ptr<plan> measured, const candidate& tried, double median_us) {
@@ -253,6 +266,7 @@ void measuring::keep(std::unique_ptr<plan> measured, const candidate& tried, dou
   const double cost = median_us + 1e3 * measured->preparation_ms() / options_.calls;
   const bool is_best = !has_best() || cost < best_cost_;
   const bool is_plain = !problem_.on_gpu() && is_plain_csr(tried, problem_);
+  if (is_plain) plain_us_ = median_us;
   if (is_best) {
     if (best_ && !problem_.on_gpu() && is_plain_csr(best_->chosen(), problem_)) plain_ = std::move(best_);
     best_ = std::move(measured);

@@ -1,6 +1,7 @@
 // Selection by measurement: every candidate is prepared, checked and timed on the device at hand.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <limits>
@@ -21,9 +22,11 @@ struct measuring_options {
   int repeats = 30;
   double budget_ms = 50;                                    // fewer repeats if they would take longer than this
   double budget = std::numeric_limits<double>::infinity();  // seconds for all candidates
-  std::vector<compared_product> compared{};                 // on the CPU
-  bool try_all_on_cpu = false;                              // not only what is worth trying there
-  std::function<timing(plan&)> timer{};  // in place of the clock, where times are to be known beforehand
+  // The same in products of plain CSR, on the CPU: with fewer repeats, and what won most often elsewhere first.
+  double products = std::numeric_limits<double>::infinity();
+  std::vector<compared_product> compared{};  // on the CPU
+  bool try_all_on_cpu = false;               // not only what is worth trying there
+  std::function<timing(plan&)> timer{};      // in place of the clock, where times are to be known beforehand
 };
 
 // One run of the measurement: operands, the permutation computed last, rows of the table, and the best plan.
@@ -54,6 +57,8 @@ class measuring {
   void leave_out(const candidate& listed);
   void measure_permuted(const candidate& listed, const name_patterns& patterns);
   double seconds() const;  // since this run began
+  double limit() const;    // of them
+  int warmup() const { return std::min(2, options_.repeats); }
   double expected_time(const candidate& listed) const;
   void prefer_plain_csr();
   void keep(std::unique_ptr<plan> measured, const candidate& tried, double median_us);
@@ -65,6 +70,7 @@ class measuring {
   std::unique_ptr<plan> best_;
   std::optional<candidate> dropped_;  // the best, where its memory was needed for another
   double best_cost_ = 0;
+  double plain_us_ = std::numeric_limits<double>::infinity();  // of plain CSR on the CPU, once it is measured
   std::unique_ptr<plan> plain_;  // on the CPU: the kernel that the others are to beat clearly, if it is not the best
   std::map<const product_kernel*, std::pair<double, parameter_values>> fastest_setting_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

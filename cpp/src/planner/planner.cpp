@@ -89,9 +89,16 @@ std::unique_ptr<plan> prepare_named(const problem& given, const plan_options& op
 }
 
 std::unique_ptr<plan> measure_all(const problem& given, const plan_options& options) {
+  constexpr double share_of_calls = 0.05;
+  constexpr double products_per_repeat = 8;  // as many candidates as there would be time for, preparation aside
   measuring_options limits;
   limits.calls = options.calls;
-  limits.budget = options.budget;
+  limits.budget = options.budget.value_or(default_budget);
+  const bool as_called = options.select == "auto" && !given.on_gpu() && !options.patterns && !options.budget;
+  if (as_called && std::isfinite(options.calls)) {
+    limits.products = share_of_calls * options.calls;
+    limits.repeats = static_cast<int>(std::clamp(limits.products / products_per_repeat, 1.0, 30.0));
+  }
   if (!given.on_gpu()) limits.compared = options.compared;
   auto session = std::make_shared<measuring>(given, limits);
   session->measure_all(options.patterns, options.progress);
@@ -102,6 +109,7 @@ std::unique_ptr<plan> measure_all(const problem& given, const plan_options& opti
                     lacked_memory = session->lacked_memory(), limits] {
     explanation found = explain_measurements(given, floor_bytes, rows, chosen, limits.compared);
     found.budget = limits.budget;
+    if (std::isfinite(limits.products)) found.calls_of_budget = limits.calls;
     found.left_out = left_out;
     found.lacked_memory = lacked_memory;
     return found;
@@ -134,7 +142,8 @@ std::unique_ptr<plan> planner::make(const problem& given, const plan_options& op
 std::unique_ptr<plan> planner::choose(const problem& given, const plan_options& options) {
   validate(given);
   if (!(options.calls > 0)) throw error(error_kind::parameter, "calls", -1, "calls must be a positive number");
-  if (!(options.budget > 0)) throw error(error_kind::parameter, "budget", -1, "budget must be a positive number");
+  if (options.budget && !(*options.budget > 0))
+    throw error(error_kind::parameter, "budget", -1, "budget must be a positive number");
   const bool predict = options.select == "predict";
   if (!predict && options.select != "auto" && options.select != "measure") return prepare_named(given, options);
   if (!options.inputs.empty()) {

@@ -125,6 +125,47 @@ TEST_CASE("candidates for which there is no time are left out, the plain one nev
   CHECK(session.take_best()->chosen().name() == "spmv/none/csr/vector");
 }
 
+TEST_CASE("a limit in products of plain CSR leaves out what exceeds it, and tries first what wins most often") {
+  const small_matrix A;
+  const problem given = A.spmv();
+  const std::string plain = "spmv/none/csr/vector";
+  const std::string often = "spmv/none/sell/vector[threads_per_row=2,sort_window=4096]";
+  const auto names_within = [&](double products, double plain_us) {
+    known_times clock{{{plain, plain_us}, {often, 3}}};
+    measuring_options options;
+    options.timer = std::ref(clock);
+    options.products = products;
+    measuring session(given, options);
+    session.measure_all(std::nullopt, {});
+    CHECK(session.rows().size() == candidates_to_measure(given, std::nullopt).size());
+    CHECK(session.left_out() == static_cast<std::int64_t>(session.rows().size() - clock.timed.size()));
+    CHECK(session.take_best()->chosen().name() == (clock.timed.size() == 1 ? plain : often));
+    return clock.timed;
+  };
+  // A microsecond, and an hour.
+  CHECK(names_within(0.1, 10) == std::vector<std::string>{plain});
+  const std::vector<std::string> all = names_within(360, 10e6);
+  REQUIRE(all.size() == candidates_to_measure(given, std::nullopt).size());
+  CHECK(all[0] == plain);
+  CHECK(all[1] == often);
+  CHECK(parse_candidate(all[2]).has_default_parameters());
+}
+
+TEST_CASE("what is tried first on a CPU is a setting that is measured there") {
+  int first = 0;
+  for (const operation op : {operation::spmm, operation::spmv}) {
+    const std::vector<candidate> listed = enumerate_candidates(op, {std::nullopt, /*on_gpu=*/false, std::nullopt});
+    for (const product_kernel& kernel : kernels(op)) {
+      if (!kernel.first_on_cpu) continue;
+      CHECK(kernel.tried_on_cpu);
+      const candidate named = make_candidate(kernel, "none", *kernel.first_on_cpu);
+      CHECK(std::find(listed.begin(), listed.end(), named) != listed.end());
+      ++first;
+    }
+  }
+  CHECK(first > 0);
+}
+
 TEST_CASE("other settings are tried in the order of the kernels' times") {
   const small_matrix A;
   const problem given = A.spmv();

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -176,6 +177,7 @@ struct product_kernel {
   bool from_device = false;     // made on the GPU; all others are made on the host and uploaded
   bool compared_fully = false;  // tables compare every setting, not only the default one
   bool tried_on_cpu = false;    // worth measuring there: not made for warps, and not the CPU code of another one
+  std::optional<parameter_values> first_on_cpu{};  // what is tried there where there is time for few candidates
   // Among those that win on matrices of 10^6 nonzeros and more, and not on small ones: compared with what is predicted
   // for large matrices where models have seen none of the size.
   bool for_large = false;

@@ -62,6 +62,7 @@ product_kernel spmv_dcsr_vector() {
       // A row that is stored costs more than in CSR: the number of the row beside its offset.
       .from_device = true,
       .tried_on_cpu = true,
+      .first_on_cpu = parameter_values{},
       .hopeless = [](const matrix_summary& matrix) { return 2 * matrix.empty_rows < matrix.num_rows; },
       .redundant = too_many_threads_per_row,
       .unsupported_reason = needs_int32_offsets,

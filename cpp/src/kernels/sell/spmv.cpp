@@ -77,6 +77,7 @@ product_kernel spmv_sell_vector() {
       .permutes = false,
       .from_device = true,
       .tried_on_cpu = true,
+      .first_on_cpu = parameter_values{{"threads_per_row", 2}, {"sort_window", 4096}},
       .redundant = too_many_threads_per_row,
       .unsupported_reason = no_reason,
       .pattern_reason = sell_reason,
