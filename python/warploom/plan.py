@@ -94,13 +94,13 @@ def plan(
     device : str, optional
         ``"cuda"``, ``"cuda:N"`` or ``"cpu"``; by default the GPU if there is one.
     select : {"auto", "predict", "measure"} or candidate name
-        ``"predict"`` computes features of `A` and takes what a model trained on measurements predicts to be fastest;
-        where it is unsure, the few candidates that may be the fastest are measured. ``"measure"`` prepares every
-        candidate, times each on the device and keeps the fastest, which takes as long as some hundred to thousand
-        products. ``"auto"`` predicts if there is a profile for the GPU (shipped, or from ``warploom calibrate``) and
-        measures otherwise; on a CPU only what there is time for, see `budget`. The name of a candidate takes that one, also for small operands in host memory,
-        which other plans multiply there; for another operation, or a transpose that it cannot multiply, ``"auto"``
-        decides.
+        ``"predict"`` computes features of `A` and takes what a model trained on measurements predicts to be
+        fastest; where it is unsure, the few candidates that may be the fastest are measured. ``"measure"``
+        prepares every candidate, times each on the device and keeps the fastest, which takes as long as some
+        hundred to thousand products. ``"auto"`` predicts if there is a profile for the GPU (shipped, or from
+        ``warploom calibrate``) and measures otherwise; on a CPU only what there is time for, see `budget`. The
+        name of a candidate takes that one, also for small operands in host memory, which other plans multiply
+        there; for another operation, or a transpose that it cannot multiply, ``"auto"`` decides.
     calls : float
         How often the plan will be used: what choosing and preparing take is weighed against the time of so many
         products. `math.inf` is the fastest kernel at any price. Where candidates are measured, preparation is weighed
