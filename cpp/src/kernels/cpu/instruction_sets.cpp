@@ -18,13 +18,27 @@ instruction_set widest() {
   return instruction_set::baseline;
 }
 
+std::string said_in_environment() {
+  const char* const given = std::getenv("WARPLOOM_CPU");
+  return given ? given : "";
+}
+
 instruction_set wanted() {
   const instruction_set found = widest();
-  const char* const given = std::getenv("WARPLOOM_CPU");
-  const std::string limit = given ? given : "";
+  const std::string limit = said_in_environment();
   if (limit == "baseline") return instruction_set::baseline;
   if (limit == "avx2" && found == instruction_set::avx512) return instruction_set::avx2;
   return found;
+}
+
+// AMD's AVX-512 takes a gather apart: sums of rows are slower with it than with one load after the other.
+bool is_amd() {
+#if WARPLOOM_HAS_X86_SETS
+  __builtin_cpu_init();
+  return __builtin_cpu_is("amd");
+#else
+  return false;
+#endif
 }
 
 bool gathers_are_slowed_down() {
@@ -42,7 +56,7 @@ instruction_set best_instruction_set() {
 }
 
 bool has_fast_gathers() {
-  static const bool fast = !gathers_are_slowed_down();
+  static const bool fast = said_in_environment() == "avx512" || (!is_amd() && !gathers_are_slowed_down());
   return fast;
 }
 

@@ -23,8 +23,8 @@ enum class instruction_set { baseline, avx2, avx512 };
 // The widest that this processor has. WARPLOOM_CPU=baseline or avx2 in the environment takes less.
 instruction_set best_instruction_set();
 
-// Whether loads from several places at once (gathers) are as fast as the processor was built to do them: the remedy
-// against Downfall (CVE-2022-40982) makes them slower than one load after the other.
+// Whether loads from several places at once (gathers) are faster than one load after the other. They are not on AMD
+// processors, nor with the remedy against Downfall (CVE-2022-40982). WARPLOOM_CPU=avx512 takes them in any case.
 bool has_fast_gathers();
 
 }  // namespace warploom
