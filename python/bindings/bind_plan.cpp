@@ -190,6 +190,7 @@ void bind_explanation(py::module_& module) {
       .def_property_readonly("spent", [](const explanation& e) { return steps_of(e.spent); })
       .def_readonly("budget", &explanation::budget)
       .def_readonly("calls_of_budget", &explanation::calls_of_budget)
+      .def_readonly("share_of_calls", &explanation::share_of_calls)
       .def_readonly("left_out", &explanation::left_out)
       .def_readonly("floor_bytes", &explanation::floor_bytes)
       .def_readonly("copy_bandwidth", &explanation::copy_bandwidth)

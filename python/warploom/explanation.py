@@ -417,8 +417,8 @@ def _left_out(found: _core.Explanation) -> list[str]:
         return []
     if math.isfinite(found.calls_of_budget):
         return [
-            f"{found.left_out} left out, as measuring is to take about a twentieth of the time of all calls "
-            f"(calls={found.calls_of_budget:g}); select='measure' measures all"
+            f"{found.left_out} left out, as measuring is to take about {100 * found.share_of_calls:g} % of the time of "
+            f"all calls (calls={found.calls_of_budget:g}); select='measure' measures all"
         ]
     return [f"{found.left_out} left out, as the budget of {found.budget:g} s was used up; budget=math.inf measures all"]
 

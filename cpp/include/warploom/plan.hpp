@@ -107,6 +107,7 @@ struct explanation {
   // Of measurements.
   double budget = std::numeric_limits<double>::infinity();           // seconds
   double calls_of_budget = std::numeric_limits<double>::infinity();  // what it was a share of, on a CPU, or infinite
+  double share_of_calls = candidate_row::unknown;                    // and the share
   std::int64_t left_out = 0;                                         // candidates for which there was no time
   std::int64_t floor_bytes = 0;                                      // product_floor_bytes
   double copy_bandwidth = candidate_row::unknown;                    // bytes per second

@@ -33,6 +33,10 @@ inline constexpr double default_budget = 2;
 // Products that a plan is expected to be used for, unless the caller knows better.
 inline constexpr double default_calls = 1000;
 
+// What measuring on a CPU is to take of the time of all products, unless the caller says otherwise. Four times as much
+// where what was found is slower than what it is compared with.
+inline constexpr double measured_share_of_calls = 0.05;
+
 struct plan_options {
   // "predict": what models trained on measurements say is fastest; where they are unsure, the few candidates that may
   // be are measured. "measure": every candidate is prepared, checked and timed. "auto": predict where there is a
@@ -44,7 +48,8 @@ struct plan_options {
   kernel_inputs inputs;          // of a candidate that is named
   // Seconds for measuring all candidates: the most promising come first, and those that there is no time for are left
   // out. One at least is measured, however long it takes. Infinite: all of them. Unless it is given, default_budget;
-  // and where "auto" measures on a CPU, without patterns, about a tenth of what `calls` products take.
+  // and where "auto" measures on a CPU, without patterns, measured_share_of_calls of what `calls` products take, if
+  // that is less.
   std::optional<double> budget;
   // Whether the CPU may multiply small operands in host memory, where that is quicker than a GPU with its transfers. By
   // default unless a candidate is named.

@@ -84,20 +84,23 @@ void measuring::measure_all(const name_patterns& patterns, const progress_functi
   });
   const auto total = static_cast<std::int64_t>(listed.size());
   if (!is_short) measure_compared();
+  std::vector<candidate> left;
   for (std::int64_t i = 0; i < total; ++i) {
     if (i == defaults) sort_by_promise(listed.begin() + i, listed.end());
     const candidate& next = listed[i];
     if (progress) progress(i, total, next.name());
-    if (!rows_.empty() && has_best() && seconds() + expected_time(next) > limit()) {
-      leave_out(next);
-    } else if (next.is_permuted()) {
-      measure_permuted(next, patterns);
+    if (is_time_for(next)) {
+      measure_variants(next, patterns);
     } else {
-      measure(next);
+      left.push_back(next);
     }
   }
   prefer_plain_csr();
-  if (is_short) measure_compared();  // which the others need not wait for
+  if (is_short) {
+    measure_compared();  // which the others need not wait for
+    left = measure_on(std::move(left), patterns, total, progress);
+  }
+  for (const candidate& c : left) leave_out(c);
   if (has_best()) return;
   std::string reasons;
   for (std::size_t i = 0; i < std::min<std::size_t>(rows_.size(), 5); ++i) {
@@ -108,6 +111,36 @@ void measuring::measure_all(const name_patterns& patterns, const progress_functi
   }
   throw error(error_kind::parameter, "candidates", -1, "no candidate can run this problem: " + reasons);
 }
+
+// More time, where what was chosen is slower than somebody else's product, until it is not; returns what is left then.
+std::vector<candidate> measuring::measure_on(std::vector<candidate> left, const name_patterns& patterns,
+                                             std::int64_t total, const progress_function& progress) {
+  constexpr double times_longer = 4;
+  if (left.empty() || !is_slower_than_compared()) return left;
+  options_.products *= times_longer;
+  const auto settings = std::find_if(left.begin(), left.end(),
+                                     [](const candidate& c) { return c.is_permuted() || !c.has_default_parameters(); });
+  sort_by_promise(settings, left.end());
+  const std::int64_t done = total - static_cast<std::int64_t>(left.size());
+  std::vector<candidate> still_left;
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    if (!is_slower_than_compared() || !is_time_for(left[i])) {
+      still_left.push_back(left[i]);
+      continue;
+    }
+    if (progress) progress(done + static_cast<std::int64_t>(i), total, left[i].name());
+    const double before = best_cost_;
+    measure_variants(left[i], patterns);
+    if (best_cost_ != before) prefer_plain_csr();
+  }
+  return still_left;
+}
+
+bool measuring::is_time_for(const candidate& listed) const {
+  return !has_best() || seconds() + expected_time(listed) <= limit();
+}
+
+bool measuring::is_slower_than_compared() const { return has_best() && best_us_ > compared_us_; }
 
 // Kernels by their time, without a permutation before with one; permutations in the order of their registry, so that
 // each is computed once for all kernels.
@@ -125,6 +158,10 @@ void measuring::sort_by_promise(std::vector<candidate>::iterator first, std::vec
 }
 
 double measuring::limit() const { return std::min(options_.budget, options_.products * 1e-6 * plain_us_); }
+
+double measuring::products() const {
+  return limit() < options_.budget ? options_.products : std::numeric_limits<double>::infinity();
+}
 
 double measuring::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
@@ -158,6 +195,7 @@ void measuring::measure_compared() {
         row.median_us = times.median;
         row.p10_us = times.p10;
         row.p90_us = times.p90;
+        compared_us_ = std::min(compared_us_, times.median);
       }
     } catch (const std::bad_alloc&) {
       row.note = "out of memory";
@@ -178,10 +216,15 @@ void measuring::prefer_plain_csr() {
     const double best = trial_.time(best_->kernel_plan(), problem_.cache, repeats, 1, options_.budget_ms / 10).median;
     faster += best < margin * plain;
   }
-  if (faster + 1 < turns) best_ = std::move(plain_);
+  if (faster + 1 < turns) {
+    best_ = std::move(plain_);
+    best_us_ = plain_us_;
+    best_cost_ = cost(*best_, plain_us_);
+  }
 }
 
-void measuring::measure_permuted(const candidate& listed, const name_patterns& patterns) {
+void measuring::measure_variants(const candidate& listed, const name_patterns& patterns) {
+  if (!listed.is_permuted()) return measure(listed);
   const std::int64_t rows = problem_.num_rows();
   if (rows > options_.permutation_rows && !patterns && searches(listed)) {
     candidate_row row{listed.name()};
@@ -243,8 +286,18 @@ void measuring::measure(const candidate& tried) {
       ++lacked_memory_;
     }
   }
+  double taken = seconds() - start;
+  if (rows_.empty() && std::isfinite(options_.products) && row.median_us > 0) {
+    // The first one starts threads, touches memory first and computes what all are checked with: what of that
+    // goes beyond four tenths of the limit is not counted, as there would be no time for another one.
+    const double most = 0.4e-6 * row.median_us * options_.products;
+    const double again = 1e-3 * row.preparation_ms + 1e-6 * row.median_us * (1 + warmup() + options_.repeats);
+    const std::chrono::duration<double> once(std::max(0.0, taken - std::max(most, again)));
+    start_ += std::chrono::duration_cast<std::chrono::steady_clock::duration>(once);
+    taken -= once.count();
+  }
   rows_.push_back(std::move(row));
-  taken_[tried.kernel] = seconds() - start;
+  taken_[tried.kernel] = taken;
 }
 
 std::unique_ptr<plan> measuring::take_best() {
@@ -258,20 +311,26 @@ timing measuring::time(plan& prepared) {
   return trial_.time(prepared.kernel_plan(), problem_.cache, options_.repeats, warmup(), options_.budget_ms);
 }
 
+// Microseconds of a product, with its share of the preparation.
+double measuring::cost(const plan& measured, double median_us) const {
+  return median_us + 1e3 * measured.preparation_ms() / options_.calls;
+}
+
 void measuring::keep(std::unique_ptr<plan> measured, const candidate& tried, double median_us) {
   if (!tried.is_permuted()) {
     const auto [fastest, is_first] = fastest_setting_.try_emplace(tried.kernel, median_us, tried.parameters);
     if (!is_first && median_us < fastest->second.first) fastest->second = {median_us, tried.parameters};
   }
-  const double cost = median_us + 1e3 * measured->preparation_ms() / options_.calls;
-  const bool is_best = !has_best() || cost < best_cost_;
+  const double its_cost = cost(*measured, median_us);
+  const bool is_best = !has_best() || its_cost < best_cost_;
   const bool is_plain = !problem_.on_gpu() && is_plain_csr(tried, problem_);
   if (is_plain) plain_us_ = median_us;
   if (is_best) {
     if (best_ && !problem_.on_gpu() && is_plain_csr(best_->chosen(), problem_)) plain_ = std::move(best_);
     best_ = std::move(measured);
     dropped_.reset();
-    best_cost_ = cost;
+    best_us_ = median_us;
+    best_cost_ = its_cost;
   } else if (is_plain) {
     plain_ = std::move(measured);
   }

@@ -44,8 +44,9 @@ class measuring {
   void measure(const candidate& tried);
 
   const std::vector<candidate_row>& rows() const { return rows_; }
-  std::unique_ptr<plan> take_best();                             // null if none could be measured
-  std::int64_t left_out() const { return left_out_; }            // candidates for which there was no time
+  std::unique_ptr<plan> take_best();                   // null if none could be measured
+  std::int64_t left_out() const { return left_out_; }  // candidates for which there was no time
+  double products() const;  // of plain CSR that there was time for, or infinite where another limit came first
   std::int64_t lacked_memory() const { return lacked_memory_; }  // candidates that did not fit into memory
 
  private:
@@ -55,7 +56,12 @@ class measuring {
   void measure_compared();
   void sort_by_promise(std::vector<candidate>::iterator first, std::vector<candidate>::iterator last) const;
   void leave_out(const candidate& listed);
-  void measure_permuted(const candidate& listed, const name_patterns& patterns);
+  void measure_variants(const candidate& listed, const name_patterns& patterns);
+  std::vector<candidate> measure_on(std::vector<candidate> left, const name_patterns& patterns, std::int64_t total,
+                                    const progress_function& progress);
+  bool is_time_for(const candidate& listed) const;
+  bool is_slower_than_compared() const;
+  double cost(const plan& measured, double median_us) const;
   double seconds() const;  // since this run began
   double limit() const;    // of them
   int warmup() const { return std::min(2, options_.repeats); }
@@ -69,8 +75,10 @@ class measuring {
   std::vector<candidate_row> rows_;
   std::unique_ptr<plan> best_;
   std::optional<candidate> dropped_;  // the best, where its memory was needed for another
+  double best_us_ = 0;
   double best_cost_ = 0;
-  double plain_us_ = std::numeric_limits<double>::infinity();  // of plain CSR on the CPU, once it is measured
+  double compared_us_ = std::numeric_limits<double>::infinity();  // the fastest of those compared with
+  double plain_us_ = std::numeric_limits<double>::infinity();     // of plain CSR on the CPU, once it is measured
   std::unique_ptr<plan> plain_;  // on the CPU: the kernel that the others are to beat clearly, if it is not the best
   std::map<const product_kernel*, std::pair<double, parameter_values>> fastest_setting_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

@@ -89,14 +89,13 @@ std::unique_ptr<plan> prepare_named(const problem& given, const plan_options& op
 }
 
 std::unique_ptr<plan> measure_all(const problem& given, const plan_options& options) {
-  constexpr double share_of_calls = 0.05;
   constexpr double products_per_repeat = 8;  // as many candidates as there would be time for, preparation aside
   measuring_options limits;
   limits.calls = options.calls;
   limits.budget = options.budget.value_or(default_budget);
   const bool as_called = options.select == "auto" && !given.on_gpu() && !options.patterns && !options.budget;
   if (as_called && std::isfinite(options.calls)) {
-    limits.products = share_of_calls * options.calls;
+    limits.products = measured_share_of_calls * options.calls;
     limits.repeats = static_cast<int>(std::clamp(limits.products / products_per_repeat, 1.0, 30.0));
   }
   if (!given.on_gpu()) limits.compared = options.compared;
@@ -106,10 +105,13 @@ std::unique_ptr<plan> measure_all(const problem& given, const plan_options& opti
   const std::int64_t floor_bytes = product_floor_bytes(given.matrix(), given.k, given.dtype());
   best->explain_by([given = given.without_resident(), floor_bytes, rows = session->rows(),
                     chosen = best->chosen().name(), left_out = session->left_out(),
-                    lacked_memory = session->lacked_memory(), limits] {
+                    lacked_memory = session->lacked_memory(), products = session->products(), limits] {
     explanation found = explain_measurements(given, floor_bytes, rows, chosen, limits.compared);
     found.budget = limits.budget;
-    if (std::isfinite(limits.products)) found.calls_of_budget = limits.calls;
+    if (std::isfinite(products)) {
+      found.calls_of_budget = limits.calls;
+      found.share_of_calls = products / limits.calls;
+    }
     found.left_out = left_out;
     found.lacked_memory = lacked_memory;
     return found;

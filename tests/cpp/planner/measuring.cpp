@@ -1,8 +1,10 @@
 #include "planner/measuring.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <set>
+#include <thread>
 
 #include "planner/problems.hpp"
 
@@ -221,6 +223,74 @@ TEST_CASE("products of other libraries are checked and timed, and are the baseli
   for (const candidate_row& row : found.rows) {
     if (row.name == "theirs") CHECK(row.speedup == 1);
   }
+}
+
+TEST_CASE("what only the first candidate takes does not use up the limit in products of plain CSR") {
+  const small_matrix A;
+  const problem given = A.spmv();
+  known_times clock{{{"spmv/none/csr/vector", 1000}}, 1};
+  measuring_options options;
+  options.repeats = 6;
+  options.products = 50;  // 50 ms
+  options.timer = [&](plan& of) {
+    if (clock.timed.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    return clock(of);
+  };
+  measuring session(given, options);
+  session.measure_all(std::nullopt, {});
+  CHECK(clock.timed.size() > 1);
+  CHECK(session.take_best()->chosen().name() != "spmv/none/csr/vector");
+}
+
+TEST_CASE("where what was chosen is slower than somebody else's product, measuring goes on") {
+  const small_matrix A;
+  const problem given = A.spmv();
+  const std::string plain = "spmv/none/csr/vector";
+  const auto all = static_cast<std::int64_t>(candidates_to_measure(given, std::nullopt).size());
+  struct outcome {
+    std::vector<std::string> timed;
+    std::string chosen;
+    std::int64_t left_out;
+    double products;
+  };
+  // Each takes 30 ms: of 40 there is no time left for a second one, of four times as much there is.
+  const auto measured_with = [&](double other_us, double plain_us, int pause_ms, bool compared) {
+    known_times clock{{{plain, plain_us}}, other_us};
+    measuring_options options;
+    options.repeats = 1;
+    options.products = 0.04e6 / plain_us;
+    options.timer = [&](plan& of) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
+      return clock(of);
+    };
+    if (compared) options.compared = {{"theirs", std::make_shared<other_product>(given, true)}};
+    measuring session(given, options);
+    session.measure_all(std::nullopt, {});
+    CHECK(session.left_out() + static_cast<std::int64_t>(clock.timed.size()) == all);
+    std::int64_t noted = 0;
+    std::set<std::string> names;
+    for (const candidate_row& row : session.rows()) {
+      noted += row.note == "left out: no time";
+      CHECK(names.insert(row.name).second);
+    }
+    CHECK(noted == session.left_out());
+    return outcome{clock.timed, session.take_best()->chosen().name(), session.left_out(), session.products()};
+  };
+  const double slow = 1e6, fast = 1e-6;  // theirs takes a microsecond, about
+  const outcome alone = measured_with(fast, slow, 30, false);
+  CHECK(alone.timed == std::vector<std::string>{plain});
+  const outcome until_faster = measured_with(fast, slow, 30, true);
+  CHECK(until_faster.timed.size() == 2);
+  CHECK(until_faster.chosen == until_faster.timed[1]);
+  CHECK(until_faster.products == doctest::Approx(4 * alone.products));
+  const outcome until_the_end = measured_with(slow, slow, 30, true);
+  CHECK(until_the_end.timed.size() > 1);
+  CHECK(until_the_end.left_out > 0);  // 80 ms are time for a few of them only
+  CHECK(until_the_end.chosen == plain);
+  const outcome faster_at_once = measured_with(slow, fast, 30, true);
+  CHECK(faster_at_once.left_out > 0);
+  CHECK(faster_at_once.chosen == plain);
+  CHECK(faster_at_once.products == doctest::Approx(0.04e6 / fast));
 }
 
 TEST_CASE("what a kernel refuses is a note, and if all refuse it is an error") {
