@@ -26,23 +26,37 @@ def host_products(problem: _core.Problem) -> dict[str, HostProduct]:
     """
     if problem.dtype.itemsize == 2:
         return {}
-    matrix = problem.matrix
-    A = scipy.sparse.csr_array((matrix.data, matrix.indices, _offsets(matrix)), shape=matrix.shape)
-    return {"scipy": _of_scipy(A, problem), **_of_mkl(A)}
+    arrays = _Arrays(problem)
+    return {"scipy": _of_scipy(arrays, problem), **_of_mkl(arrays)}
 
 
-def _offsets(matrix: _core.CsrView) -> np.ndarray[Any, Any]:
-    """Return offsets in the type of the indices, if they fit: SciPy would copy both to the wider one."""
-    return matrix.indptr.astype(np.int32) if matrix.nnz < 2**31 else matrix.indptr
+class _Arrays:
+    """The arrays of a matrix as the functions behind SciPy's matrices take them.
+
+    One of SciPy's matrices is only made where it is needed: that takes as long as a tenth of planning a small product.
+    """
+
+    def __init__(self, problem: _core.Problem) -> None:
+        matrix = problem.matrix
+        self.shape = matrix.shape
+        # Offsets in the type of the indices, if they fit: SciPy would copy both to the wider one.
+        fit = matrix.nnz < 2**31
+        self.indptr = matrix.indptr.astype(np.int32) if fit else matrix.indptr
+        self.indices = matrix.indices if fit else matrix.indices.astype(np.int64)
+        self.data = matrix.data
+
+    def matrix(self) -> Any:
+        return scipy.sparse.csr_array((self.data, self.indices, self.indptr), shape=self.shape)
 
 
-def _of_scipy(A: Any, problem: _core.Problem) -> HostProduct:
+def _of_scipy(A: _Arrays, problem: _core.Problem) -> HostProduct:
     """Return SciPy's product into an array that is there, where SciPy has a function for it."""
     m, n = A.shape
     if problem.layout != "row" and problem.op == "spmm":
+        matrix = A.matrix()
 
         def through_rows(B: Any, C: Any) -> None:
-            C[...] = A @ B
+            C[...] = matrix @ B
 
         return through_rows
 
@@ -56,13 +70,14 @@ def _of_scipy(A: Any, problem: _core.Problem) -> HostProduct:
     return by_row
 
 
-def _of_mkl(A: Any) -> dict[str, HostProduct]:
+def _of_mkl(A: _Arrays) -> dict[str, HostProduct]:
     multiply = _mkl_product()
     if multiply is None:
         return {}
+    matrix = A.matrix()
 
     def with_mkl(B: Any, C: Any) -> None:
-        C[...] = multiply(A, B)
+        C[...] = multiply(matrix, B)
 
     return {"mkl": with_mkl}
 
