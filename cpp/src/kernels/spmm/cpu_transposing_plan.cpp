@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
+#include "huge_page_allocator.hpp"
 #include "kernels/cpu/instruction_sets.hpp"
 #include "kernels/cpu/work_ranges.hpp"
 #include "warploom/parallel.hpp"
@@ -153,8 +153,9 @@ class transposing_plan final : public product_plan {
 
   std::unique_ptr<product_plan> inner_;
   bool has_long_rows_;
-  std::vector<Value> B_;
-  std::vector<Value> C_;
+  // A vector that lies across two cache lines takes longer to load and to store.
+  huge_vector<Value> B_;
+  huge_vector<Value> C_;
 };
 
 }  // namespace
