@@ -7,7 +7,8 @@ not told which (``plan_us``). ``on_host`` says whether that one multiplied on th
 nonzeros a row. What plans take for these times (cpp/src/planner/host_product.cpp) follows from such rows.
 
 ``--large`` measures large operands instead: the plan (``plan_us``), PyTorch's CSR product with the operand copied to
-the GPU and the result back (``torch_us``), and these two copies alone (``copies_us``).
+the GPU and the result back (``torch_us``), these two copies alone (``copies_us``), and the plan with page-locked
+operands (``locked_us``).
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ def measured_large(dtype: str, m: int, row_length: int, k: int) -> dict[str, Any
     row["plan_us"] = microseconds(plan, B, C, 3)
     row["torch_us"] = microseconds_of(lambda: Y.copy_(there @ X.cuda()), 3)
     row["copies_us"] = microseconds_of(lambda: Y.copy_(X.cuda()), 3)
+    locked = X.pin_memory().numpy(), Y.pin_memory().numpy()
+    row["locked_us"] = microseconds(plan, *locked, 3)
     return row
 
 

@@ -136,3 +136,35 @@ def test_large_values_are_updated():
     for factor in (3, -1):
         plan.update_values(factor * A.data.astype(np.float32))
         np.testing.assert_array_equal(plan @ x, factor * factors[:, 0] * x)
+
+
+@pytest.mark.parametrize("size", [BUFFER // 4 - 1, BUFFER, 3 * BUFFER + 1])
+def test_page_locked_operands(size):
+    """The bus reads and writes them by itself."""
+    torch = pytest.importorskip("torch")
+    A, factors = scaled(size)
+    plan = wl.plan(A.astype(np.float32), "spmv", device="cuda", select="spmv/none/csr/vector")
+    x = torch.empty(size, pin_memory=True).numpy()
+    y = torch.empty(size, pin_memory=True).numpy()
+    for seed in (0, 1):
+        x[:] = operand(size, seed)
+        plan(x, out=y)
+        np.testing.assert_array_equal(y, factors[:, 0] * x)
+        np.testing.assert_array_equal(plan @ x, y)
+
+
+@pytest.mark.parametrize("locked", [slice(None, BUFFER), slice(BUFFER, None)])
+def test_operands_of_which_a_part_is_page_locked(locked):
+    torch = pytest.importorskip("torch")
+    A, factors = scaled(2 * BUFFER)
+    plan = wl.plan(A.astype(np.float32), "spmv", device="cuda", select="spmv/none/csr/vector")
+    x, y = operand(2 * BUFFER), np.empty(2 * BUFFER, np.float32)
+    parts = [x[locked], y[locked]]
+    for part in parts:
+        assert torch.cuda.cudart().cudaHostRegister(part.ctypes.data, part.nbytes, 0) == 0
+    try:
+        plan(x, out=y)
+        np.testing.assert_array_equal(y, factors[:, 0] * x)
+    finally:
+        for part in parts:
+            torch.cuda.cudart().cudaHostUnregister(part.ctypes.data)

@@ -55,6 +55,8 @@ using device_allocator = std::function<std::shared_ptr<void>(std::size_t)>;
 
 // The stream-ordered pool of the current device.
 std::shared_ptr<void> allocate_device_memory(std::size_t bytes);
+// For a product and in the order of the default stream: neither this nor giving it back waits for anything.
+std::shared_ptr<void> borrow_device_memory(std::size_t bytes);
 
 // For tests: of all allocations from now on, of memory of devices or page-locked memory and whoever provides it, the
 // one after so many fails; none does if that is 0. Returns whether one has failed since this was called before.
@@ -79,8 +81,9 @@ std::shared_ptr<void> allocate_pinned_memory(std::size_t bytes);
 void fill_device(void* to, int byte, std::size_t bytes, CUstream_st* stream);
 void copy_to_device(void* to, const void* from, std::size_t bytes, CUstream_st* stream);
 void copy_to_host(void* to, const void* from, std::size_t bytes, CUstream_st* stream);  // complete on return
-// The same on the default stream, complete on return, and quick where there are megabytes: several threads copy them by
-// way of page-locked memory. `upload` of less than 1 MiB may still be reading `from` if that is page-locked.
+// The same on the default stream, and quick where there are megabytes: several threads copy them by way of page-locked
+// memory. Work on other streams does not see what `upload` sends until it is waited for, and `from` may still be read
+// then if it is page-locked itself. `download` is complete on return.
 void upload(void* to, const void* from, std::size_t bytes);
 void download(void* to, const void* from, std::size_t bytes);
 void synchronize(CUstream_st* stream);

@@ -132,6 +132,16 @@ std::shared_ptr<void> allocate_device_memory(std::size_t bytes) {
   });
 }
 
+std::shared_ptr<void> borrow_device_memory(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  try {
+    return cuda::pooled_allocator(nullptr, cuda::memory_pool::products)(bytes);
+  } catch (const error& failure) {
+    if (failure.kind() != error_kind::out_of_memory) throw;
+  }
+  return cuda::pooled_allocator(nullptr)(bytes);  // the other pool may have a gap that is large enough
+}
+
 std::shared_ptr<void> allocate_pinned_memory(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   device_allocation_may_fail(bytes);

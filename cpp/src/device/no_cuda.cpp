@@ -37,6 +37,7 @@ device_guard::device_guard(int) { no_cuda(); }
 device_guard::~device_guard() = default;
 
 std::shared_ptr<void> allocate_device_memory(std::size_t) { no_cuda(); }
+std::shared_ptr<void> borrow_device_memory(std::size_t) { no_cuda(); }
 std::shared_ptr<void> allocate_pinned_memory(std::size_t) { no_cuda(); }
 pool_bytes memory_in_pools() { no_cuda(); }
 void release_unused_memory() {}

@@ -133,9 +133,9 @@ pooled_memory::~pooled_memory() {
   if (memory_ != nullptr) cudaFreeAsync(memory_, stream_);
 }
 
-device_allocator pooled_allocator(cudaStream_t stream) {
-  return [stream](std::size_t bytes) {
-    auto memory = std::make_shared<pooled_memory>(bytes, stream);
+device_allocator pooled_allocator(cudaStream_t stream, memory_pool from) {
+  return [stream, from](std::size_t bytes) {
+    auto memory = std::make_shared<pooled_memory>(bytes, stream, from);
     std::byte* const data = memory->data();
     return std::shared_ptr<void>(std::move(memory), data);
   };

@@ -89,8 +89,8 @@ cudaStream_t allocation_stream(int device);
 // A stream for features that are computed beside others, of whatever threads.
 cudaStream_t feature_stream(int device);
 
-// Memory of the pool of plans for device_array, which work on the stream uses and nothing after it.
-device_allocator pooled_allocator(cudaStream_t stream);
+// Memory for device_array, which work on the stream uses and nothing after it.
+device_allocator pooled_allocator(cudaStream_t stream, memory_pool from = memory_pool::plans);
 
 // A small object in GPU memory as the work that is enqueued leaves it. Synchronises.
 template <class T>

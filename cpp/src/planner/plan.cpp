@@ -236,7 +236,7 @@ void plan::multiply_with_dot_on_host(const dense_view& x, const dense_view& y, v
 // Allocating memory takes longer than a small product does, so what small operands need is kept.
 plan::staging plan::make_staging(staging& kept, std::size_t bytes) {
   constexpr std::size_t smallest = 4096, largest = std::size_t{1} << 20;
-  if (bytes > largest) return {bytes, allocate_device_memory(bytes), nullptr};
+  if (bytes > largest) return {bytes, borrow_device_memory(bytes), nullptr};
   if (kept.bytes < bytes) {
     const std::size_t size = std::max(smallest, std::bit_ceil(bytes));
     kept = {size, allocate_device_memory(size), allocate_pinned_memory(size)};
@@ -304,7 +304,7 @@ void plan::update_values_on_host(const void* data) {
   const turn on_gpu(*this, nullptr, /*complete=*/true);
   const std::size_t bytes = nnz_ * size_of(dtype_);
   if (bytes == 0) return;
-  const std::shared_ptr<void> there = allocate_device_memory(bytes);
+  const std::shared_ptr<void> there = borrow_device_memory(bytes);
   upload(there.get(), data, bytes);
   updates.update(prepared_, there.get(), nullptr);
   synchronize(nullptr);

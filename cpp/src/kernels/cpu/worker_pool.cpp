@@ -17,24 +17,6 @@ namespace {
 // How long a helper looks for the next job before it sleeps. Products in a loop follow one another faster than that.
 constexpr std::chrono::microseconds patience{20};
 
-void pause() {
-#if defined(__x86_64__) && defined(__GNUC__)
-  __builtin_ia32_pause();
-#endif
-}
-
-// Waits until `value` differs from `seen`: first awake, then asleep.
-template <class Value>
-void wait_for_change(const std::atomic<Value>& value, Value seen) {
-  const auto start = std::chrono::steady_clock::now();
-  for (int turn = 0; value.load(std::memory_order_acquire) == seen; ++turn) {
-    pause();
-    if (turn % 16 == 15 && std::chrono::steady_clock::now() - start > patience) {
-      value.wait(seen, std::memory_order_acquire);
-    }
-  }
-}
-
 // One for each process, never destroyed: its helpers wait in it until the process ends.
 class worker_pool {
  public:
@@ -52,7 +34,7 @@ class worker_pool {
     // Nobody sits down any more; those who sit are waited for.
     std::uint64_t seats = seats_.fetch_and(~free_seats, std::memory_order_acq_rel) & ~free_seats;
     while (seats != 0) {
-      wait_for_change(seats_, seats);
+      wait_for_change(seats_, seats, patience);
       seats = seats_.load(std::memory_order_acquire);
     }
     return true;
@@ -76,7 +58,7 @@ class worker_pool {
 
   [[noreturn]] void help(std::uint32_t seen) {
     for (;;) {
-      wait_for_change(job_, seen);
+      wait_for_change(job_, seen, patience);
       seen = job_.load(std::memory_order_acquire);
       if (!sit_down()) continue;
       (*work_)();
