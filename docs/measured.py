@@ -280,7 +280,7 @@ def table_over_vendor(measured: Measurements) -> Summary:
 
 
 def _mostly_reached(measured: Measurements) -> Measurements:
-    """Return the rows of matrices and settings where time was up before fewer than half of the candidates."""
+    """Return the rows without matrices and settings where time was up before half of the candidates were measured."""
     rows = measured.measurements
     each = rows.drop_duplicates(["matrix", "setting", "candidate"])
     left = (each["status"] == "time limit").groupby([each["matrix"], each["setting"]], observed=True).mean()
