@@ -239,6 +239,25 @@ def _is_promoted(kind: Any, dtype: np.dtype[Any]) -> bool:
     return given.kind in "biuf" and np.result_type(given, dtype) == dtype
 
 
+def wider_type(B: Any, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """Return the type of SciPy's product of values of `dtype` and an array of NumPy or CuPy, if it is a wider one.
+
+    Of complex numbers it is that of their parts. Other libraries refuse types that differ, or promote otherwise.
+    """
+    if not (isinstance(B, np.ndarray) or _package_of(B) == "cupy"):
+        return None
+    given = B.dtype
+    if given.kind not in "biufc":
+        return None
+    if given.kind == "c":
+        given = np.finfo(given).dtype
+    if _bfloat16.is_bfloat16(dtype):
+        found = np.result_type(given, np.float32 if given == np.float16 else np.float16)
+    else:
+        found = np.result_type(given, dtype)
+    return found if found != dtype and found in (np.float32, np.float64) else None
+
+
 @dataclasses.dataclass(frozen=True)
 class HostArray:
     """An array in host memory of a library that takes results by DLPack, seen as one of NumPy."""

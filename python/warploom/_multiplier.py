@@ -68,6 +68,9 @@ class Recipe(Protocol):
     def named(self, A: Any, candidate: str) -> Plan:
         """Prepare a candidate for SpMV."""
 
+    def in_type(self, dtype: np.dtype[Any]) -> Recipe:
+        """Return the same for another value type."""
+
     def save(self, operator: Plan | Operator, matrix: Arrays, path: Path | None) -> bytes:
         """Write a plan or operator with its matrix to a file, or return what the file would hold."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import sys
 import weakref
 from typing import Any
 
@@ -562,6 +563,10 @@ class Operator(Multiplier):
     of two). Each plan is chosen when it is first needed, and kept: see `plans`. The matrix is referred to until then,
     and not copied. It is read again for every further plan and must not change; that it has not is checked.
 
+    Products are of the types that SciPy's have: an array of NumPy or CuPy that is wider than the matrix, such as
+    float64 for float32, is multiplied by plans of the wider type, for which values are copied. Tensors of PyTorch have
+    to be of the type of the matrix or of one that is promoted to it, as in PyTorch.
+
     It is a `scipy.sparse.linalg.LinearOperator`, as a `Plan` is.
     """
 
@@ -597,6 +602,7 @@ class Operator(Multiplier):
         self._values: Any = None  # the latest, of an operator that was updated
         self._plans: dict[tuple[str, int, str], Plan] = {}  # replaced, never changed: it is read without the lock
         self._stale: set[tuple[str, int, str]] = set()  # plans that have not got the latest values
+        self._wider: dict[np.dtype[Any], Operator] = {}  # the same matrix for operands of wider types
         self._vector_path: Any = None
         self._is_outdated = False  # a transpose that has other values than what it is the transpose of
 
@@ -604,7 +610,10 @@ class Operator(Multiplier):
     def plans(self) -> dict[str, Plan]:
         """The plans that were chosen so far, by what they multiply."""
         with self._making:
-            return {_describe(*key): plan for key, plan in self._plans.items()}
+            found = {_describe(*key): plan for key, plan in self._plans.items()}
+            for dtype, wider in self._wider.items():
+                found |= {f"{name}, {dtype}": plan for name, plan in wider.plans.items()}
+            return found
 
     @property
     def nbytes(self) -> int:
@@ -695,6 +704,9 @@ class Operator(Multiplier):
         -------
         tuple of array of shape (n,), array of shape ()
         """
+        wider = self._for_type_of(x)
+        if wider is not None:
+            return wider.product_and_dot(x, out, dot)
         return self._find(self._key(1, "column"), 1).product_and_dot(x, out, dot)
 
     def update_values(self, data: Any) -> None:
@@ -732,6 +744,8 @@ class Operator(Multiplier):
             self._stale = set(self._plans)
             self._vector_path = None
             self._is_outdated = False
+            for dtype, wider in self._wider.items():
+                wider.update_values(_converted(data, dtype))
 
     def _ready(self) -> None:
         """Of a transpose: read the matrix."""
@@ -762,6 +776,9 @@ class Operator(Multiplier):
             raise ShapeError(
                 f"B must have {self.shape[1]} rows, as A has columns, but its shape is {shape}", argument="B"
             )
+        wider = self._for_type_of(B)
+        if wider is not None:
+            return wider(B, out) if by is None else wider._multiply(B, out, by)
         columns = 1 if len(shape) == 1 else shape[1]
         key = self._key(columns, layout_of(B))
         plan = self._find(key, columns)
@@ -804,6 +821,24 @@ class Operator(Multiplier):
         if self._values is not None:
             plan.update_values(self._values)
         return plan
+
+    def _for_type_of(self, B: Any) -> Operator | None:
+        """Return the operator that an operand is promoted to, if it is another one than this."""
+        dtype = _device.wider_type(B, self.dtype) if self._fixed is None else None
+        return None if dtype is None else self._in_type(dtype)
+
+    def _in_type(self, dtype: np.dtype[Any]) -> Operator:
+        """Return the operator of the same values in a wider type, made when an operand first needs it."""
+        if self._is_transpose:
+            parent: Operator = self._given_back()
+            return parent._in_type(dtype)._transposed()
+        with self._making:
+            if dtype not in self._wider:
+                arrays = self._matrix_arrays()
+                values = _converted(arrays.data if self._values is None else self._values, dtype)
+                matrix = Source(dataclasses.replace(arrays, data=values).matrix(), dtype, self.nnz)
+                self._wider[dtype] = Operator(matrix, self._recipe.in_type(dtype), self.shape, self.nnz, dtype)
+            return self._wider[dtype]
 
     # ----- the transpose -----
 
@@ -890,6 +925,13 @@ def layout_of(B: Any) -> str:
 def _flat(values: _device.Operand) -> Any:
     """Return an array of NumPy, PyTorch or CuPy."""
     return (values.owner[0] if isinstance(values.owner, tuple) else values.owner).reshape(-1)
+
+
+def _converted(values: Any, dtype: np.dtype[Any]) -> Any:
+    """Return values of a matrix in a wider type, where they are."""
+    if framework_of(values) == "torch":
+        return values.to(getattr(sys.modules["torch"], dtype.name))
+    return _bfloat16.cast(values, dtype) if isinstance(values, np.ndarray) else values.astype(dtype)
 
 
 def _copy(array: Any) -> Any:

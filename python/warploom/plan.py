@@ -398,6 +398,11 @@ class _Settings:
                 return self.plan(problem, None, self.select, {})
         return self.plan(problem, None, "auto", {})
 
+    def in_type(self, dtype: np.dtype[Any]) -> _Settings:
+        """Return the same for another value type: a named candidate counts if it has that."""
+        named = "/" in self.select and _bfloat16.name_of(dtype) not in parse(self.select).kernel.dtypes
+        return dataclasses.replace(self, dtype=dtype, select="auto" if named else self.select)
+
     def named(self, A: Any, candidate: str) -> Plan:
         """Prepare a candidate for SpMV, to compare with."""
         return _named(parse(candidate), A, "spmv", 1, self.dtype, "column", str(self.target))
@@ -419,7 +424,7 @@ class _Settings:
 
     def _described(self, operator: Plan | Operator, shape: tuple[int, int]) -> dict[str, Any]:
         is_plan = isinstance(operator, _classes().Plan)
-        plans = [operator] if is_plan else list(operator.plans.values())
+        plans = [operator] if is_plan else list(operator._plans.values())
         return {
             "kind": "plan" if is_plan else "operator",
             "shape": list(shape),

@@ -68,7 +68,7 @@ def cg(
     (0, True)
     """
     if isinstance(plan, Operator):
-        plan = plan.plan_for()
+        plan = (plan._for_type_of(b) or plan).plan_for()
     if not isinstance(plan, Plan):
         raise ParameterError(f"plan must be what warploom.plan returns, got {type(plan).__name__}", argument="plan")
     n = plan.shape[0]

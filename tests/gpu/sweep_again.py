@@ -1,6 +1,6 @@
 """Measure some candidates of the shipped sweeps again, or for the first time, after their kernels have changed.
 
-What is measured (``--what``), all of SpMM except panels:
+What is measured (``--what``), all of SpMM except panels and large-spmv:
 
 dense
     dense/cublas, on matrices that can be stored as dense ones.
@@ -18,6 +18,9 @@ by-column
     of all places are nonzeros, and at most 25 million in all, for k = 32 and 128.
 panels
     Column panels, on matrices with rows of more than 1,000 nonzeros.
+large-spmm, large-spmv
+    What wins on large matrices and not every sweep of them has tried, on matrices of 300,000 nonzeros and more, in
+    float32 with k = 32 and 128 row-major and for SpMV in float32 and float64.
 
 ``python tests/gpu/sweep_again.py list --what WHAT`` says on how many matrices of each sweep, and in which settings.
 
@@ -71,6 +74,8 @@ DATA = pathlib.Path(__file__).parents[2] / "python" / "warploom-data" / "warploo
 KEY = ["matrix", "setting", "cache"]
 LARGEST = 1.1e9
 """Bytes of the largest dense matrix that is measured."""
+LARGEST_PERMUTED = 40_000_000
+"""Nonzeros of the largest matrix whose rows are permuted among large ones."""
 
 
 def _itemsize(setting: str) -> int:
@@ -102,6 +107,13 @@ def _has_cut_rows(size: pd.Series, setting: str) -> bool:
     return found.layout == "row" and found.k in (32, 128) and _has_rows_beyond(fewest, 25e6)(size, setting)
 
 
+def _is_large(size: pd.Series, setting: str) -> bool:
+    found = Setting.parse(setting)
+    if found.op == "spmm" and (found.dtype, found.layout) != ("float32", "row"):
+        return False
+    return bool(3e5 <= size["nnz"] <= LARGEST_PERMUTED and found.k in (1, 32, 128))
+
+
 @dataclasses.dataclass(frozen=True)
 class What:
     """Candidates, and where they are measured."""
@@ -113,6 +125,8 @@ class What:
     new: bool = False
     """Whether a sweep need not have them."""
     op: str = "spmm"
+    permuted_nnz: int = 5_000_000
+    """Rows are permuted in matrices of at most so many nonzeros."""
 
 
 WHAT = {
@@ -132,6 +146,38 @@ WHAT = {
         new=True,
     ),
     "panels": What(("spmv/*/column-panels/*",), _has_rows_beyond(1000, np.inf), op="spmv"),
+    "large-spmm": What(
+        (
+            *(f"spmm/{order}/csr/nonzero_split" for order in ("none", "rcm", "community", "degree", "minhash")),
+            "spmm/none/csr/row_split[threads_per_row=4,columns_per_thread=8]",
+            *(f"spmm/none/padded-csr/row_split[threads_per_row={t},columns_per_thread=8]" for t in (4, 8)),
+            *(
+                f"spmm/{order}/{kernel}"
+                for order in ("rcm", "community")
+                for kernel in (
+                    "segmented-csr/row_split[threads_per_row=8]",
+                    "padded-csr/row_split[threads_per_row=8]",
+                    "padded-csr/row_split[threads_per_row=16,columns_per_thread=8]",
+                )
+            ),
+        ),
+        _is_large,
+        new=True,
+        permuted_nnz=LARGEST_PERMUTED,
+    ),
+    "large-spmv": What(
+        (
+            *(f"spmv/{order}/compressed-sell/vector" for order in ("rcm", "community", "degree")),
+            "spmv/community/compressed-sell/vector[rows_per_lane=4]",
+            "spmv/community/column-panels/shared_x",
+            "spmv/none/column-panels/shared_x[panel_kb=96]",
+            *(f"spmv/none/packed-csr/segmented_sum[{fields}]" for fields in ("entries_per_lane=2", "steps=2")),
+        ),
+        _is_large,
+        new=True,
+        op="spmv",
+        permuted_nnz=LARGEST_PERMUTED,
+    ),
 }
 
 
@@ -198,7 +244,7 @@ def run(given: argparse.Namespace) -> None:
             limits=dataclasses.replace(SweepLimits(), repeats=10, matrix_s=20.0, remeasured=0.0),
             ahead=given.ahead,
             minutes=left,
-            permuted_nnz=5_000_000,
+            permuted_nnz=given.what.permuted_nnz,
         )
         print(f"{name}: {report}", flush=True)
 

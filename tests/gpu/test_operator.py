@@ -52,6 +52,27 @@ def test_transposes(kind, home, dtype):
     assert all(chosen.device.kind == "cuda" for chosen in plan.T.plans.values())
 
 
+@pytest.mark.parametrize("home", HOMES)
+def test_operands_of_wider_types(home):
+    A = matrix()
+    plan = wl.plan(HOMES[home](A), device="cuda")
+    x, X = operand((200, 1), np.float64, "row"), operand((200, 5), np.float64, "row")
+    assert (plan @ x[:, 0]).dtype == np.float64
+    assert_product(A.astype(np.float64), x, (plan @ x[:, 0])[:, None])
+    assert_product(A.astype(np.float64), X, plan @ X)
+    if home == "cupy":
+        import cupy
+
+        found = plan @ cupy.asarray(X)
+        assert found.dtype == np.float64
+        assert_product(A.astype(np.float64), X, found.get())
+    if home == "torch":
+        import torch
+
+        with pytest.raises(wl.errors.DtypeError):
+            plan @ torch.ones(200, dtype=torch.float64, device="cuda")
+
+
 @pytest.mark.parametrize("shape", [(0, 40), (40, 0), (40, 30)])
 @pytest.mark.parametrize("home", HOMES)
 def test_transposes_of_empty_matrices(shape, home):

@@ -1,6 +1,7 @@
 """Plans and operators as linear operators: SciPy's solvers, transposes, factors, and operands that are promoted."""
 
 import gc
+import pickle
 import subprocess
 import sys
 import weakref
@@ -481,7 +482,8 @@ def test_operands_are_promoted_as_scipy_does(kind):
         assert y.dtype == np.float32
         close(y, A.astype(np.float32) @ x.astype(dtype).astype(np.float32), np.float32)
     for dtype in (np.float64, np.int32, np.int64):
-        refused(wl.errors.DtypeError, "B", narrow, x.astype(dtype))
+        if kind != "operator":  # which takes them, below
+            refused(wl.errors.DtypeError, "B", narrow, x.astype(dtype))
     for dtype in (object, np.longdouble, "datetime64[s]"):
         refused(wl.errors.DtypeError, "B", plan, x.astype(dtype))
     for plain, expected in ((plan, np.float64), (narrow, np.float32)):
@@ -504,7 +506,119 @@ def test_complex_operands_are_split(kind):
     infinite[int(A.indices[0])] = complex(np.inf, 0)
     assert not np.isnan((plan @ infinite).imag).any()
     refused(wl.errors.DtypeError, "B", plan, x, out=np.empty(60, complex))
-    refused(wl.errors.DtypeError, "B", lambda: make(A.astype(np.float32), kind) @ x)
+    narrow = make(A.astype(np.float32), kind)
+    if kind != "operator":
+        refused(wl.errors.DtypeError, "B", narrow, x)
+    close((narrow @ x.astype(np.complex64)).real, A.astype(np.float32) @ x.real.astype(np.float32), np.float32)
+
+
+WIDER = [
+    (np.float32, np.float64, np.float64),
+    (np.float32, np.int32, np.float64),
+    (np.float32, np.uint64, np.float64),
+    (np.float32, ">f8", np.float64),
+    (np.float32, np.complex128, np.complex128),
+    (np.float16, np.float32, np.float32),
+    (np.float16, np.int16, np.float32),
+    (np.float16, np.float64, np.float64),
+    ("bfloat16", np.float16, np.float32),
+    ("bfloat16", np.float32, np.float32),
+    ("bfloat16", np.int32, np.float64),
+]
+
+
+@pytest.mark.parametrize(("dtype", "given", "expected"), WIDER)
+def test_operators_take_operands_of_wider_types(dtype, given, expected):
+    A = matrix()
+    A.data = np.round(16 * A.data) / 16  # exact in every type
+    plan = wl.plan(A, device="cpu", dtype=dtype)
+    x, X = np.arange(45) % 7 - 3.0, operand((45, 3), np.float64, "row").round(1)
+    real = np.finfo(expected).dtype
+    for B in (x.astype(given), X.astype(given), np.asfortranarray(X.astype(given))):
+        result = plan @ B
+        assert result.dtype == expected
+        close(result.real, A @ B.real.astype(np.float64), real)
+        close((plan.T @ (result / 8)).real, A.T @ (result.real.astype(np.float64) / 8), real)
+        close((B.T @ plan.T).T.real, A @ B.real.astype(np.float64), real)
+    assert plan.dtype == wl.plan(A, "spmv", device="cpu", dtype=dtype).dtype  # it stays as it was
+    assert {name.rpartition(", ")[2] for name in plan.plans} == {str(real)}
+    assert set(plan.explain()) == set(plan.plans)
+    assert plan.nbytes == sum(chosen.nbytes for chosen in plan.plans.values()) > 0
+
+
+def test_wider_operands_with_all_that_a_call_takes():
+    A = matrix(dtype=np.float32)
+    plan = make(A, "operator")
+    x, bias, out = np.linspace(-1, 1, 45), np.linspace(0, 1, 60), np.ones(60)
+    expected = np.maximum(2 * (A.astype(np.float64) @ x) + 0.5 + bias, 0)
+    assert plan(x, out=out, alpha=2, beta=0.5, bias=bias, activation="relu") is out
+    close(out, expected)
+    close(plan(x, alpha=2, bias=bias + 0.5, activation="relu"), expected)
+    refused(wl.errors.DtypeError, "out", plan, x, out=out.astype(np.float32))
+    refused(wl.errors.ShapeError, "B", plan, x[1:])
+    S = symmetric().astype(np.float32)
+    y, dot = make(S, "operator").product_and_dot(np.ones(80))
+    close(y, S.astype(np.float64) @ np.ones(80))
+    assert (y.dtype, dot.dtype) == (np.float64, np.float64)
+    np.testing.assert_allclose(dot, S.astype(np.float64).sum())
+
+
+def test_wider_operands_meet_the_latest_values():
+    A = matrix(dtype=np.float32)
+    plan = make(A, "operator", updatable=True)
+    x, z = np.linspace(-1, 1, 45), np.linspace(-1, 1, 60)
+    for factor in (1, 2, 3):
+        B = A * np.float32(factor)
+        plan.update_values(B.data)
+        close(plan @ x, B.astype(np.float64) @ x)
+        close(plan.T @ z, B.astype(np.float64).T @ z)
+        close(plan @ x.astype(np.float32), B @ x.astype(np.float32), np.float32)
+    assert set(plan.plans) == {"vector", "vector, float64"}
+
+
+def test_a_named_candidate_counts_for_wider_operands_where_it_has_their_type():
+    A = matrix(dtype=np.float32)
+    x = np.ones(45)
+    same = wl.plan(A, device="cpu", select="spmv/none/csr/scalar")
+    close(same @ x, A.astype(np.float64) @ x)
+    assert same.plans["vector, float64"].candidate == "spmv/none/csr/scalar"
+    half = wl.plan(A, device="cpu", dtype=np.float16, select="spmv/none/dasp/tensor_core")
+    assert (half @ x).dtype == np.float64
+
+
+def test_files_hold_what_was_chosen_for_the_type_of_the_matrix():
+    A = matrix(dtype=np.float32)
+    plan, x = make(A, "operator"), np.linspace(-1, 1, 45)
+    plan @ x
+    plan @ x.astype(np.float32)
+    copied = pickle.loads(pickle.dumps(plan))
+    assert list(copied.plans) == ["vector"]
+    np.testing.assert_array_equal(copied @ x, plan @ x)
+
+
+def test_a_matrix_that_changed_is_noticed_by_wider_operands():
+    A = matrix(dtype=np.float32)
+    plan = make(A, "operator")
+    plan @ np.ones(45, np.float32)
+    A.data[17] += 1
+    refused(wl.errors.InvalidMatrixError, "A", lambda: plan @ np.ones(45))
+
+
+def test_tensors_of_wider_types_are_refused_as_by_torch():
+    torch = pytest.importorskip("torch")
+    plan = make(matrix(dtype=np.float32), "operator")
+    refused(wl.errors.DtypeError, "B", lambda: plan @ torch.ones(45, dtype=torch.float64))
+
+
+def test_solvers_of_scipy_take_the_vectors_they_make_themselves():
+    A = symmetric().astype(np.float32)
+    plan, b = wl.plan(A, device="cpu"), np.ones(80)
+    for solve in (sla.cg, sla.gmres, sla.minres, sla.bicgstab):
+        x, info = solve(plan, b)
+        assert info == 0
+        assert np.linalg.norm(A @ x - b) < 1e-4 * np.linalg.norm(b)
+    values, _ = sla.lobpcg(plan, np.random.default_rng(0).random((80, 3)), tol=1e-3, maxiter=200)
+    np.testing.assert_allclose(sorted(values), np.linalg.eigvalsh(A.toarray())[-3:], rtol=1e-4)
 
 
 def test_complex_and_other_tensors():

@@ -35,6 +35,13 @@ def test_cg_solves(dtype):
     np.testing.assert_allclose(x, expected, rtol=0, atol=10 * tolerance * abs(expected).max())
 
 
+def test_an_operator_solves_in_the_type_of_the_vector():
+    A, b = spd(dtype=np.float32), np.ones(300)
+    x, info = wl.solvers.cg(wl.plan(A, device="cpu"), b, rtol=1e-10)
+    assert (info, x.dtype) == (0, np.float64)
+    assert np.linalg.norm(b - A.astype(np.float64) @ x) <= 3e-10 * np.linalg.norm(b)
+
+
 def test_where_it_starts_and_ends():
     A, b = spd(), np.ones(300)
     plan = make(A)
