@@ -247,7 +247,7 @@ def wider_type(B: Any, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     if not (isinstance(B, np.ndarray) or _package_of(B) == "cupy"):
         return None
     given = B.dtype
-    if given.kind not in "biufc":
+    if given == dtype or given.kind not in "biufc":
         return None
     if given.kind == "c":
         given = np.finfo(given).dtype
