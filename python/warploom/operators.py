@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import sys
 import weakref
 from typing import Any
 
@@ -564,8 +563,8 @@ class Operator(Multiplier):
     and not copied. It is read again for every further plan and must not change; that it has not is checked.
 
     Products are of the types that SciPy's have: an array of NumPy or CuPy that is wider than the matrix, such as
-    float64 for float32, is multiplied by plans of the wider type, for which values are copied. Tensors of PyTorch have
-    to be of the type of the matrix or of one that is promoted to it, as in PyTorch.
+    float64 for float32, is multiplied by plans of the wider type. Tensors of PyTorch have to be of the type of the
+    matrix or of one that is promoted to it, as in PyTorch.
 
     It is a `scipy.sparse.linalg.LinearOperator`, as a `Plan` is.
     """
@@ -745,7 +744,7 @@ class Operator(Multiplier):
             self._vector_path = None
             self._is_outdated = False
             for dtype, wider in self._wider.items():
-                wider.update_values(_converted(data, dtype))
+                wider.update_values(_device.as_array(data, dtype))
 
     def _ready(self) -> None:
         """Of a transpose: read the matrix."""
@@ -835,8 +834,9 @@ class Operator(Multiplier):
         with self._making:
             if dtype not in self._wider:
                 arrays = self._matrix_arrays()
-                values = _converted(arrays.data if self._values is None else self._values, dtype)
-                matrix = Source(dataclasses.replace(arrays, data=values).matrix(), dtype, self.nnz)
+                if self._values is not None:
+                    arrays = dataclasses.replace(arrays, data=self._values)
+                matrix = Source(arrays.matrix(), dtype, self.nnz)
                 self._wider[dtype] = Operator(matrix, self._recipe.in_type(dtype), self.shape, self.nnz, dtype)
             return self._wider[dtype]
 
@@ -925,13 +925,6 @@ def layout_of(B: Any) -> str:
 def _flat(values: _device.Operand) -> Any:
     """Return an array of NumPy, PyTorch or CuPy."""
     return (values.owner[0] if isinstance(values.owner, tuple) else values.owner).reshape(-1)
-
-
-def _converted(values: Any, dtype: np.dtype[Any]) -> Any:
-    """Return values of a matrix in a wider type, where they are."""
-    if framework_of(values) == "torch":
-        return values.to(getattr(sys.modules["torch"], dtype.name))
-    return _bfloat16.cast(values, dtype) if isinstance(values, np.ndarray) else values.astype(dtype)
 
 
 def _copy(array: Any) -> Any:
