@@ -69,6 +69,9 @@ SWEEPS = (
     "h200",
     "h200-large",
     "h200-orders",
+    "h200-k",
+    "h200-k-large",
+    "h200-wide",
 )
 DATA = pathlib.Path(__file__).parents[2] / "python" / "warploom-data" / "warploom_data"
 KEY = ["matrix", "setting", "cache"]
