@@ -13,7 +13,7 @@ from warploom.model_inputs import model_inputs
 from warploom.training.data import NOT_MEASURED
 from warploom.training.on_sweep import main, on_sweep
 
-FEWEST_SHARE = 0.9
+FEWEST_SHARE = 0.95
 """Of the speed of the fastest candidate, in the geometric mean."""
 
 
@@ -32,7 +32,7 @@ def test_the_shipped_models_choose_well_with_k_that_they_have_not_seen_on_a_matr
     assert set(whole.index.get_level_values("setting")) == {"spmm-float32-row-warm", "spmm-float32-row-cold"}
     assert (whole["rows"] > 600).all()
     assert (whole["oracle_share"].xs("blend", level="chosen_by") > FEWEST_SHARE).all()
-    assert (whole["slower_than_vendor"].xs("blend", level="chosen_by") < 0.03).all()
+    assert (whole["slower_than_vendor"].xs("blend", level="chosen_by") < 0.02).all()
 
 
 def test_the_figures_are_those_of_the_chosen_times(test_sweep, scores):
