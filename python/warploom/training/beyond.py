@@ -19,7 +19,7 @@ from warploom.candidates import Candidate, kernels
 from warploom.errors import ParameterError
 from warploom.training.between import rows_between_each
 from warploom.training.data import Dataset
-from warploom.training.evaluate import score
+from warploom.training.evaluate import in_brief
 from warploom.training.joint_network import JointOptions, descend
 from warploom.training.selector import DEFAULTS, WORST, candidates_of, fit, inputs_of, predictions
 from warploom.training.train_networks import datasets_by_operation
@@ -136,15 +136,7 @@ def _measured(predicted: NDArray[np.float64], others: Dataset) -> _Chosen:
 
 
 def _line(split: str, setting: str, way: str, dataset: Dataset, chosen: _Chosen) -> dict[str, object]:
-    figures = score(dataset, chosen, samples=1)
-    return {
-        "split": split,
-        "setting": setting,
-        "chosen_by": way,
-        "rows": figures.count,
-        "oracle_share": round(figures["oracle_share"].value, 4),
-        "slower_than_vendor": round(figures["slower_than_vendor"].value, 4),
-    }
+    return {"split": split, "setting": setting, "chosen_by": way} | in_brief(dataset, chosen)
 
 
 @click.command()

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from warploom.errors import ParameterError, ShapeError
 from warploom.training.data import Dataset
 
-__all__ = ["SLOWER", "Score", "Scores", "losses", "score"]
+__all__ = ["SLOWER", "Score", "Scores", "in_brief", "losses", "score"]
 
 SLOWER = 0.98
 """A choice with less than this share of the vendor's speed counts as harmful."""
@@ -169,6 +169,16 @@ def score(
         low, high = np.nanpercentile(spread, tails) if np.isfinite(spread).any() else (np.nan, np.nan)
         values[name] = Score(point, float(low), float(high))
     return Scores(int(known.sum()), int((~known).sum()), values)
+
+
+def in_brief(dataset: Dataset, chosen: NDArray[np.intp]) -> dict[str, object]:
+    """Return the columns of a table of choices: ``rows``, ``oracle_share`` and ``slower_than_vendor`` of `score`."""
+    figures = score(dataset, chosen, samples=1)
+    return {
+        "rows": figures.count,
+        "oracle_share": round(figures["oracle_share"].value, 4),
+        "slower_than_vendor": round(figures["slower_than_vendor"].value, 4),
+    }
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ from warploom import profiles
 from warploom.bench.measurements import Measurements
 from warploom.errors import ParameterError
 from warploom.training.data import Dataset
-from warploom.training.evaluate import score
+from warploom.training.evaluate import in_brief
 from warploom.training.selector import predictions
 from warploom.training.train import datasets_of
 
@@ -83,15 +83,7 @@ def _profiles(
 
 def _line(name: str, way: str, dataset: Dataset, chosen: np.ndarray, k: int) -> dict[str, object]:
     of_k = dataset.k == k if k else np.ones(len(dataset), dtype=np.bool_)
-    figures = score(dataset.rows(of_k), chosen[of_k], samples=1)
-    return {
-        "setting": name,
-        "k": k,
-        "chosen_by": way,
-        "rows": figures.count,
-        "oracle_share": round(figures["oracle_share"].value, 4),
-        "slower_than_vendor": round(figures["slower_than_vendor"].value, 4),
-    }
+    return {"setting": name, "k": k, "chosen_by": way} | in_brief(dataset.rows(of_k), chosen[of_k])
 
 
 @click.command()
