@@ -71,6 +71,7 @@ SWEEPS = (
     "h200-orders",
     "h200-k",
     "h200-k-large",
+    "h200-k-test",
     "h200-wide",
 )
 DATA = pathlib.Path(__file__).parents[2] / "python" / "warploom-data" / "warploom_data"

@@ -20,7 +20,7 @@ from warploom.training.evaluate import losses
 from warploom.training.selector import unseen_losses
 from warploom.training.train import HeldOut, Unseen, held_out, of_its_type
 
-__all__ = ["LEAST_GAIN", "SHARES", "averaged", "blends", "speed"]
+__all__ = ["LEAST_GAIN", "SHARES", "average", "averaged", "blends", "speed"]
 
 SHARES = (0.2, 0.3, 0.4, 0.5, 0.6)
 """By how much a network may count; trees count by the rest."""
@@ -28,6 +28,21 @@ SHARES = (0.2, 0.3, 0.4, 0.5, 0.6)
 LEAST_GAIN = 0.001
 """What a blend has to add to the share of the fastest, with families left out, to be taken: less is noise, and so is a
 loss of less in random folds."""
+
+
+def average(trees: NDArray[np.float64], network: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+    """Return the weighted mean of what two models predict.
+
+    Parameters
+    ----------
+    trees, network : ndarray of float64, shape (n, candidates)
+        Logarithms; infinite for candidates that a model does not know, for which the other one is believed.
+    share : float
+        By how much the network counts.
+    """
+    known = np.isfinite(trees) & np.isfinite(network)
+    both = (1 - share) * np.where(known, trees, 0.0) + share * np.where(known, network, 0.0)
+    return np.where(known, both, np.fmin(trees, network))
 
 
 def averaged(trees: Unseen, network: Unseen, share: float, dataset: Dataset) -> Unseen:
@@ -47,11 +62,7 @@ def averaged(trees: Unseen, network: Unseen, share: float, dataset: Dataset) -> 
     Unseen
         The weighted means of predicted logarithms and of expected losses, and the losses of what they choose.
     """
-    # Candidates are chosen for each split: of those that only one of the models knows, that one is believed.
-    one = np.fmin(trees.predicted, network.predicted)
-    known = np.isfinite(trees.predicted) & np.isfinite(network.predicted)
-    both = (1 - share) * np.where(known, trees.predicted, 0.0) + share * np.where(known, network.predicted, 0.0)
-    predicted = np.where(known, both, one)
+    predicted = average(trees.predicted, network.predicted, share)
     expected = (1 - share) * trees.expected + share * network.expected
     return Unseen(predicted, unseen_losses(dataset, predicted), expected).as_sure_as_may_be(dataset)
 

@@ -172,7 +172,14 @@ def score(
 
 
 def in_brief(dataset: Dataset, chosen: NDArray[np.intp]) -> dict[str, object]:
-    """Return the columns of a table of choices: ``rows``, ``oracle_share`` and ``slower_than_vendor`` of `score`."""
+    """Return some figures of `score`, rounded: ``rows``, ``oracle_share`` and ``slower_than_vendor``.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    chosen : ndarray of intp, shape (n,)
+        The column of the candidate chosen for each row.
+    """
     figures = score(dataset, chosen, samples=1)
     return {
         "rows": figures.count,

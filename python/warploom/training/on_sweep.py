@@ -11,14 +11,16 @@ from pathlib import Path
 import click
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from warploom import profiles
 from warploom.bench.measurements import Measurements
 from warploom.errors import ParameterError
+from warploom.training.blend import average
 from warploom.training.data import Dataset
 from warploom.training.evaluate import in_brief
 from warploom.training.selector import predictions
-from warploom.training.train import datasets_of
+from warploom.training.train import datasets_of, environment_of
 
 __all__ = ["on_sweep"]
 
@@ -37,13 +39,14 @@ def on_sweep(measurements: Measurements, folder: str | os.PathLike[str] | None =
     -------
     pandas.DataFrame
         A line for each model (``setting``), number of columns (``k``, 0 for all of them together) and way to choose
-        (``trees``, ``network``, or ``blend`` as plans do by default): ``rows``, ``oracle_share`` (geometric mean of the
-        minimum time over that of the choice) and ``slower_than_vendor`` (share of the rows).
+        (``trees``, ``network``, or ``blend``, as plans do by default, which may be trees alone): ``rows``,
+        ``oracle_share`` (geometric mean of the minimum time over that of the choice) and ``slower_than_vendor`` (share
+        of the rows).
 
     Raises
     ------
     ParameterError
-        There is no profile of the GPU, or it has no model of what was measured.
+        The sweep is not of one GPU, there is no profile of it, or none of its models is of what was measured.
     """
     trees, network = _profiles(measurements, folder)
     blends = network.metrics.get("blend", {})
@@ -56,10 +59,8 @@ def on_sweep(measurements: Measurements, folder: str | os.PathLike[str] | None =
                 "trees": predictions(trees.models[name], dataset),
                 "network": predictions(network.models[name], dataset),
             }
-            share = blends.get(name, {}).get("share", 0.0)
-            both = (1 - share) * scores["trees"] + share * scores["network"]
-            # Of candidates that one of the models does not know, the other one is believed.
-            scores["blend"] = np.where(np.isfinite(both), both, np.minimum(scores["trees"], scores["network"]))
+            blend = blends.get(name)
+            scores["blend"] = average(scores["trees"], scores["network"], blend["share"]) if blend else scores["trees"]
             for way, predicted in scores.items():
                 chosen = np.asarray(predicted.argmin(axis=1), dtype=np.intp)
                 lines += [_line(name, way, dataset, chosen, k) for k in (0, *np.unique(dataset.k).tolist())]
@@ -72,7 +73,7 @@ def _profiles(
     measurements: Measurements, folder: str | os.PathLike[str] | None
 ) -> tuple[profiles.Profile, profiles.Profile]:
     """Return the profiles of trees and of networks."""
-    gpu = str(next(iter(measurements.environments.values()))["gpu"])
+    gpu = str(environment_of([measurements])["gpu"])
     trees = profiles.shipped_path(gpu) if folder is None else Path(folder) / profiles.shipped_path(gpu).name
     network = trees.parent / "network" / trees.name
     for path in (trees, network):
@@ -81,7 +82,7 @@ def _profiles(
     return profiles.load(trees), profiles.load(network)
 
 
-def _line(name: str, way: str, dataset: Dataset, chosen: np.ndarray, k: int) -> dict[str, object]:
+def _line(name: str, way: str, dataset: Dataset, chosen: NDArray[np.intp], k: int) -> dict[str, object]:
     of_k = dataset.k == k if k else np.ones(len(dataset), dtype=np.bool_)
     return {"setting": name, "k": k, "chosen_by": way} | in_brief(dataset.rows(of_k), chosen[of_k])
 

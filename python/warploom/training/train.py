@@ -139,9 +139,9 @@ def train(
     """
     given = [measurements] if isinstance(measurements, Measurements) else list(measurements)
     parts, others = of_first_gpu(given)
-    elsewhere = [(str(_environment([part])["gpu"]), _by_name(datasets_of([part], tuple(caches)))) for part in others]
+    elsewhere = [(str(environment_of([part])["gpu"]), _by_name(datasets_of([part], tuple(caches)))) for part in others]
     by_op = DEFAULTS | dict(options or {})
-    environment = _environment(parts)
+    environment = environment_of(parts)
     models: dict[str, Model] = {}
     selectors: dict[str, Any] = {}
     for found in datasets_of(parts, tuple(caches), elsewhere=others):
@@ -226,7 +226,7 @@ def of_first_gpu(parts: Sequence[Measurements]) -> tuple[list[Measurements], lis
     ParameterError
         A sweep has times of several GPUs, or of none.
     """
-    gpus = [_environment([part])["gpu"] for part in parts]
+    gpus = [environment_of([part])["gpu"] for part in parts]
     same = [gpu == gpus[0] for gpu in gpus]
     return [p for p, s in zip(parts, same, strict=True) if s], [p for p, s in zip(parts, same, strict=True) if not s]
 
@@ -563,7 +563,14 @@ def tolerances_of(measurements: Measurements) -> Tolerances:
         return Tolerances({}, {}, UNKNOWN_TOLERANCE)
 
 
-def _environment(parts: Sequence[Measurements]) -> dict[str, Any]:
+def environment_of(parts: Sequence[Measurements]) -> dict[str, Any]:
+    """Return what sweeps on one GPU were measured on, the last of their environments.
+
+    Raises
+    ------
+    ParameterError
+        They have times of several GPUs, or of none.
+    """
     environments = [environment for part in parts for environment in part.environments.values()]
     gpus = sorted({str(environment.get("gpu", "")) for environment in environments})
     if len(gpus) != 1:

@@ -18,13 +18,13 @@ FEWEST_SHARE = 0.95
 
 
 @pytest.fixture(scope="module")
-def test_sweep():
+def unseen_k():
     return Measurements.load("h200-k-test")
 
 
 @pytest.fixture(scope="module")
-def scores(test_sweep):
-    return on_sweep(test_sweep)
+def scores(unseen_k):
+    return on_sweep(unseen_k)
 
 
 def test_the_shipped_models_choose_well_with_k_that_they_have_not_seen_on_a_matrix(scores):
@@ -35,14 +35,14 @@ def test_the_shipped_models_choose_well_with_k_that_they_have_not_seen_on_a_matr
     assert (whole["slower_than_vendor"].xs("blend", level="chosen_by") < 0.02).all()
 
 
-def test_the_figures_are_those_of_the_chosen_times(test_sweep, scores):
+def test_the_figures_are_those_of_the_chosen_times(unseen_k, scores):
     """Times of what the trees choose, looked up in the measurements, near-ties counting as the fastest."""
     trees = profiles.load(profiles.shipped_path("NVIDIA H200")).models["spmm-float32-row-warm"]
-    rows = test_sweep.measurements
+    rows = unseen_k.measurements
     rows = rows[rows["setting"] == "spmm/float32/row/k=64"].astype({"candidate": str})
     warm = rows[rows["cache"] == "warm"]
     times = warm.pivot_table(index="matrix", columns="candidate", values="median_us", observed=True)
-    matrices = test_sweep.matrices.set_index("matrix").loc[times.index].select_dtypes("number")
+    matrices = unseen_k.matrices.set_index("matrix").loc[times.index].select_dtypes("number")
     numbers = {name: column.to_numpy() for name, column in matrices.items()}
     predicted = trees.predict(np.nan_to_num(model_inputs(numbers, 64, trees.inputs), nan=NOT_MEASURED))
     columns = [name for name in trees.outputs if name in times.columns]
@@ -61,13 +61,13 @@ def test_the_figures_are_those_of_the_chosen_times(test_sweep, scores):
     assert line["oracle_share"] < np.exp(np.log(np.where(ratio > 0.96, 1, ratio)).mean()) + 1e-4
 
 
-def test_profiles_that_lack_the_models_or_the_gpu_are_refused(test_sweep, tmp_path):
+def test_profiles_that_lack_the_models_or_the_gpu_are_refused(unseen_k, tmp_path):
     shipped = profiles.shipped_path("NVIDIA H200")
     for folder in (tmp_path, tmp_path / "network"):
         folder.mkdir(exist_ok=True)
         shutil.copy(shipped.parent / "gao2024" / shipped.name, folder)
     with pytest.raises(ParameterError, match="no model of what was measured"):
-        on_sweep(test_sweep, tmp_path)
+        on_sweep(unseen_k, tmp_path)
     with pytest.raises(ParameterError, match="no profile of Test GPU"):
         on_sweep(sweep(30))
 
