@@ -134,8 +134,10 @@ def test_on_the_cpu_measuring_is_limited_by_the_calls(matrix):
 
     explanation, few = measured(calls=1)
     assert few == {explanation.chosen} == {"spmv/none/csr/vector"}
-    text = " ".join(str(explanation).split())
-    assert "left out, as measuring is to take about 5 % of the time of all calls (calls=1); select='measure'" in text
+    us = {r.candidate: r.median_us for r in explanation.rows}
+    share = 20 if us["scipy"] < us[explanation.chosen] else 5  # there is more time where SciPy is faster
+    said = f"left out, as measuring is to take about {share} % of the time of all calls (calls=1); select='measure'"
+    assert said in " ".join(str(explanation).split())
     _, everything = measured(calls=math.inf)
     listed = {r.candidate for r in explanation.rows} - {"scipy"}
     assert everything == listed
