@@ -3,7 +3,7 @@
 Value type, layout and state of the cache are inputs beside the matrix's features and k, so that what is measured of one
 setting teaches the others. What is predicted is what the trees of `warploom.training.selector` predict: the least time
 over that of a simple model of the machine, and each candidate's time over the least one. A profile holds the network
-once for each setting, with that setting's inputs folded into the first layer and the outputs of its candidates only.
+once for each setting, with that setting's inputs folded into biases and the outputs of its candidates only.
 
 The loss has two parts: squared errors, those of nearly fastest candidates counting most, and regret, the expected loss
 of a candidate drawn by a softmax of the predictions. Weights are averaged over the descent, and how long it takes is
@@ -25,6 +25,7 @@ from warploom.predictor import MAX_STORED_VECTORS, Model
 from warploom.training import export
 from warploom.training.data import Dataset, family_splits, random_folds
 from warploom.training.network import one_thread_and_seed
+from warploom.training.piecewise import Intervals
 from warploom.training.selector import rounded, targets
 
 __all__ = ["SETTING_INPUTS", "Joint", "JointOptions", "Split", "descend", "family_folds", "folds"]
@@ -33,7 +34,7 @@ SETTING_INPUTS = ("is_cold", "is_column_major", "log_itemsize")
 """Inputs that say which setting it is; they are constants in what is exported."""
 
 WEIGHT_BITS = 10
-"""Of exported weights, which a wheel has no room for in full. Predictions change by about 10^-3 at most."""
+"""Of weights after the first layer: a wheel has no room for them in full. Predictions change by about 10^-3 at most."""
 
 _Array = NDArray[np.float64]
 _Rows = NDArray[np.intp]
@@ -45,8 +46,10 @@ Split = tuple[list[_Rows], list[_Rows]]
 class JointOptions:
     """Layers of the network, and how it is trained."""
 
-    hidden: tuple[int, ...] = (96, 64, 64)
+    hidden: tuple[int, ...] = (80, 64, 64)
     """Neurons of the hidden layers."""
+    intervals: int = 4
+    """Of each input, between quantiles: see `warploom.training.piecewise`."""
     members: int = 2
     """Networks that differ in their seeds, whose outputs are averaged."""
     epochs: int = 60
@@ -126,7 +129,10 @@ class Joint:
     setting_inputs : ndarray of float64, shape (settings, len(SETTING_INPUTS))
     mean, scale : ndarray of float64, shape (len(inputs) + len(SETTING_INPUTS),)
         Of the training data.
+    intervals : Intervals
+        How standardised inputs are encoded.
     members : tuple of torch.nn.Sequential
+        Dense layers after the encoding.
     vectors : tuple of ndarray of float64, shape (n, inputs of the setting)
         Some inputs of each setting, by which exported models are verified.
     """
@@ -138,6 +144,7 @@ class Joint:
     setting_inputs: _Array
     mean: _Array
     scale: _Array
+    intervals: Intervals
     members: tuple[Any, ...]
     vectors: tuple[_Array, ...]
 
@@ -146,18 +153,16 @@ class Joint:
         import torch
 
         width = len(self.inputs)
-        constants = (self.setting_inputs[setting] - self.mean[width:]) / self.scale[width:]
+        others = np.zeros(len(self.mean))  # what is not read is the mean
+        others[width:] = (self.setting_inputs[setting] - self.mean[width:]) / self.scale[width:]
         read = [self.inputs.index(name) for name in self.inputs_of_setting[setting]]
         rows = [self.outputs.index(name) for name in self.of_setting[setting]]
         modules = []
         for member in self.members:
             layers = [layer for layer in member if isinstance(layer, torch.nn.Linear)]
-            with torch.no_grad():
-                offset = layers[0].weight[:, width:].double() @ torch.from_numpy(constants)
-                pairs: list[tuple[Any, Any]] = [(layer.weight, layer.bias) for layer in layers]
-                pairs[0] = (pairs[0][0][:, read], pairs[0][1] + offset.float())
-                pairs[-1] = (pairs[-1][0][rows], pairs[-1][1][rows])
-            modules.append(_sequential(pairs))
+            pairs = [(layer.weight.detach().double().numpy(), layer.bias.detach().double().numpy()) for layer in layers]
+            pairs[-1] = (pairs[-1][0][rows], pairs[-1][1][rows])
+            modules.append(_sequential([*self.intervals.as_layers(*pairs[0], read, others), *pairs[1:]]))
         return export.from_torch_sequential(
             modules,
             list(self.inputs_of_setting[setting]),
@@ -169,16 +174,16 @@ class Joint:
         )
 
 
-def _sequential(pairs: Sequence[tuple[Any, Any]]) -> Any:
-    """Return dense layers with these weights, rounded, and biases, with ReLU between them."""
+def _sequential(pairs: Sequence[tuple[_Array, _Array]]) -> Any:
+    """Return dense layers with these weights and biases, with ReLU between them."""
     import torch
 
     layers: list[Any] = []
     for weight, bias in pairs:
         layer = torch.nn.Linear(weight.shape[1], weight.shape[0])
         with torch.no_grad():
-            layer.weight.copy_(torch.from_numpy(rounded(weight.double().numpy(), WEIGHT_BITS, np.round)))
-            layer.bias.copy_(bias)
+            layer.weight.copy_(torch.from_numpy(weight))
+            layer.bias.copy_(torch.from_numpy(bias))
         layers += [layer, torch.nn.ReLU()]
     return torch.nn.Sequential(*layers[:-1])
 
@@ -269,19 +274,20 @@ def descend(
     mean, scale = np.nanmean(stacked, axis=0), np.nanstd(stacked, axis=0)
     scale[scale < 1e-9] = 1.0  # an input that never differs
     Z = torch.from_numpy(np.nan_to_num((stacked - mean) / scale).astype(np.float32))
+    intervals = Intervals.of(Z.numpy(), options.intervals)
     lessons = _Lessons(Y, outputs, options)
     vectors = tuple(x[:: -(-len(x) // MAX_STORED_VECTORS)] for x in X)
     own = tuple(map(tuple, inputs))
     limit = options.epochs if epochs is None else epochs
     states = []
     with one_thread_and_seed(options.seed):
-        members = [_Member(Z.shape[1], Y, options, options.seed + 1000 * m) for m in range(options.members)]
+        members = [_Member(intervals, Y, options, options.seed + 1000 * m) for m in range(options.members)]
         for epoch in range(1, limit + 1):
             for member in members:
                 member.learn(Z, lessons)
             if epoch % options.checkpoint == 0 or epoch == limit:
                 averaged = tuple(member.averaged() for member in members)
-                state = Joint(read, own, outputs, of_setting, of_settings, mean, scale, averaged, vectors)
+                state = Joint(read, own, outputs, of_setting, of_settings, mean, scale, intervals, averaged, vectors)
                 states.append((epoch, state))
                 if ends(epoch, state):
                     break
@@ -328,9 +334,11 @@ class _Lessons:
 class _Member:
     """A network in training, with the running average of its weights."""
 
-    def __init__(self, width: int, Y: _Array, options: JointOptions, seed: int) -> None:
+    def __init__(self, intervals: Intervals, Y: _Array, options: JointOptions, seed: int) -> None:
         import torch
 
+        width = intervals.width
+        self._encode = intervals.encode
         self._random = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed)
         layers: list[Any] = []
@@ -355,7 +363,7 @@ class _Member:
         shuffled: Any = torch.randperm(len(Z), generator=self._random)
         for rows in shuffled.split(self._options.batch):
             noise = torch.randn(len(rows), Z.shape[1], generator=self._random)
-            scores = self._module(Z[rows] + self._options.noise * noise)
+            scores = self._module(self._encode(Z[rows] + self._options.noise * noise))
             self._optimiser.zero_grad(set_to_none=True)
             lessons.loss(scores, rows).backward()
             torch.nn.utils.clip_grad_norm_(self._parameters, 1.0)
@@ -367,6 +375,10 @@ class _Member:
                 torch._foreach_lerp_(self._average, self._parameters, 1 - kept)
 
     def averaged(self) -> Any:
-        """Return the network with its averaged weights."""
-        pairs = zip(self._average[::2], self._average[1::2], strict=True)
-        return _sequential([(weight, bias) for weight, bias in pairs])
+        """Return the network with its averaged weights, rounded after the first layer."""
+        pairs = [
+            (weight.double().numpy(), bias.double().numpy())
+            for weight, bias in zip(self._average[::2], self._average[1::2], strict=True)
+        ]
+        others = [(rounded(weight, WEIGHT_BITS, np.round), bias) for weight, bias in pairs[1:]]
+        return _sequential([pairs[0], *others])
