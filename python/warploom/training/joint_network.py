@@ -338,7 +338,7 @@ class _Member:
         import torch
 
         width = intervals.width
-        self._encode = intervals.encode
+        self._intervals = intervals
         self._random = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed)
         layers: list[Any] = []
@@ -363,7 +363,7 @@ class _Member:
         shuffled: Any = torch.randperm(len(Z), generator=self._random)
         for rows in shuffled.split(self._options.batch):
             noise = torch.randn(len(rows), Z.shape[1], generator=self._random)
-            scores = self._module(self._encode(Z[rows] + self._options.noise * noise))
+            scores = self._module(self._intervals.encode(Z[rows] + self._options.noise * noise))
             self._optimiser.zero_grad(set_to_none=True)
             lessons.loss(scores, rows).backward()
             torch.nn.utils.clip_grad_norm_(self._parameters, 1.0)
@@ -375,10 +375,10 @@ class _Member:
                 torch._foreach_lerp_(self._average, self._parameters, 1 - kept)
 
     def averaged(self) -> Any:
-        """Return the network with its averaged weights, rounded after the first layer."""
+        """Return the network with its averaged weights, rounded."""
         pairs = [
             (weight.double().numpy(), bias.double().numpy())
             for weight, bias in zip(self._average[::2], self._average[1::2], strict=True)
         ]
         others = [(rounded(weight, WEIGHT_BITS, np.round), bias) for weight, bias in pairs[1:]]
-        return _sequential([pairs[0], *others])
+        return _sequential([(self._intervals.on_grid(pairs[0][0]), pairs[0][1]), *others])

@@ -95,6 +95,15 @@ class Intervals:
             torch.from_numpy(length).float(),
         )
 
+    def on_grid(self, weight: _Array) -> _Array:
+        """Return weights of the layer after the encoding, shape (neurons, width), with slopes that are on `GRID`."""
+        count = len(self.knots)
+        of = np.repeat(np.arange(count), [len(knots) - 1 for knots in self.knots])
+        length = np.concatenate([np.diff(knots) for knots in self.knots])
+        own = _on_grid(weight[:, :count])
+        slopes = _on_grid(weight[:, of] + weight[:, count:] / length)
+        return np.concatenate([own, (slopes - own[:, of]) * length], axis=1)
+
     def as_layers(
         self, weight: _Array, bias: _Array, read: Sequence[int], others: _Array
     ) -> tuple[tuple[_Array, _Array], tuple[_Array, _Array]]:
@@ -103,7 +112,7 @@ class Intervals:
         Parameters
         ----------
         weight : ndarray of float64, shape (neurons, width)
-            Of the layer after the encoding.
+            Of the layer after the encoding; slopes that are not `on_grid` are rounded.
         bias : ndarray of float64, shape (neurons,)
         read : sequence of int
             The inputs that the layers have, in their order; one at least.
@@ -128,7 +137,7 @@ class Intervals:
             if i not in read:
                 continue
             slopes = np.column_stack([own[:, np.newaxis] + of_intervals / np.diff(knots), own])
-            weights.append(np.diff(np.round(slopes / GRID) * GRID, axis=1, prepend=0))
+            weights.append(np.diff(_on_grid(slopes), axis=1, prepend=0))
             hinge = np.zeros((len(knots), len(read)))
             hinge[:, read.index(i)] = 1
             hinges.append(hinge)
@@ -142,3 +151,7 @@ def _apart(quantiles: _Array) -> _Array:
         if quantile - kept[-1] >= NARROWEST:
             kept.append(quantile)
     return np.array(kept)
+
+
+def _on_grid(values: _Array) -> _Array:
+    return np.asarray(np.round(values / GRID) * GRID)

@@ -15,8 +15,6 @@ torch = pytest.importorskip("torch")
 
 SMALL = JointOptions(hidden=(24, 16), members=2, epochs=60, checkpoint=20, batch=32, noise=0.02, averaging=0.99)
 INPUTS = tuple(name for name in SPMV_INPUTS if name != "log_k")
-ROUNDED = 5e-3
-"""What exported networks may differ by, as the slopes of inputs are rounded."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +65,7 @@ def test_a_model_of_a_setting_is_the_network_with_that_setting(states, datasets)
         with torch.no_grad():
             expected = np.mean([member(joint.intervals.encode(Z)).numpy() for member in joint.members], axis=0)
         columns = [joint.outputs.index(name) for name in model.outputs]
-        np.testing.assert_allclose(model.predict(X), expected[:, columns], atol=ROUNDED)
+        np.testing.assert_allclose(model.predict(X), expected[:, columns], atol=1e-5)
 
 
 def test_what_a_setting_does_not_read_is_the_mean_there(datasets):
@@ -89,7 +87,7 @@ def test_what_a_setting_does_not_read_is_the_mean_there(datasets):
         with torch.no_grad():
             expected = np.mean([member(joint.intervals.encode(Z)).numpy() for member in joint.members], axis=0)
         found = model.predict(model_inputs(dataset.features, dataset.k, names))
-        np.testing.assert_allclose(found, expected, atol=ROUNDED)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_settings_are_told_apart(states, datasets):

@@ -75,3 +75,13 @@ def test_hinges_are_the_encoding_and_the_layer_after_it(seed, count, read, neuro
     found = np.maximum(Z[:, read] @ hinges.T + offsets, 0) @ after.T + offset
     expected = as_one(intervals, Z) @ weight.T + bias
     np.testing.assert_allclose(found, expected, atol=GRID * (1 + np.abs(Z).sum()))
+
+
+def test_weights_on_the_grid_lose_nothing_in_hinges():
+    random = np.random.default_rng(0)
+    intervals = Intervals.of(inputs(0), 4)
+    weight = intervals.on_grid(random.standard_normal((3, intervals.width)))
+    Z = 1.5 * inputs(1, rows=20).astype(np.float64)
+    (hinges, offsets), (after, offset) = intervals.as_layers(weight, np.zeros(3), range(5), np.zeros(5))
+    found = np.maximum(Z @ hinges.T + offsets, 0) @ after.T + offset
+    np.testing.assert_allclose(found, as_one(intervals, Z) @ weight.T, atol=1e-9)
