@@ -17,6 +17,7 @@ namespace warploom {
   row(spmm_segmented_csr_c_stationary) \
   row(spmm_padded_csr_c_stationary) \
   row(spmm_padded_csr_row_split) \
+  row(spmm_packed_csr_segmented_sum) \
   row(spmm_csr_nonzero_split) \
   row(spmm_column_vectors_tensor_core) \
   row(spmm_column_vectors_tensor_core_tf32) \

@@ -42,8 +42,9 @@ struct layer {
     return weights[(member * padded_outputs + first) * num_inputs + input * block + output % block];
   }
 
-  // Writes padded_outputs sums; those beyond num_outputs are 0.
+  // Writes padded_outputs sums; those beyond num_outputs mean nothing.
   void evaluate(std::int64_t member, const double* x, double* z) const {
+    if (!only_inputs.empty()) return evaluate_only_inputs(member, x, z);
 #if WARPLOOM_HAS_X86_SETS
     if (best_instruction_set() == instruction_set::avx512) return evaluate_by_eights(member, x, z);
 #endif
@@ -75,9 +76,18 @@ struct layer {
     }
   }
 
+  void evaluate_only_inputs(std::int64_t member, const double* x, double* z) const {
+    const std::int64_t first = member * padded_outputs;
+    for (std::int64_t o = first; o < first + num_outputs; ++o)
+      z[o - first] = biases[o] + weights[o] * x[only_inputs[o]];
+  }
+
   std::int64_t num_inputs;
   std::int64_t num_outputs;
   std::int64_t padded_outputs;
+  // Not empty where no output reads more than one input, as in piecewise linear encodings: that input,
+  // [member][padded output]. There is one weight then for each output.
+  std::vector<std::int32_t> only_inputs;
   std::vector<float> weights;  // [member][block of outputs][input][output of the block]
   std::vector<double> biases;  // [member][padded output]
 };
@@ -171,6 +181,26 @@ class network final : public model {
   std::int64_t widest_;
 };
 
+// The same layer, of which no output reads more than one input.
+layer with_only_inputs(layer& dense) {
+  const std::int64_t num_members = static_cast<std::int64_t>(dense.biases.size()) / dense.padded_outputs;
+  layer result(num_members, 0, dense.num_outputs);
+  result.num_inputs = dense.num_inputs;
+  result.biases = dense.biases;
+  result.weights.assign(dense.biases.size(), 0.0f);
+  result.only_inputs.assign(dense.biases.size(), 0);
+  for (std::int64_t m = 0; m < num_members; ++m) {
+    for (std::int64_t o = 0; o < dense.num_outputs; ++o) {
+      for (std::int64_t i = 0; i < dense.num_inputs; ++i) {
+        if (dense.weight(m, o, i) == 0) continue;
+        result.weights[m * dense.padded_outputs + o] = dense.weight(m, o, i);
+        result.only_inputs[m * dense.padded_outputs + o] = static_cast<std::int32_t>(i);
+      }
+    }
+  }
+  return result;
+}
+
 layer read_layer(source_reader& source, const std::string& name, std::int64_t num_members, std::int64_t num_inputs) {
   const std::int64_t num_outputs = source.shape(name + ".weight", 3)[1];
   const std::vector<float> weights = source.floats(name + ".weight", {num_members, num_outputs, num_inputs});
@@ -178,13 +208,15 @@ layer read_layer(source_reader& source, const std::string& name, std::int64_t nu
   layer read(num_members, num_inputs, num_outputs);
   const float* w = weights.data();
   const float* b = biases.data();
+  bool one_input_each = num_inputs > 1;
   for (std::int64_t m = 0; m < num_members; ++m) {
     for (std::int64_t o = 0; o < num_outputs; ++o) {
       read.biases[m * read.padded_outputs + o] = *b++;
+      one_input_each = one_input_each && num_inputs - std::count(w, w + num_inputs, 0.0f) <= 1;
       for (std::int64_t i = 0; i < num_inputs; ++i) read.weight(m, o, i) = *w++;
     }
   }
-  return read;
+  return one_input_each ? with_only_inputs(read) : read;
 }
 
 input_transform read_input_transform(source_reader& source) {

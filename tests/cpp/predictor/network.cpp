@@ -70,6 +70,25 @@ TEST_CASE("network: the mean of two networks, and their spread") {
   }
 }
 
+TEST_CASE("network: a layer whose neurons each read one input at most") {
+  two_networks networks;
+  // Of the first member: 2 y and x. Of the second: nothing, and -3 y.
+  networks.weight_0 = {0, 2, 1, 0, /* second */ 0, 0, 0, -3};
+  networks.log_unit = {0, 0};
+  const auto model = networks.make();
+  for (const auto& inputs : {std::vector<double>{3, 4}, {-7, -0.25}, {1, 0}, {1e6, -1e9}}) {
+    CAPTURE(inputs);
+    const double s = (inputs[0] - 1) / 2, t = inputs[1];
+    const double first = 0.25 + std::max(0.5 + 2 * t, 0.0) + 3 * std::max(-1 + s, 0.0);
+    const double second = -1 + std::max(-3 * t, 0.0);
+    std::vector<double> output(1);
+    std::vector<double> spread(1);
+    model->predict(inputs, output, spread);
+    CHECK(output[0] == doctest::Approx(10 + first + second).epsilon(1e-6));  // x is rounded to float32
+    CHECK(spread[0] == doctest::Approx(std::abs(first - second)).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("network: names what is wrong") {
   const auto refused = [](const two_networks& networks, const std::string& argument, std::int64_t position) {
     const error e = test::error_of([&] { networks.make(); });
