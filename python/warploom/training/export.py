@@ -17,6 +17,7 @@ from warploom.errors import ParameterError
 from warploom.predictor import MAX_STORED_VECTORS, Model, StoredVectors
 
 __all__ = [
+    "drawn_for_check",
     "from_lightgbm",
     "from_sklearn_forest",
     "from_sklearn_gradient_boosting",
@@ -25,6 +26,15 @@ __all__ = [
 ]
 
 _Array = NDArray[Any]
+
+
+CHECKED = 8
+"""Vectors that a trained model is verified by. A wheel has a limit, and twice as many take 0.3 MB of it."""
+
+
+def drawn_for_check(X: _Array) -> _Array:
+    """Return up to `CHECKED` rows, evenly drawn."""
+    return X[:: max(1, len(X) // CHECKED)][:CHECKED]
 
 
 class _Tree(NamedTuple):

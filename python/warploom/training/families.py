@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warploom import features
-from warploom.predictor import MAX_STORED_VECTORS, Model, StoredVectors
+from warploom.predictor import Model, StoredVectors
 from warploom.training import export
 from warploom.training.data import Dataset, fastest, input_matrix
 from warploom.training.network import NetworkOptions, fit_classes
@@ -111,7 +111,7 @@ def _sklearn(kind: str) -> Callable[[_Array, Dataset, Mapping[str, Any], int], M
         fitted.fit(X, classes if target == "class" else _scores(dataset), sample_weight=weights)
         from_fitted = export.from_sklearn_tree if kind == "DecisionTree" else export.from_sklearn_forest
         if target == "loss":
-            return from_fitted(fitted, INPUTS, dataset.candidates, check=_check(X))
+            return from_fitted(fitted, INPUTS, dataset.candidates, check=export.drawn_for_check(X))
         outputs = [dataset.candidates[column] for column in fitted.classes_]
         return _with_all_outputs(from_fitted(fitted, INPUTS, outputs), dataset.candidates, X)
 
@@ -135,7 +135,7 @@ def _fit_boosting(X: _Array, dataset: Dataset, parameters: Mapping[str, Any], se
     }
     data = lightgbm.Dataset(X, classes, weight=weights / weights.mean())
     booster = lightgbm.train(fixed | settings, data, iterations)
-    return export.from_lightgbm(booster, dataset.candidates, inputs=INPUTS, check=_check(X))
+    return export.from_lightgbm(booster, dataset.candidates, inputs=INPUTS, check=export.drawn_for_check(X))
 
 
 def _fit_network(X: _Array, dataset: Dataset, parameters: Mapping[str, Any], seed: int) -> Model:
@@ -195,10 +195,6 @@ def class_tree(fitted: Any, dataset: Dataset) -> Model:
     return _with_all_outputs(export.from_sklearn_tree(fitted, INPUTS, outputs), dataset.candidates, X)
 
 
-def _check(X: _Array) -> _Array:
-    return X[:: -(-len(X) // MAX_STORED_VECTORS)]
-
-
 def _with_all_outputs(model: Model, outputs: Sequence[str], X: _Array) -> Model:
     """Add outputs of probability 0 to a classifier, for the candidates that are the best for no matrix."""
     arrays = dict(model.arrays)
@@ -208,5 +204,6 @@ def _with_all_outputs(model: Model, outputs: Sequence[str], X: _Array) -> Model:
         whole[..., [list(outputs).index(known) for known in model.outputs]] = values
         arrays[name] = whole
     whole_model = Model(model.kind, model.inputs, outputs, model.settings, arrays)
-    check = StoredVectors(_check(X), whole_model.predict(_check(X)))
+    checked = export.drawn_for_check(X)
+    check = StoredVectors(checked, whole_model.predict(checked))
     return Model(model.kind, model.inputs, outputs, model.settings, arrays, check)

@@ -21,20 +21,17 @@ from numpy.typing import NDArray
 
 from warploom.errors import ParameterError
 from warploom.model_inputs import LOSS, REFERENCE, model_inputs
-from warploom.predictor import MAX_STORED_VECTORS, Model
+from warploom.predictor import Model
 from warploom.training import export
 from warploom.training.data import Dataset, family_splits, random_folds
 from warploom.training.network import one_thread_and_seed
-from warploom.training.piecewise import Intervals
-from warploom.training.selector import rounded, targets
+from warploom.training.piecewise import Intervals, to_grid
+from warploom.training.selector import targets
 
 __all__ = ["SETTING_INPUTS", "Joint", "JointOptions", "Split", "descend", "family_folds", "folds"]
 
 SETTING_INPUTS = ("is_cold", "is_column_major", "log_itemsize")
 """Inputs that say which setting it is; they are constants in what is exported."""
-
-WEIGHT_BITS = 10
-"""Of weights after the first layer: a wheel has no room for them in full. Predictions change by about 10^-3 at most."""
 
 _Array = NDArray[np.float64]
 _Rows = NDArray[np.intp]
@@ -276,7 +273,7 @@ def descend(
     Z = torch.from_numpy(np.nan_to_num((stacked - mean) / scale).astype(np.float32))
     intervals = Intervals.of(Z.numpy(), options.intervals)
     lessons = _Lessons(Y, outputs, options)
-    vectors = tuple(x[:: -(-len(x) // MAX_STORED_VECTORS)] for x in X)
+    vectors = tuple(export.drawn_for_check(x) for x in X)
     own = tuple(map(tuple, inputs))
     limit = options.epochs if epochs is None else epochs
     states = []
@@ -380,5 +377,5 @@ class _Member:
             (weight.double().numpy(), bias.double().numpy())
             for weight, bias in zip(self._average[::2], self._average[1::2], strict=True)
         ]
-        others = [(rounded(weight, WEIGHT_BITS, np.round), bias) for weight, bias in pairs[1:]]
+        others = [(to_grid(weight), bias) for weight, bias in pairs[1:]]
         return _sequential([(self._intervals.on_grid(pairs[0][0]), pairs[0][1]), *others])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warploom.predictor import MAX_STORED_VECTORS, Model
+from warploom.predictor import Model
 from warploom.training import export
 
 __all__ = ["NetworkOptions", "fit_classes", "fit_times", "one_thread_and_seed"]
@@ -139,7 +139,7 @@ def _fit(
         with one_thread_and_seed(options.seed + 1000 * member):
             modules.append(_layers(len(inputs), options.hidden, len(outputs)))
             _descend(modules[-1], arrays, loss, options)
-    chosen = X[:: -(-len(X) // MAX_STORED_VECTORS)]
+    chosen = export.drawn_for_check(X)
     return export.from_torch_sequential(
         modules, list(inputs), list(outputs), mean=mean, scale=scale, log_unit=unit, check=chosen, **settings
     )

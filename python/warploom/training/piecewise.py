@@ -21,13 +21,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Intervals"]
+__all__ = ["Intervals", "to_grid"]
 
 NARROWEST = 0.1
 """Standard deviations between neighbouring knots, at least."""
 
-GRID = 2.0**-12
-"""What slopes are rounded to. Differences of rounded slopes are exact, so that errors do not grow with the input."""
+GRID = 2.0**-9
+"""What weights are rounded to, since a wheel has no room for them in full. Differences of rounded slopes are exact, so
+that errors do not grow with the input."""
 
 _Array = NDArray[np.float64]
 
@@ -100,8 +101,8 @@ class Intervals:
         count = len(self.knots)
         of = np.repeat(np.arange(count), [len(knots) - 1 for knots in self.knots])
         length = np.concatenate([np.diff(knots) for knots in self.knots])
-        own = _on_grid(weight[:, :count])
-        slopes = _on_grid(weight[:, of] + weight[:, count:] / length)
+        own = to_grid(weight[:, :count])
+        slopes = to_grid(weight[:, of] + weight[:, count:] / length)
         return np.concatenate([own, (slopes - own[:, of]) * length], axis=1)
 
     def as_layers(
@@ -137,7 +138,7 @@ class Intervals:
             if i not in read:
                 continue
             slopes = np.column_stack([own[:, np.newaxis] + of_intervals / np.diff(knots), own])
-            weights.append(np.diff(_on_grid(slopes), axis=1, prepend=0))
+            weights.append(np.diff(to_grid(slopes), axis=1, prepend=0))
             hinge = np.zeros((len(knots), len(read)))
             hinge[:, read.index(i)] = 1
             hinges.append(hinge)
@@ -153,5 +154,6 @@ def _apart(quantiles: _Array) -> _Array:
     return np.array(kept)
 
 
-def _on_grid(values: _Array) -> _Array:
+def to_grid(values: _Array) -> _Array:
+    """Round to multiples of `GRID`."""
     return np.asarray(np.round(values / GRID) * GRID)

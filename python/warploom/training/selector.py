@@ -25,7 +25,7 @@ from warploom.model_inputs import (
     model_inputs,
     roofline_us,
 )
-from warploom.predictor import MAX_STORED_VECTORS, Model, StoredVectors
+from warploom.predictor import Model, StoredVectors
 from warploom.training import export
 from warploom.training.data import NOT_MEASURED, OVERLAP, Dataset
 from warploom.training.evaluate import losses
@@ -60,12 +60,11 @@ UNTRIED = 0.4
 """Logarithm of the time that a candidate counts with on matrices whose sweep has left it out, over the least time
 without a row permutation: where those gain much, what was not tried would else be the fastest without one."""
 
-LEAF_BITS = 9
-"""Of what leaves of boosted trees add. A wheel has a limit, and profiles are a quarter smaller in it than with all."""
+LEAF_BITS = 7
+"""Of what leaves of boosted trees add. A wheel has a limit, and profiles are a third smaller in it than with all."""
 
-THRESHOLD_BITS = 18
-"""Of what inputs are compared with, for the same reason. They are rounded up: an input may be equal to one. With 28
-bits choices are within 0.06 points of these on the sweeps that models are trained on, and on `h200-k-test`."""
+THRESHOLD_BITS = 16
+"""Of what inputs are compared with, for the same reason. They are rounded up: an input may be equal to one."""
 
 CAUTION = 0.015
 """Where the predicted gain over the vendor's kernels is smaller, theirs are chosen: the gain is within the error."""
@@ -438,7 +437,7 @@ def rounded(values: _Array, bits: int, to_integer: Callable[[_Array], _Array]) -
 
 def _with_check(model: Model, X: _Array) -> Model:
     """Store some predictions, by which a damaged file is detected."""
-    chosen = X[:: max(1, len(X) // MAX_STORED_VECTORS)][:MAX_STORED_VECTORS]
+    chosen = export.drawn_for_check(X)
     check = StoredVectors(chosen, model.predict(chosen))
     return Model(model.kind, model.inputs, model.outputs, model.settings, model.arrays, check)
 

@@ -151,8 +151,8 @@ def test_boosting_is_what_the_library_predicts(dataset):
     rounded = fit(dataset, Options("boosting"), CANDIDATES)
     difference = np.abs(rounded.predict(X) - predicted)  # logarithms of times
     # Inputs that differ by less than a rounded threshold may come to the same side of it.
-    assert np.mean(difference < 2e-3) > 0.9
-    assert np.mean(difference) < 2e-3
+    assert np.mean(difference < 5e-3) > 0.9
+    assert np.mean(difference) < 5e-3
 
 
 @pytest.mark.parametrize("form", FORMS)
