@@ -236,6 +236,9 @@ void bind_plan(py::module_& module) {
           "multiplies_on_host",
           [](const bound_plan& b, std::int64_t columns) { return b.planned->multiplies_on_host(columns); },
           py::arg("columns"), "Whether the CPU multiplies so many columns in host memory.")
+      .def_property_readonly(
+          "num_recorded", [](const bound_plan& b) { return b.planned->num_recorded(); },
+          "Products that came again and again on a GPU and are launched as CUDA graphs.")
       .def("explanation",
            [](bound_plan& b) {
              const py::gil_scoped_release release;  // another thread may be making it

@@ -701,6 +701,11 @@ class Plan:
         Memory the plan holds on its device.
         """
     @property
+    def num_recorded(self) -> int:
+        """
+        Products that came again and again on a GPU and are launched as CUDA graphs.
+        """
+    @property
     def preparation_ms(self) -> dict[str, typing.Any]:
         """
         Milliseconds spent on each step of planning.

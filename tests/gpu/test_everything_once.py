@@ -81,7 +81,7 @@ CASES = [
 ]
 
 
-def check(kernel, layout, matrix, k, parameters=None, permutation="none", device=0):
+def check(kernel, layout, matrix, k, parameters=None, permutation="none", device=0, times=2):
     """Multiply, if the kernel takes the matrix; say whether it did."""
     candidate = Candidate.make(kernel, permutation, parameters)
     problem = _core.Problem(as_csr(matrix), kernel.op, k, layout, "warm", device)
@@ -98,8 +98,9 @@ def check(kernel, layout, matrix, k, parameters=None, permutation="none", device
     else:
         B = operand((matrix.shape[1], k), matrix.data.dtype, layout)
     C = unwritten((matrix.shape[0], k), B.dtype, ORDER[layout])
-    for _ in range(2):  # the second finds the workspace as the first left it
+    for _ in range(times):  # the second finds the workspace as the first left it
         prepared.run_host(B, C)
+    assert prepared.num_recorded == (times > 8)
     assert_product(matrix, B, C, precision=kernel.precision)
     return True
 
@@ -111,6 +112,13 @@ def test_every_kernel(kernel, layout, dtype):
         has_time()
         took |= check(kernel, layout, battery(dtype)[name], 1 if kernel.op == "spmv" else 8)
     assert took
+
+
+@pytest.mark.parametrize(("kernel", "layout", "dtype"), [case for case in CASES if case.values[2] == np.float32])
+def test_recorded_products(kernel, layout, dtype):
+    """As a graph, with the copies of operands."""
+    k = 1 if kernel.op == "spmv" else 8
+    assert any(check(kernel, layout, A, k, times=11) for A in (battery(dtype)["random"], mixed(dtype), banded(dtype)))
 
 
 SEGMENTED = [case for case in CASES if (case.values[0].op, case.values[0].format) == ("spmm", "segmented-csr")]

@@ -5,7 +5,8 @@
 1. builds and installs the package from this checkout into ``build/verified`` (nothing is downloaded);
 2. runs the GPU tests;
 3. runs ``test_everything_once.py`` under ``compute-sanitizer``, with memcheck, racecheck, initcheck and synccheck, in
-   many processes side by side; kernels of the vendor's are left out, since they are not ours to mend;
+   many processes side by side, which share the GPU through CUDA's MPS where that can be started: they take turns
+   otherwise, four times as long; kernels of the vendor's are left out, since they are not ours to mend;
 4. writes ``tests/gpu/verified.json``: the state of the sources, the GPU, driver and CUDA version, the date, tests
    passed, failed and skipped, and the errors that each tool of the sanitizer found: -1 if it found none, but did not
    get to the end of its tests, or was not run. The tests that a tool had no time for stand there by name: with
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import datetime
 import itertools
 import json
@@ -31,8 +33,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree
+from collections.abc import Iterator
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from source_hash import source_hash
@@ -120,6 +124,24 @@ COUNTS = ("errors", "passed", "failed", "refused", "not_run", "ended_early")
 FINDING = re.compile(r"^=+ (?:Error: |Warning: |Invalid |Uninitialized |Host API |Barrier error|Program hit )")
 
 
+@contextlib.contextmanager
+def shared_gpu() -> Iterator[dict[str, str]]:
+    """Yield variables with which kernels of different processes run on a GPU at the same time: none if they cannot."""
+    program = shutil.which("nvidia-cuda-mps-control")
+    if program is None:
+        yield {}
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        setting = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        environment = {**os.environ, **setting}
+        started = subprocess.run([program, "-d"], env=environment, capture_output=True).returncode == 0
+        try:
+            yield setting if started else {}
+        finally:
+            if started:
+                subprocess.run([program], input="quit -t 5\n", text=True, env=environment, capture_output=True)
+
+
 def run_sanitizer(seconds: float, workers: int | None, left: dict[str, list[str]]) -> dict[str, dict]:
     """Run test_everything_once.py under each tool of the sanitizer, in many processes side by side.
 
@@ -140,7 +162,7 @@ def run_sanitizer(seconds: float, workers: int | None, left: dict[str, list[str]
     for tool, names in left.items():
         (logs / f"{tool}-left.txt").write_text("\n".join(names))
 
-    def run_part(tool: str, part: int) -> tuple[str, dict]:
+    def run_part(tool: str, part: int, shared: dict[str, str]) -> tuple[str, dict]:
         log, report = logs / f"{tool}-{part}.log", logs / f"{tool}-{part}.xml"
         options = ["--log-file", str(log), "--print-limit", "200", "--target-processes", "application-only"]
         tests = ["tests/gpu/test_everything_once.py", "-q", *PLUGINS, f"--junitxml={report}"]
@@ -149,6 +171,7 @@ def run_sanitizer(seconds: float, workers: int | None, left: dict[str, list[str]
             "WARPLOOM_TEST_PART": f"{part}/{parts_of[tool]}",
             "WARPLOOM_TEST_SECONDS": str(seconds),
             "CUDA_VISIBLE_DEVICES": gpus[part % len(gpus)],
+            **shared,
             **({"WARPLOOM_TEST_NAMES": str(logs / f"{tool}-left.txt")} if left else {}),
         }
         command = [program, "--tool", tool, *options, sys.executable, "-m", "pytest", *tests]
@@ -172,8 +195,8 @@ def run_sanitizer(seconds: float, workers: int | None, left: dict[str, list[str]
         return tool, read_part(log, report, time.monotonic() - start)
 
     tasks = [(tool, part) for tool, parts in parts_of.items() for part in range(parts)]
-    with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool:
-        results = list(pool.map(lambda task: run_part(*task), tasks))
+    with shared_gpu() as shared, concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool:
+        results = list(pool.map(lambda task: run_part(*task, shared), tasks))
     found = {}
     for tool in parts_of:
         of_tool = [result for name, result in results if name == tool]

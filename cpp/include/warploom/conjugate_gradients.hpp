@@ -1,5 +1,6 @@
-// Steps of conjugate gradients on a GPU: three launches each, the product with x . A x among them, and scalars that
-// stay on the device, so that any number of steps is enqueued without waiting.
+// Steps of conjugate gradients on a GPU: three kernels each, the product with x . A x among them, and scalars that
+// stay on the device, so that any number of steps is enqueued without waiting. As many steps at a time as the last time
+// are launched as one CUDA graph.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,8 @@ struct conjugate_gradients_vectors {
   void* r;
   void* p;
   void* q;
+
+  bool operator==(const conjugate_gradients_vectors&) const = default;
 };
 
 class conjugate_gradients {
@@ -38,6 +41,9 @@ class conjugate_gradients {
 
  private:
   struct memory;
+
+  void enqueue_step(const conjugate_gradients_vectors& vectors, int now, CUstream_st* stream);
+
   plan& plan_;
   std::unique_ptr<memory> memory_;
 };

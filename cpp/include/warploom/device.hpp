@@ -81,9 +81,12 @@ std::shared_ptr<void> allocate_pinned_memory(std::size_t bytes);
 void fill_device(void* to, int byte, std::size_t bytes, CUstream_st* stream);
 void copy_to_device(void* to, const void* from, std::size_t bytes, CUstream_st* stream);
 void copy_to_host(void* to, const void* from, std::size_t bytes, CUstream_st* stream);  // complete on return
-// The same on the default stream, and quick where there are megabytes: several threads copy them by way of page-locked
-// memory. Work on other streams does not see what `upload` sends until it is waited for, and `from` may still be read
-// then if it is page-locked itself. `download` is complete on return.
+// Between page-locked memory and the current device, both aligned to 16 bytes. They are done when the stream is.
+void copy_from_pinned(void* to, const void* from, std::size_t bytes, CUstream_st* stream);
+void copy_to_pinned(void* to, const void* from, std::size_t bytes, CUstream_st* stream);
+// The same as copy_to_device and copy_to_host on the default stream, and quick where there are megabytes: several
+// threads copy them by way of page-locked memory. Work on other streams does not see what `upload` sends until it is
+// waited for, and `from` may still be read then if it is page-locked itself. `download` is complete on return.
 void upload(void* to, const void* from, std::size_t bytes);
 void download(void* to, const void* from, std::size_t bytes);
 void synchronize(CUstream_st* stream);

@@ -126,11 +126,16 @@ struct explanation {
 };
 
 class host_product;
+class product_replays;
+struct product_call;
 class stream_order;
 class value_updates;
 
 // A candidate prepared for one matrix on one device. One product is enqueued at a time; on whatever streams, they are
 // computed one after the other, since they share the plan's workspace. In graphs whoever launches them sees to that.
+//
+// A product that comes again and again on a GPU, with operands and results in the same places, is launched as a CUDA
+// graph that the plan keeps: four of them at most, of about 100 KB each.
 class plan {
  public:
   // `chosen` may be empty for a kernel that is in no registry.
@@ -190,6 +195,13 @@ class plan {
   layout order() const { return order_; }
   std::int64_t nnz() const { return nnz_; }
   int device() const { return device_; }
+  // For whoever enqueues several products and more as one piece of work, on `stream`: it is enqueued as a product is,
+  // in the order of all work that uses the plan.
+  void in_order(CUstream_st* stream, const std::function<void()>& enqueue);
+  // Changes when memory that products refer to is no longer there.
+  std::int64_t version() const { return version_; }
+  // Products that are launched as graphs from now on.
+  std::size_t num_recorded() const;
   // Whether the CPU multiplies so many columns in host memory.
   bool multiplies_on_host(std::int64_t columns) const;
 
@@ -215,9 +227,12 @@ class plan {
   };
 
   value_updates& updates() const;
+  void update(value_updates& by, const void* data, CUstream_st* stream);
   void check_operands(const dense_view& B, const dense_view& C) const;
   static staging make_staging(staging& kept, std::size_t bytes);
   void check_dot(const dense_view& x, const dense_view& y) const;
+  template <class Enqueue>
+  void enqueue(const product_call& call, CUstream_st* stream, const Enqueue& work);
   // Where work is enqueued, for as long as it lives.
   class turn;
   void run(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream);
@@ -237,8 +252,10 @@ class plan {
   layout order_;
   int device_;
   CUstream_st* stream_ = nullptr;
-  std::unique_ptr<stream_order> streams_;  // null on the CPU
-  bool ran_elsewhere_ = false;             // on another stream: a framework may hand out the memory before that is done
+  std::unique_ptr<stream_order> streams_;     // null on the CPU
+  std::unique_ptr<product_replays> replays_;  // null on the CPU, and for kernels of others
+  std::int64_t version_ = 0;
+  bool ran_elsewhere_ = false;  // on another stream: a framework may hand out the memory before that is done
   mutable process_mutex running_;
   staging staged_B_, staged_C_;  // guarded by running_
   process_mutex explaining_;

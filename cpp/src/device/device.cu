@@ -84,21 +84,6 @@ device_guard::~device_guard() {
 
 namespace {
 
-// Lets this thread do, for one scope, what may end a capture in another one where that is in its default mode.
-class relaxed_capture_mode {
- public:
-  relaxed_capture_mode() { changed_ = cudaThreadExchangeStreamCaptureMode(&mode_) == cudaSuccess; }
-  ~relaxed_capture_mode() {
-    if (changed_) cudaThreadExchangeStreamCaptureMode(&mode_);
-  }
-  relaxed_capture_mode(const relaxed_capture_mode&) = delete;
-  relaxed_capture_mode& operator=(const relaxed_capture_mode&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-  bool changed_;
-};
-
 // The memory as a pointer that frees it after all work on the device that is current now, while that is current again.
 std::shared_ptr<void> own(void* memory, void (*free)(void*)) {
   const int device = cuda::current_device();
@@ -114,7 +99,7 @@ std::shared_ptr<void> own(void* memory, void (*free)(void*)) {
 }  // namespace
 
 void wait_for_device() noexcept {
-  const relaxed_capture_mode mode;
+  const cuda::relaxed_capture_mode mode;
   if (cudaDeviceSynchronize() != cudaSuccess) cudaGetLastError();
 }
 
@@ -127,7 +112,7 @@ std::shared_ptr<void> allocate_device_memory(std::size_t bytes) {
   // Memory of a pool is handed out again at once: cudaFree does not wait for work that may still read it, as it does
   // with memory of cudaMalloc.
   return own(memory, [](void* p) {
-    const relaxed_capture_mode mode;
+    const cuda::relaxed_capture_mode mode;
     cudaFree(p);
   });
 }
@@ -148,10 +133,36 @@ std::shared_ptr<void> allocate_pinned_memory(std::size_t bytes) {
   void* memory = nullptr;
   WARPLOOM_CUDA_CHECK(cudaMallocHost(&memory, bytes));
   return own(memory, [](void* p) {
-    const relaxed_capture_mode mode;
+    const cuda::relaxed_capture_mode mode;
     cudaFreeHost(p);
   });
 }
+
+namespace {
+
+constexpr int copying_threads = 256;
+
+// A thread for each 16 bytes, and one for those behind.
+__global__ void __launch_bounds__(copying_threads) copy_kernel(const std::byte* from, std::byte* to, unsigned bytes) {
+  const unsigned i = blockIdx.x * copying_threads + threadIdx.x, whole = bytes / sizeof(uint4);
+  if (i < whole) {
+    reinterpret_cast<uint4*>(to)[i] = reinterpret_cast<const uint4*>(from)[i];
+  } else if (i == whole) {
+    for (unsigned j = whole * sizeof(uint4); j < bytes; ++j) to[j] = from[j];
+  }
+}
+
+// A kernel copies what is small: a copying engine takes longer to wait for one, and one for it.
+void copy_over_bus(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, CUstream_st* stream) {
+  constexpr std::size_t small = std::size_t{512} << 10;
+  if (bytes == 0) return;
+  if (bytes > small) return WARPLOOM_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, kind, stream));
+  copy_kernel<<<cuda::blocks_for(bytes / sizeof(uint4) + 1, copying_threads), copying_threads, 0, stream>>>(
+      static_cast<const std::byte*>(from), static_cast<std::byte*>(to), static_cast<unsigned>(bytes));
+  cuda::check_launch("copy_kernel");
+}
+
+}  // namespace
 
 void fill_device(void* to, int byte, std::size_t bytes, CUstream_st* stream) {
   if (bytes > 0) WARPLOOM_CUDA_CHECK(cudaMemsetAsync(to, byte, bytes, stream));
@@ -164,6 +175,14 @@ void copy_to_device(void* to, const void* from, std::size_t bytes, CUstream_st* 
 void copy_to_host(void* to, const void* from, std::size_t bytes, CUstream_st* stream) {
   if (bytes > 0) WARPLOOM_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream));
   synchronize(stream);
+}
+
+void copy_from_pinned(void* to, const void* from, std::size_t bytes, CUstream_st* stream) {
+  copy_over_bus(to, from, bytes, cudaMemcpyHostToDevice, stream);
+}
+
+void copy_to_pinned(void* to, const void* from, std::size_t bytes, CUstream_st* stream) {
+  copy_over_bus(to, from, bytes, cudaMemcpyDeviceToHost, stream);
 }
 
 void synchronize(CUstream_st* stream) { WARPLOOM_CUDA_CHECK(cudaStreamSynchronize(stream)); }

@@ -1,4 +1,5 @@
 // The GPU in a build without CUDA: there is none, and using it is one clear error. device.hpp promises the rest.
+#include "device/replay.hpp"
 #include "device/stream_order.hpp"
 #include "device/value_maps.hpp"
 #include "kernels/finishing.hpp"
@@ -44,6 +45,8 @@ void release_unused_memory() {}
 void fill_device(void*, int, std::size_t, CUstream_st*) { no_cuda(); }
 void copy_to_device(void*, const void*, std::size_t, CUstream_st*) { no_cuda(); }
 void copy_to_host(void*, const void*, std::size_t, CUstream_st*) { no_cuda(); }
+void copy_from_pinned(void*, const void*, std::size_t, CUstream_st*) { no_cuda(); }
+void copy_to_pinned(void*, const void*, std::size_t, CUstream_st*) { no_cuda(); }
 void upload(void*, const void*, std::size_t) { no_cuda(); }
 void download(void*, const void*, std::size_t) { no_cuda(); }
 void synchronize(CUstream_st*) { no_cuda(); }
@@ -53,6 +56,11 @@ bool is_captured(CUstream_st*) noexcept { return false; }
 stream_order::~stream_order() = default;
 void stream_order::change_to(CUstream_st*) {}
 void stream_order::note(CUstream_st*) noexcept {}
+std::unique_ptr<recorded_work> recorded_work::record(const std::function<void(CUstream_st*)>&) noexcept {
+  return nullptr;
+}
+recorded_work::~recorded_work() = default;
+void recorded_work::launch(CUstream_st*) const { no_cuda(); }
 std::vector<double> time_on_device(const std::function<void(CUstream_st*)>&, const timing_options&, CUstream_st*) {
   no_cuda();
 }

@@ -26,6 +26,21 @@ inline void check(cudaError_t status, const char* what) {
 // Reports a launch that failed; execution errors surface at the caller's next synchronisation.
 inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
 
+// Lets this thread do, for one scope, what may end a capture in another one where that is in its default mode.
+class relaxed_capture_mode {
+ public:
+  relaxed_capture_mode() { changed_ = cudaThreadExchangeStreamCaptureMode(&mode_) == cudaSuccess; }
+  ~relaxed_capture_mode() {
+    if (changed_) cudaThreadExchangeStreamCaptureMode(&mode_);
+  }
+  relaxed_capture_mode(const relaxed_capture_mode&) = delete;
+  relaxed_capture_mode& operator=(const relaxed_capture_mode&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  bool changed_;
+};
+
 // Thread blocks for so many threads, or items at so many a block.
 constexpr unsigned blocks_for(std::int64_t threads, int threads_per_block = 256) {
   return static_cast<unsigned>((threads + threads_per_block - 1) / threads_per_block);

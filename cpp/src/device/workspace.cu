@@ -30,6 +30,7 @@ struct kept {
   std::map<std::pair<int, memory_pool>, cudaMemPool_t> pools;
   std::map<int, cudaStream_t> streams;  // for allocations, by devices
   std::map<int, cudaStream_t> feature_streams;
+  std::map<int, cudaStream_t> recording_streams;
 };
 
 kept& all_kept() {
@@ -124,6 +125,8 @@ void* allocate_from_pool(std::size_t bytes, cudaStream_t stream, memory_pool fro
 cudaStream_t allocation_stream(int device) { return stream_among(all_kept().streams, device); }
 
 cudaStream_t feature_stream(int device) { return stream_among(all_kept().feature_streams, device); }
+
+cudaStream_t recording_stream(int device) { return stream_among(all_kept().recording_streams, device); }
 
 pooled_memory::pooled_memory(std::size_t bytes, cudaStream_t stream, memory_pool from) : stream_(stream) {
   if (bytes > 0) memory_ = allocate_from_pool(bytes, stream, from);

@@ -89,6 +89,9 @@ cudaStream_t allocation_stream(int device);
 // A stream for features that are computed beside others, of whatever threads.
 cudaStream_t feature_stream(int device);
 
+// A stream on which work is recorded, one at a time, and nothing runs.
+cudaStream_t recording_stream(int device);
+
 // Memory for device_array, which work on the stream uses and nothing after it.
 device_allocator pooled_allocator(cudaStream_t stream, memory_pool from = memory_pool::plans);
 

@@ -41,11 +41,13 @@ bool host_product::is_quicker(const matrix_summary& sizes, std::int64_t columns,
   const double on_a_core = 5.0 * sizes.num_rows + per_nonzero * sizes.nnz + (transposes ? 0.03 * bytes : 0.0);
   // Waking threads takes a while, and each of them adds about half of what it could.
   const double on_cpu = threads == 1 ? on_a_core : 10'000 + 2 * on_a_core / (threads + 1);
-  // More goes through page-locked memory by several threads.
-  constexpr std::size_t one_by_one = std::size_t{2} << 20;
-  const double there_and_back =
-      20'000 + std::min(bytes, one_by_one) / 9.0 + (bytes - std::min(bytes, one_by_one)) / 20.0;
-  return on_cpu < 0.75 * there_and_back;  // not where it is about the same
+  // One graph of copies and product; more than a core caches takes longer, until it goes through page-locked memory by
+  // several threads.
+  constexpr std::size_t in_cache = std::size_t{1} << 20, one_by_one = std::size_t{2} << 20;
+  const auto between = [&](std::size_t from, std::size_t to) { return std::clamp(bytes, from, to) - from; };
+  const double there_and_back = 13'000 + between(0, in_cache) / 13.0 + between(in_cache, one_by_one) / 8.0 +
+                                (std::max(bytes, one_by_one) - one_by_one) / 20.0;
+  return on_cpu < there_and_back;
 }
 
 }  // namespace warploom

@@ -12,6 +12,7 @@
 #include "device/stream_order.hpp"
 #include "kernels/finishing.hpp"
 #include "planner/host_product.hpp"
+#include "planner/product_replays.hpp"
 #include "planner/value_updates.hpp"
 #include "warploom/error.hpp"
 #include "warploom/formats/csr.hpp"
@@ -119,6 +120,7 @@ plan::plan(const problem& of, candidate chosen, std::unique_ptr<product_plan> pr
       device_(of.device) {
   if (device_ < 0) return;
   streams_ = std::make_unique<stream_order>();
+  if (chosen_.kernel != nullptr && !chosen_.kernel->vendor) replays_ = std::make_unique<product_replays>();
   release_kept();
 }
 
@@ -161,16 +163,29 @@ class plan::turn {
   CUstream_st* stream_;
 };
 
+template <class Enqueue>
+void plan::enqueue(const product_call& call, CUstream_st* stream, const Enqueue& work) {
+  if (replays_) return replays_->enqueue(call, stream, work);
+  work(stream);
+}
+
+void plan::in_order(CUstream_st* stream, const std::function<void()>& enqueue) {
+  const turn on_gpu(*this, stream);
+  enqueue();
+}
+
+std::size_t plan::num_recorded() const { return replays_ ? replays_->num_recorded() : 0; }
+
 void plan::multiply(const dense_view& B, const dense_view& C, CUstream_st* stream) {
   check_operands(B, C);
   const turn on_gpu(*this, stream);
-  prepared_->run(B, C, stream);
+  enqueue({B, C}, stream, [&](CUstream_st* on) { prepared_->run(B, C, on); });
 }
 
 void plan::multiply(const dense_view& B, const dense_view& C, const epilogue& by, CUstream_st* stream) {
   check_operands(B, C);
   const turn on_gpu(*this, stream);
-  run(B, C, by, stream);
+  enqueue({B, C, by}, stream, [&](CUstream_st* on) { run(B, C, by, on); });
 }
 
 void plan::multiply_on_host(const dense_view& B, const dense_view& C) { multiply_on_host(B, C, {}); }
@@ -217,14 +232,16 @@ void plan::check_dot(const dense_view& x, const dense_view& y) const {
 void plan::multiply_with_dot(const dense_view& x, const dense_view& y, void* dot, CUstream_st* stream) {
   check_dot(x, y);
   const turn on_gpu(*this, stream);
-  auto* const finishes = dynamic_cast<finishing_plan*>(prepared_.get());
-  if (device_ >= 0 && finishes && finishes->run_with_dot(x, y, dot, stream)) return;
-  prepared_->run(x, y, stream);
-  if (device_ >= 0) {
-    dot_on_gpu(x, y, order_, dtype_, dot, stream);
-  } else {
-    dot_on_cpu(x, y, order_, dtype_, dot);
+  if (device_ < 0) {
+    prepared_->run(x, y, nullptr);
+    return dot_on_cpu(x, y, order_, dtype_, dot);
   }
+  enqueue({x, y, {}, dot}, stream, [&](CUstream_st* on) {
+    auto* const finishes = dynamic_cast<finishing_plan*>(prepared_.get());
+    if (finishes && finishes->run_with_dot(x, y, dot, on)) return;
+    prepared_->run(x, y, on);
+    dot_on_gpu(x, y, order_, dtype_, dot, on);
+  });
 }
 
 void plan::multiply_with_dot_on_host(const dense_view& x, const dense_view& y, void* dot) {
@@ -249,27 +266,42 @@ void plan::run_staged(const dense_view& B, const dense_view& C, const epilogue& 
   const turn on_gpu(*this, nullptr, /*complete=*/true);
   const std::size_t B_bytes = span_bytes(B, order_, dtype_), C_bytes = span_bytes(C, order_, dtype_);
   const staging B_there = make_staging(staged_B_, B_bytes), C_there = make_staging(staged_C_, C_bytes);
-  const auto send = [](const staging& to, const void* from, std::size_t bytes) {
-    if (bytes == 0) return;
-    if (!to.pinned) return upload(to.device.get(), from, bytes);
-    std::memcpy(to.pinned.get(), from, bytes);
-    copy_to_device(to.device.get(), to.pinned.get(), bytes, nullptr);
-  };
-  send(B_there, B.data, B_bytes);
   const std::int64_t tight = order_ == layout::row_major ? C.num_cols : C.num_rows;
-  if (C.leading_dimension != tight || by.beta != 0) send(C_there, C.data, C_bytes);
+  const bool sends_C = C.leading_dimension != tight || by.beta != 0;
   epilogue there = by;
   std::shared_ptr<void> bias;
   if (by.bias != nullptr) {
     const std::size_t bytes = (by.bias_is_column ? C.num_rows : C.num_cols) * size_of(dtype_);
     bias = allocate_device_memory(bytes);
-    if (bytes > 0) copy_to_device(bias.get(), by.bias, bytes, nullptr);
+    copy_to_device(bias.get(), by.bias, bytes, nullptr);
     there.bias = bias.get();
   }
-  run({B_there.device.get(), B.num_rows, B.num_cols, B.leading_dimension},
-      {C_there.device.get(), C.num_rows, C.num_cols, C.leading_dimension}, there, nullptr);
+  const auto send = [](const staging& to, const void* from, std::size_t bytes) {
+    if (bytes == 0) return;
+    if (!to.pinned) return upload(to.device.get(), from, bytes);
+    std::memcpy(to.pinned.get(), from, bytes);
+  };
+  send(B_there, B.data, B_bytes);
+  if (sends_C) send(C_there, C.data, C_bytes);
+  const product_call call{{B_there.device.get(), B.num_rows, B.num_cols, B.leading_dimension},
+                          {C_there.device.get(), C.num_rows, C.num_cols, C.leading_dimension},
+                          there,
+                          nullptr,
+                          B_there.pinned.get(),
+                          C_there.pinned.get()};
+  const auto work = [&](CUstream_st* on) {
+    if (B_there.pinned) copy_from_pinned(B_there.device.get(), B_there.pinned.get(), B_bytes, on);
+    if (sends_C && C_there.pinned) copy_from_pinned(C_there.device.get(), C_there.pinned.get(), C_bytes, on);
+    run(call.B, call.C, there, on);
+    if (C_there.pinned) copy_to_pinned(C_there.pinned.get(), C_there.device.get(), C_bytes, on);
+  };
+  if (B_there.pinned && C_there.pinned) {
+    enqueue(call, nullptr, work);
+  } else {
+    work(nullptr);
+  }
   if (!C_there.pinned) return download(C.data, C_there.device.get(), C_bytes);
-  copy_to_host(C_there.pinned.get(), C_there.device.get(), C_bytes, nullptr);
+  synchronize(nullptr);
   if (C_bytes > 0) std::memcpy(C.data, C_there.pinned.get(), C_bytes);
 }
 
@@ -291,22 +323,30 @@ value_updates& plan::updates() const {
   throw error(error_kind::parameter, "updatable", -1, "this plan keeps its values; plan with updatable=True");
 }
 
+void plan::update(value_updates& by, const void* data, CUstream_st* stream) {
+  const product_plan* const before = prepared_.get();
+  by.update(prepared_, data, stream);
+  if (prepared_.get() == before) return;
+  ++version_;
+  if (replays_) replays_->forget();
+}
+
 void plan::update_values(const void* data, CUstream_st* stream) {
   value_updates& updates = this->updates();
   const turn on_gpu(*this, stream);
-  updates.update(prepared_, data, stream);
+  update(updates, data, stream);
 }
 
 void plan::update_values_on_host(const void* data) {
   value_updates& updates = this->updates();
   const std::lock_guard<process_mutex> one_at_a_time(running_);
-  if (device_ < 0) return updates.update(prepared_, data, nullptr);
+  if (device_ < 0) return update(updates, data, nullptr);
   const turn on_gpu(*this, nullptr, /*complete=*/true);
   const std::size_t bytes = nnz_ * size_of(dtype_);
   if (bytes == 0) return;
   const std::shared_ptr<void> there = borrow_device_memory(bytes);
   upload(there.get(), data, bytes);
-  updates.update(prepared_, there.get(), nullptr);
+  update(updates, there.get(), nullptr);
   synchronize(nullptr);
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "device/replay.hpp"
 #include "device/runtime.hpp"
 #include "device/workspace.hpp"
 #include "kernels/device/finish.cuh"
@@ -75,6 +76,18 @@ void dispatch(value_type dtype, Function function) {
   function(double{});
 }
 
+// What steps depend on beside the plan.
+struct several_steps {
+  conjugate_gradients_vectors vectors;
+  std::int64_t count;
+  int first_rho;
+  std::int64_t plan_version;
+
+  bool operator==(const several_steps&) const = default;
+};
+
+bool is_alike(const several_steps& a, const several_steps& b) { return a.plan_version == b.plan_version; }
+
 }  // namespace
 
 struct conjugate_gradients::memory {
@@ -82,7 +95,8 @@ struct conjugate_gradients::memory {
   unsigned blocks;
   cuda::device_array<double> scalars{4, allocate_device_memory};  // two of rho, and p . q
   cuda::grid_sum_workspace sums{};
-  int now = 0;  // which rho
+  int now = 0;                         // which rho
+  replays<several_steps> recorded{2};  // a solver takes many at a time
 
   double* rho(int which) const { return scalars.data() + which; }
   void* curvature() const { return scalars.data() + 2; }
@@ -128,25 +142,32 @@ void conjugate_gradients::start(const conjugate_gradients_vectors& vectors, CUst
 void conjugate_gradients::step(const conjugate_gradients_vectors& vectors, std::int64_t count, CUstream_st* stream) {
   const device_guard guard(plan_.device());
   memory& kept = *memory_;
+  const int first = kept.now;
+  const auto enqueue = [&](CUstream_st* on) {
+    for (std::int64_t i = 0; i < count; ++i) enqueue_step(vectors, (first + i) % 2, on);
+  };
+  plan_.in_order(stream, [&] { kept.recorded.enqueue({vectors, count, first, plan_.version()}, stream, enqueue); });
+  kept.now = static_cast<int>((first + count) % 2);
+}
+
+void conjugate_gradients::enqueue_step(const conjugate_gradients_vectors& vectors, int now, CUstream_st* stream) {
+  const memory& kept = *memory_;
   const std::int64_t n = kept.size;
   const std::int64_t apart = plan_.order() == layout::row_major ? 1 : n;
-  for (std::int64_t i = 0; i < count; ++i) {
-    plan_.multiply_with_dot({vectors.p, n, 1, apart}, {vectors.q, n, 1, apart}, kept.curvature(), stream);
-    const double* const rho = kept.rho(kept.now);
-    double* const next = kept.rho(1 - kept.now);
-    dispatch(plan_.dtype(), [&]<class Value>(Value) {
-      auto* const p = static_cast<Value*>(vectors.p);
-      auto* const r = static_cast<Value*>(vectors.r);
-      const auto* const curvature = static_cast<const Value*>(kept.curvature());
-      update_kernel<<<kept.blocks, threads_per_block, 0, stream>>>(n, p, static_cast<const Value*>(vectors.q),
-                                                                   static_cast<Value*>(vectors.x), r, curvature, rho,
-                                                                   kept.sums.view<double>(next));
-      cuda::check_launch("update_kernel");
-      turn_kernel<<<kept.blocks, threads_per_block, 0, stream>>>(n, r, p, curvature, next, rho);
-      cuda::check_launch("turn_kernel");
-    });
-    kept.now = 1 - kept.now;
-  }
+  plan_.multiply_with_dot({vectors.p, n, 1, apart}, {vectors.q, n, 1, apart}, kept.curvature(), stream);
+  const double* const rho = kept.rho(now);
+  double* const next = kept.rho(1 - now);
+  dispatch(plan_.dtype(), [&]<class Value>(Value) {
+    auto* const p = static_cast<Value*>(vectors.p);
+    auto* const r = static_cast<Value*>(vectors.r);
+    const auto* const curvature = static_cast<const Value*>(kept.curvature());
+    update_kernel<<<kept.blocks, threads_per_block, 0, stream>>>(n, p, static_cast<const Value*>(vectors.q),
+                                                                 static_cast<Value*>(vectors.x), r, curvature, rho,
+                                                                 kept.sums.view<double>(next));
+    cuda::check_launch("update_kernel");
+    turn_kernel<<<kept.blocks, threads_per_block, 0, stream>>>(n, r, p, curvature, next, rho);
+    cuda::check_launch("turn_kernel");
+  });
 }
 
 double conjugate_gradients::squared_residual(CUstream_st* stream) const {

@@ -12,6 +12,7 @@ struct epilogue {
   bool bias_is_column = false;  // a value for each row of C; otherwise one for each column, added to all rows
   activation then = activation::none;
 
+  bool operator==(const epilogue&) const = default;
   bool changes_nothing() const { return alpha == 1 && beta == 0 && bias == nullptr && then == activation::none; }
 };
 

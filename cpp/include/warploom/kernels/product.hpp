@@ -45,6 +45,8 @@ struct dense_view {
   std::int64_t num_rows = 0;
   std::int64_t num_cols = 0;
   std::int64_t leading_dimension = 0;
+
+  bool operator==(const dense_view&) const = default;
 };
 
 using parameter_values = std::map<std::string, int>;
