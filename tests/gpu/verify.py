@@ -81,8 +81,8 @@ def run_tests() -> dict[str, int]:
     alone = [path for path in files if "mem_get_info" in path.read_text()]
     together = [path for path in files if path not in alone]
     gpus = visible_gpus()
-    on_each = max(1, min(10, least_mib(gpus) // 8_000))  # tests of large matrices take 8 GB now and then
-    processes = max(1, min(on_each * len(gpus), (os.cpu_count() or 1) * 3 // 4))
+    on_each = max(1, min(16, least_mib(gpus) // 8_000))  # tests of large matrices take 8 GB now and then
+    processes = max(1, min(on_each * len(gpus), (os.cpu_count() or 1) - 1))
 
     def run_some(name: str, paths: list[pathlib.Path], *options: str, **setting: str) -> tuple[str, pathlib.Path, str]:
         report = ROOT / "build" / f"gpu-tests-{name}.xml"
