@@ -4,6 +4,8 @@
 
 - conjugate gradients of CuPy (200 steps) on a 3-D Poisson matrix, float64, on CuPy's own CSR matrix and on a plan, with
   planning;
+- steps of ``warploom.solvers.cg`` on five-point matrices of a square, float64: as many at a time, which are launched as
+  one CUDA graph, and changing numbers of them, which are not;
 - ``eigsh`` (three values) of a host matrix of 7 and one of 27 nonzeros a row: SciPy's on the CPU, SciPy's on a plan
   with vectors on the host, and CuPy's on the same plan with vectors on the GPU;
 - ``plan.update_values`` beside the product;
@@ -37,6 +39,7 @@ import scipy.sparse.linalg
 import torch
 
 import warploom as wl
+from warploom import _core
 from warploom._device import Device
 from warploom.plan import problem_of
 
@@ -97,6 +100,31 @@ def conjugate_gradients(n: int, steps: int = 200) -> None:
     report("planning", **figures, **seconds(lambda: wl.plan(A, "spmv"), 3))
     report("product, CuPy's matrix", **figures, **seconds(lambda: [A @ b for _ in range(50)], 3), products=50)
     report("product, plan", **figures, **seconds(lambda: [plan(b, out=y) for _ in range(50)], 3), products=50)
+
+
+def steps(n: int) -> None:
+    """Take some hundred steps on the GPU, as the solver does between two looks at the residual."""
+    line = scipy.sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n))
+    eye = scipy.sparse.eye_array(n)
+    A = scipy.sparse.csr_array(scipy.sparse.kron(line, eye) + scipy.sparse.kron(eye, line))
+    A.indices, A.indptr = A.indices.astype(np.int32), A.indptr.astype(np.int32)
+    plan = wl.plan(A, "spmv", device="cuda")
+    vectors = [torch.rand(A.shape[0], dtype=torch.float64, device="cuda") for _ in range(4)]
+    core = _core.ConjugateGradients(plan._core)
+    addresses, stream = [v.data_ptr() for v in vectors], torch.cuda.current_stream().cuda_stream
+
+    def take(counts: list[int]) -> None:
+        core.start(addresses, stream)
+        for count in counts:
+            core.step(addresses, count, stream)
+
+    figures = {"rows": A.shape[0], "nnz": A.nnz, "candidate": plan.candidate}
+    for name, counts in {"eight at a time": [8] * 60, "five to eleven at a time": [5, 6, 7, 8, 9, 10, 11] * 9}.items():
+        for _ in range(3):
+            take(counts)
+        times = seconds(lambda counts=counts: take(counts), 15)
+        us = {key.replace("_s", "_us"): 1e6 * taken / sum(counts) for key, taken in times.items()}
+        report(f"cg, steps, {name}", **figures, **us)
 
 
 def all_neighbours(n: int) -> Any:
@@ -203,10 +231,11 @@ def planning() -> None:
 def main(names: list[str]) -> None:
     """Measure all of it, or what is named."""
     warnings.simplefilter("ignore")
-    tasks: dict[str, Callable[[], None]] = {
+    tasks: dict[str, Callable[[], Any]] = {
         "planning": planning,
         "values": lambda: new_values(100),
         "cg": lambda: conjugate_gradients(215),
+        "steps": lambda: [steps(n) for n in (30, 100, 300, 1000)],
         "eigsh": lambda: eigenvalues(100),
     }
     for name in names or tasks:
