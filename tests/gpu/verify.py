@@ -131,15 +131,22 @@ def shared_gpu() -> Iterator[dict[str, str]]:
     if program is None:
         yield {}
         return
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         setting = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
-        environment = {**os.environ, **setting}
-        started = subprocess.run([program, "-d"], env=environment, capture_output=True).returncode == 0
+        # With a choice of its own, the daemon would number the GPUs anew.
+        environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"} | setting
+
+        def control(*options: str, said: str = "") -> bool:
+            # A pipe would stay open as long as the daemon.
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            return subprocess.run([program, *options], input=said, text=True, env=environment, **quiet).returncode == 0
+
+        started = control("-d")
         try:
             yield setting if started else {}
         finally:
             if started:
-                subprocess.run([program], input="quit -t 5\n", text=True, env=environment, capture_output=True)
+                control(said="quit -t 5\n")
 
 
 def run_sanitizer(seconds: float, workers: int | None, left: dict[str, list[str]]) -> dict[str, dict]:
